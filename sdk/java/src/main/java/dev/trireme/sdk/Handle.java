@@ -51,8 +51,10 @@ public final class Handle implements AutoCloseable {
   }
 
   static ChannelCredentials tls(String ca, String certificate, String privateKey) throws IOException {
+    PemFiles.certificates("--handle-ca-file", Path.of(ca));
     TlsChannelCredentials.Builder out = TlsChannelCredentials.newBuilder().trustManager(new java.io.File(ca));
     if (!certificate.isEmpty()) {
+      PemFiles.pair(Path.of(certificate), Path.of(privateKey));
       out.keyManager(new java.io.File(certificate), new java.io.File(privateKey));
     }
     return out.build();

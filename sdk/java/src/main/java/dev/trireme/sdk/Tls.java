@@ -12,13 +12,13 @@ import io.grpc.TlsServerCredentials;
 import io.grpc.util.AdvancedTlsX509KeyManager;
 import io.grpc.util.AdvancedTlsX509TrustManager;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.security.GeneralSecurityException;
 import java.security.Principal;
+import java.security.cert.CertificateException;
 import java.security.cert.CertificateParsingException;
 import java.security.cert.X509Certificate;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
@@ -44,63 +44,45 @@ public record Tls(Path certificate, Path privateKey, Path clientCa) {
 
   private static final String HEALTH_CHECK = "grpc.health.v1.Health/Check";
 
+  /**
+   * Reads the files, and looks at them again with the timer.
+   *
+   * @throws IllegalArgumentException a file cannot be used, or the key is not that of the certificate
+   */
   ServerCredentials credentials(ScheduledExecutorService timer) {
-    try {
-      AdvancedTlsX509KeyManager key = new AdvancedTlsX509KeyManager();
-      key.updateIdentityCredentials(certificate.toFile(), privateKey.toFile());
-      watch(timer, List.of(certificate, privateKey),
-          () -> key.updateIdentityCredentials(certificate.toFile(), privateKey.toFile()));
-      TlsServerCredentials.Builder out = TlsServerCredentials.newBuilder().keyManager(key);
-      if (clientCa != null) {
+    AdvancedTlsX509KeyManager key = new AdvancedTlsX509KeyManager();
+    watch(timer, pair(read -> key.updateIdentityCredentials(read.chain(), read.key())));
+    TlsServerCredentials.Builder out = TlsServerCredentials.newBuilder().keyManager(key);
+    if (clientCa != null) {
+      try {
         AdvancedTlsX509TrustManager trust = AdvancedTlsX509TrustManager.newBuilder()
             .setVerification(AdvancedTlsX509TrustManager.Verification.CERTIFICATE_ONLY_VERIFICATION).build();
-        trust.updateTrustCredentials(clientCa.toFile());
-        watch(timer, List.of(clientCa), () -> trust.updateTrustCredentials(clientCa.toFile()));
+        watch(timer, new WatchedFiles(List.of(clientCa),
+            () -> trust.updateTrustCredentials(PemFiles.certificates("--client-ca-file", clientCa))));
         out.trustManager(trust).clientAuth(TlsServerCredentials.ClientAuth.REQUIRE);
-      }
-      return out.build();
-    } catch (IOException | GeneralSecurityException | IllegalArgumentException error) {
-      throw new IllegalArgumentException(
-          certificate + " and " + privateKey + " cannot be used together: " + error.getMessage(), error);
-    }
-  }
-
-  /** Reads files. */
-  private interface Read {
-    void run() throws IOException, GeneralSecurityException;
-  }
-
-  /** Reads the files again when one has changed. Files that cannot be used leave in force what was. */
-  private static void watch(ScheduledExecutorService timer, List<Path> files, Read read) {
-    List<String> seen = new ArrayList<>(stamps(files));
-    timer.scheduleWithFixedDelay(() -> {
-      List<String> now = stamps(files);
-      if (now.equals(seen)) {
-        return;
-      }
-      try {
-        read.run();
-        Log.info("TLS files were read again", "files", files);
-      } catch (IOException | GeneralSecurityException | IllegalArgumentException error) {
-        Log.warn("changed TLS files cannot be used; those before stay in use", "reason", error.getMessage());
-      }
-      seen.clear();
-      seen.addAll(now);
-    }, POLL_S, POLL_S, TimeUnit.SECONDS);
-  }
-
-  /** What differs when a file has been replaced. */
-  private static List<String> stamps(List<Path> files) {
-    List<String> out = new ArrayList<>();
-    for (Path file : files) {
-      try {
-        BasicFileAttributes found = Files.readAttributes(file, BasicFileAttributes.class);
-        out.add(found.fileKey() + "/" + found.lastModifiedTime() + "/" + found.size());
-      } catch (IOException error) {
-        out.add(error.toString());
+      } catch (CertificateException error) {
+        throw new IllegalArgumentException("--client-ca-file: " + clientCa + ": " + error.getMessage(), error);
       }
     }
-    return out;
+    return out.build();
+  }
+
+  /** Takes a certificate and its key. */
+  interface Use {
+    void of(PemFiles.Pair pair) throws IOException, GeneralSecurityException;
+  }
+
+  /** Certificate and key, which are used now and whenever they have changed and belong together. */
+  WatchedFiles pair(Use use) {
+    return new WatchedFiles(List.of(certificate, privateKey), () -> {
+      PemFiles.Pair read = PemFiles.pair(certificate, privateKey);
+      use.of(read);
+      PemFiles.warnUnlessValid(certificate, read.chain()[0], Instant.now());
+    });
+  }
+
+  private static void watch(ScheduledExecutorService timer, WatchedFiles files) {
+    timer.scheduleWithFixedDelay(files::poll, POLL_S, POLL_S, TimeUnit.SECONDS);
   }
 
   /** Lets in only callers whose certificate has one of these names; everybody that TLS accepts may check the health. */
