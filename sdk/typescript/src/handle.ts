@@ -1,8 +1,8 @@
 /** Requests of a plugin to the scheduler: allow or reject a waiting pod, and activate pods. */
-import { readFileSync } from "node:fs";
 import { type CallOptions, ChannelCredentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { PodIdentity } from "./generated/trireme/v1/cycle.js";
 import { HandleServiceClient } from "./generated/trireme/v1/frontend.js";
+import { readCertificate, readPair } from "./tls.js";
 
 const DEADLINE_MS = 5000;
 
@@ -65,8 +65,13 @@ function identity({ namespace, name, uid }: PodName): PodIdentity {
 }
 
 function clientCredentials({ ca, certificate, privateKey }: HandleTls): ChannelCredentials {
-  const read = (path: string | undefined) => (path === undefined ? null : readFileSync(path));
-  return ChannelCredentials.createSsl(read(ca), read(privateKey), read(certificate));
+  const authority = ca === undefined ? null : readCertificate("--handle-ca-file", ca).contents;
+  if (certificate === undefined && privateKey === undefined) return ChannelCredentials.createSsl(authority);
+  if (certificate === undefined || privateKey === undefined) {
+    throw new Error("--tls-cert-file and --tls-private-key-file need each other");
+  }
+  const pair = readPair(certificate, privateKey);
+  return ChannelCredentials.createSsl(authority, pair.privateKey, pair.certificate);
 }
 
 function deadline(): Partial<CallOptions> {

@@ -1,4 +1,5 @@
 /** TLS of the server: PEM files that are read again when they change, and the callers that are let in. */
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext, type PeerCertificate } from "node:tls";
 import {
@@ -34,7 +35,7 @@ interface Contents {
   readonly caCertificate: Buffer;
 }
 
-/** The contents of the files. A change that cannot be used is logged, and what was read before stays in use. */
+/** The contents of the files. A change that cannot be used is logged once, and what was read before stays in use. */
 export class ReloadedFiles implements experimental.CertificateProvider {
   private readonly caListeners = new Set<CaListener>();
   private readonly identityListeners = new Set<IdentityListener>();
@@ -78,13 +79,13 @@ export class ReloadedFiles implements experimental.CertificateProvider {
 
   /** Reads the files again if one has changed. */
   poll(): void {
+    const stamp = this.stamp();
+    if (stamp === this.seen) return;
+    this.seen = stamp;
     try {
-      const stamp = this.stamp();
-      if (stamp === this.seen) return;
       this.contents = this.read();
-      this.seen = stamp;
     } catch (error) {
-      this.log.warn("changed TLS files cannot be used; those before stay in use", { error: String(error) });
+      this.log.warn("changed TLS files cannot be used; those before stay in use", { error: message(error) });
       return;
     }
     this.log.info("TLS files were read again", { certificate: this.files.certificate });
@@ -92,44 +93,97 @@ export class ReloadedFiles implements experimental.CertificateProvider {
     for (const listener of this.identityListeners) listener(this.contents);
   }
 
+  /** What differs when a file has been replaced. */
   private stamp(): string {
     const { certificate, privateKey, clientCa } = this.files;
     return [certificate, privateKey, ...(clientCa ? [clientCa] : [])]
       .map((path) => {
-        const found = statSync(path);
-        return `${found.ino}/${found.mtimeMs}/${found.size}`;
+        try {
+          const found = statSync(path);
+          return `${found.ino}/${found.mtimeMs}/${found.size}`;
+        } catch (error) {
+          return message(error);
+        }
       })
       .join();
   }
 
   private read(): Contents {
     const { certificate, privateKey, clientCa } = this.files;
-    const contents = {
-      certificate: readFileSync(certificate),
-      privateKey: readFileSync(privateKey),
-      caCertificate: clientCa ? readFileSync(clientCa) : Buffer.alloc(0),
-    };
+    const pair = readPair(certificate, privateKey);
+    const caCertificate = clientCa ? readCertificate("--client-ca-file", clientCa).contents : Buffer.alloc(0);
     try {
-      createSecureContext({ cert: contents.certificate, key: contents.privateKey, ca: contents.caCertificate });
+      createSecureContext({ cert: pair.certificate, key: pair.privateKey, ca: caCertificate });
     } catch (error) {
-      throw new Error(`${certificate} and ${privateKey} cannot be used together: ${String(error)}`);
+      const used = [certificate, privateKey, ...(clientCa ? [clientCa] : [])].join(", ");
+      throw new Error(`${used}: cannot be used for TLS: ${message(error)}`);
     }
-    return contents;
+    warnUnlessValid(this.log, certificate, pair.parsed, new Date());
+    return { certificate: pair.certificate, privateKey: pair.privateKey, caCertificate };
   }
 }
 
+/** A certificate and its key, PEM. @throws Error naming flag and file that cannot be used. */
+export function readPair(certificate: string, privateKey: string) {
+  const { contents, parsed } = readCertificate("--tls-cert-file", certificate);
+  const key = readFile("--tls-private-key-file", privateKey);
+  let parsedKey: KeyObject;
+  try {
+    parsedKey = createPrivateKey(key);
+  } catch {
+    throw new Error(`--tls-private-key-file: ${privateKey}: has no PEM private key without a password`);
+  }
+  if (!parsed.checkPrivateKey(parsedKey)) {
+    const both = `--tls-cert-file ${certificate} and --tls-private-key-file ${privateKey}`;
+    throw new Error(`${both} do not belong together: use the key that the certificate was issued for`);
+  }
+  return { certificate: contents, privateKey: key, parsed };
+}
+
+/** The contents of a PEM file, and its first certificate. @throws Error naming flag and file. */
+export function readCertificate(flag: string, path: string): { contents: Buffer; parsed: X509Certificate } {
+  const contents = readFile(flag, path);
+  try {
+    return { contents, parsed: new X509Certificate(contents) };
+  } catch {
+    throw new Error(`${flag}: ${path}: has no PEM certificate`);
+  }
+}
+
+function readFile(flag: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new Error(`${flag}: ${path}: ${message(error)}`);
+  }
+}
+
+/** Logs that callers refuse the certificate, if its time has passed or has not come. */
+function warnUnlessValid(log: Logger, file: string, { validFrom, validTo }: X509Certificate, now: Date): void {
+  if (now > new Date(validTo)) {
+    log.warn("the certificate has expired: callers refuse it until the file is replaced", { file, ended: validTo });
+  } else if (now < new Date(validFrom)) {
+    log.warn("the certificate is not valid yet: callers refuse it until then", { file, begins: validFrom });
+  }
+}
+
+function message(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 type CreateCredentials = (
-  ca: experimental.CertificateProvider | null,
   identity: experimental.CertificateProvider,
+  ca: experimental.CertificateProvider | null,
   requireClientCertificate: boolean,
 ) => ServerCredentials;
 
 /** The server's credentials of these files. */
 export function serverCredentials(files: TlsFiles, reloaded: ReloadedFiles): ServerCredentials {
   const authority = files.clientCa ? reloaded : null;
-  // The types do not say that there may be no authority; then no certificate is requested of the caller.
+  // The names and types of the parameters are the other way round, but this is the order in which they are used. Without
+  // an authority no certificate is requested of the caller.
   const create = experimental.createCertificateProviderServerCredentials as unknown as CreateCredentials;
-  return create(authority, reloaded, authority !== null);
+  return create(reloaded, authority, authority !== null);
 }
 
 /** Lets in only callers whose certificate has one of these names; everybody that TLS accepts may check the health. */
