@@ -49,6 +49,25 @@ def secure(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         process.communicate(timeout=DEADLINE)
 
 
+@pytest.mark.parametrize("name", [*PLUGINS, "gpu-memory-rust"])
+def test_a_plugin_does_not_start_with_the_key_of_another_certificate(name: str, tmp_path: Path) -> None:
+    """Broken, it listens, fails every handshake, and does not say why."""
+    authority = certificates.Authority()
+    authority.issue("plugin").write(tmp_path, "plugin")
+    (tmp_path / "other.crt").write_bytes(authority.issue("other").certificate)
+    flags = ["--listen", "127.0.0.1:0", "--tls-cert-file", tmp_path / "other.crt"]
+    flags += ["--tls-private-key-file", tmp_path / "plugin.key"]
+    ended = subprocess.run(
+        [*command(name), *flags], cwd=ROOT, capture_output=True, text=True, timeout=RELOAD, check=False
+    )
+    assert ended.returncode == 1
+    assert "listening" not in ended.stdout
+    assert len(ended.stderr.splitlines()) == 1
+    assert "--tls-private-key-file" in ended.stderr
+    assert str(tmp_path / "other.crt") in ended.stderr
+    assert str(tmp_path / "plugin.key") in ended.stderr
+
+
 async def test_the_scheduler_is_answered_and_others_are_refused(secure: Secure) -> None:
     """Broken, whoever reaches the port learns of pods and nodes, or places pods by a plugin's answers."""
     assert await _call(secure, secure.authority, secure.authority.issue(SCHEDULER)) is None

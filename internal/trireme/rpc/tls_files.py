@@ -1,7 +1,8 @@
 """PEM files that are reloaded when they change: certificates are short-lived, and another program renews them.
 
 The files are checked whenever a connection is made, and read if they changed. A certificate and key that do not match
-(the writer is not finished) are ignored: the old pair stays in use, with one log line. Used by servers and clients.
+(the writer is not finished) are ignored: the old pair stays in use, with one log line. A certificate whose time has
+passed is used and logged, since only the other side notices it. Used by servers and clients.
 """
 
 import logging
@@ -14,6 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from trireme.rpc.listen_flags import ListenError
+from trireme_kube.componentbase import clocks
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class WatchedFiles:
         self._unusable: _FileStamp | None = None
         self.content = _load_contents(files)
         self.reloads = 0
+        self._warn_unless_valid()
 
     def reload_if_changed(self) -> bool:
         """Reload the files if any has changed; return whether there is new content.
@@ -81,7 +84,21 @@ class WatchedFiles:
         self._stamp, self._unusable, self.content = stamp, None, content
         self.reloads += 1
         log.info("reloaded the certificates: %s", ", ".join(str(file.path) for file in self._all))
+        self._warn_unless_valid()
         return True
+
+    def _warn_unless_valid(self) -> None:
+        """Log that others refuse the certificate, if its time has passed or has not come."""
+        if self._files.certificate is None or self.content.certificate is None:
+            return
+        certificate = x509.load_pem_x509_certificates(self.content.certificate)[0]
+        where, now = f"{self._files.certificate.name}: {self._files.certificate.path}", clocks.wall()
+        if now > certificate.not_valid_after_utc.timestamp():
+            ended = certificate.not_valid_after_utc.isoformat()
+            log.warning("%s: expired at %s: others refuse it until the file is replaced", where, ended)
+        elif now < certificate.not_valid_before_utc.timestamp():
+            begins = certificate.not_valid_before_utc.isoformat()
+            log.warning("%s: not valid before %s: others refuse it until then", where, begins)
 
 
 def _stamps_of_files(files: Sequence[NamedFile]) -> _FileStamp:
@@ -114,7 +131,8 @@ def _load_contents(files: Files) -> Content:
         raise ListenError(f"{where}: no PEM key without a password") from error
     if private.public_key() != x509.load_pem_x509_certificates(certificate)[0].public_key():
         where = f"{files.private_key.name}: {files.private_key.path}"
-        raise ListenError(f"{where}: not the key of {files.certificate.path}")
+        remedy = "use the key that the certificate was issued for"
+        raise ListenError(f"{where}: not the key of {files.certificate.path}: {remedy}")
     return Content(certificate, key, authorities)
 
 
