@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::rustls::client::ResolvesClientCert;
+use tokio_rustls::rustls::{self, client::ResolvesClientCert};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::sign::CertifiedKey;
@@ -53,23 +53,39 @@ impl TlsFiles {
         }
     }
 
-    fn changed(&self) -> [Option<SystemTime>; 3] {
-        let time = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
-        [time(&self.certificate), time(&self.private_key), self.client_ca.as_deref().and_then(time)]
+    fn stamps(&self) -> [Option<Stamp>; 3] {
+        let stamp = |path: &Path| std::fs::metadata(path).and_then(|found| Ok((found.modified()?, found.len()))).ok();
+        [stamp(&self.certificate), stamp(&self.private_key), self.client_ca.as_deref().and_then(stamp)]
     }
 
     fn read(&self) -> Result<Contents, String> {
-        let chain = certificates(&self.certificate).map_err(|error| format!("--tls-cert-file: {error}"))?;
-        let key = PrivateKeyDer::from_pem_file(&self.private_key)
-            .map_err(|error| format!("--tls-private-key-file: {}: {error}", self.private_key.display()))?;
-        let pair = CertifiedKey::from_der(chain, key, &provider())
-            .map_err(|error| format!("--tls-cert-file and --tls-private-key-file: {error}"))?;
-        let Some(file) = &self.client_ca else { return Ok(Contents { pair: Arc::new(pair), authority: None }) };
+        let pair = Arc::new(self.read_pair()?);
+        let Some(file) = &self.client_ca else { return Ok(Contents { pair, authority: None }) };
         let mut authority = RootCertStore::empty();
-        for each in certificates(file).map_err(|error| format!("--client-ca-file: {error}"))? {
+        for each in certificates("--client-ca-file", file)? {
             authority.add(each).map_err(|error| format!("--client-ca-file: {}: {error}", file.display()))?;
         }
-        Ok(Contents { pair: Arc::new(pair), authority: Some(Arc::new(authority)) })
+        Ok(Contents { pair, authority: Some(Arc::new(authority)) })
+    }
+
+    fn read_pair(&self) -> Result<CertifiedKey, String> {
+        let chain = certificates("--tls-cert-file", &self.certificate)?;
+        let (certificate, private_key) = (self.certificate.display(), self.private_key.display());
+        let key = PrivateKeyDer::from_pem_file(&self.private_key).map_err(|error| match error {
+            pem::Error::NoItemsFound => {
+                format!("--tls-private-key-file: {private_key}: has no PEM private key without a password")
+            }
+            _ => format!("--tls-private-key-file: {private_key}: {error}"),
+        })?;
+        CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
+            let pair = format!("--tls-cert-file {certificate} and --tls-private-key-file {private_key}");
+            match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    format!("{pair} do not belong together: use the key that the certificate was issued for")
+                }
+                _ => format!("{pair} cannot be used: {error}"),
+            }
+        })
     }
 }
 
@@ -77,10 +93,23 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = read.map_err(|error| format!("{}: {error}", file.display()))?;
-    if found.is_empty() { Err(format!("{}: has no certificate", file.display())) } else { Ok(found) }
+    let found = read.map_err(|error| format!("{flag}: {}: {error}", file.display()))?;
+    if found.is_empty() { Err(format!("{flag}: {}: has no PEM certificate", file.display())) } else { Ok(found) }
+}
+
+/// Logs that callers refuse the certificate, if its time has passed or has not come.
+fn warn_unless_valid(file: &Path, certificate: &[u8], now: SystemTime) {
+    let Ok(parsed) = x509_cert::Certificate::from_der(certificate) else { return };
+    let (validity, file) = (parsed.tbs_certificate.validity, file.display());
+    if now > validity.not_after.to_system_time() {
+        let ended = validity.not_after;
+        tracing::warn!(%file, %ended, "the certificate has expired: callers refuse it until the file is replaced");
+    } else if now < validity.not_before.to_system_time() {
+        let begins = validity.not_before;
+        tracing::warn!(%file, %begins, "the certificate is not valid yet: callers refuse it until then");
+    }
 }
 
 /// What the files have.
@@ -108,8 +137,11 @@ impl Contents {
     }
 }
 
+/// When a file was changed, and its size in bytes.
+type Stamp = (SystemTime, u64);
+
 struct Current {
-    changed: [Option<SystemTime>; 3],
+    stamps: [Option<Stamp>; 3],
     contents: Contents,
     server: Arc<ServerConfig>,
 }
@@ -129,21 +161,23 @@ impl std::fmt::Debug for Reloaded {
 impl Reloaded {
     pub(crate) fn new(files: &TlsFiles) -> Result<Self, String> {
         files.check()?;
-        let (changed, contents) = (files.changed(), files.read()?);
+        let (stamps, contents) = (files.stamps(), files.read()?);
         let server = Arc::new(contents.server()?);
-        Ok(Self { files: files.clone(), current: Mutex::new(Current { changed, contents, server }) })
+        warn_unless_valid(&files.certificate, &contents.pair.cert[0], SystemTime::now());
+        Ok(Self { files: files.clone(), current: Mutex::new(Current { stamps, contents, server }) })
     }
 
-    /// Reads the files again if one has changed. Files that cannot be read leave in force what was.
+    /// Reads the files again if one has changed. Files that cannot be used leave in force what was, and are logged once.
     fn refresh<T>(&self, take: impl FnOnce(&Current) -> T) -> T {
         let mut current = self.current.lock().expect("no panic while it is held");
-        let changed = self.files.changed();
-        if changed != current.changed {
-            current.changed = changed;
+        let stamps = self.files.stamps();
+        if stamps != current.stamps {
+            current.stamps = stamps;
             match self.files.read().and_then(|contents| Ok((contents.server()?, contents))) {
                 Ok((server, contents)) => {
                     (current.server, current.contents) = (Arc::new(server), contents);
                     tracing::info!("TLS files were read again");
+                    warn_unless_valid(&self.files.certificate, &current.contents.pair.cert[0], SystemTime::now());
                 }
                 Err(error) => tracing::error!(error, "changed TLS files cannot be used: those before stay in use"),
             }
@@ -218,3 +252,7 @@ pub(crate) fn identities(certificate: &[u8]) -> Vec<String> {
     names.extend(common.filter_map(|name| String::from_utf8(name.value.value().to_vec()).ok()));
     names
 }
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tests;
