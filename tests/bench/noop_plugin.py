@@ -1,7 +1,7 @@
 """A plugin that lets every node pass and scores all alike: what calling a remote plugin costs, without its own work.
 
-DEPENDS_ON and POD_FIELDS in its environment say what it declares. How many calls it had, and about how many nodes, is
-in a file once it has ended.
+DEPENDS_ON, POD_FIELDS and SCORE_COPIES (0 or 1) in its environment say what it declares. How many calls it had, and
+about how many nodes, is in a file once it has ended.
 """
 
 import argparse
@@ -17,7 +17,8 @@ class Noop:
 
     def __init__(self, depends_on: sdk.Dependency, pod_fields: Sequence[str]) -> None:
         # Copies of the pod change no score here: there is nothing to count.
-        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=pod_fields, score_copies=True)
+        copies = os.environ.get("SCORE_COPIES", "1") == "1"
+        self.info = sdk.Info("Noop", depends_on=depends_on, pod_fields=pod_fields, score_copies=copies)
         self.calls = self.nodes = 0
 
     async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
