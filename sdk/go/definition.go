@@ -84,6 +84,9 @@ type Definition struct {
 	// unless the plugin has a Filter that does not count (see framework.CapacityFilterPlugin). Otherwise they are
 	// NodeInfo.AddedPods alone, which Score has to count, and nil means that it does not.
 	ScoreCopies *bool
+	// RequiredFeatures are additions to the contract (docs/versioning.md) that the plugin cannot work without. A scheduler
+	// that lacks one rejects it and says which; an older one, which does not know this field, is refused at the handshake.
+	RequiredFeatures []string
 }
 
 // scoresCopies returns whether ScoreCopies is served, so far as it would be called at all.
@@ -169,7 +172,7 @@ func (d *Definition) describe(ctx context.Context, plugin framework.Plugin) (*tr
 	info := &triremev1.PluginInfo{
 		Name: name, Version: d.Version, ExtensionPoints: points(plugin), MaxConcurrentCalls: uint32(d.MaxConcurrentCalls),
 		PodFields: d.PodFields, NodeData: d.NodeData, DependsOn: d.DependsOn, Normalization: d.Normalization,
-		Idempotent: d.Idempotent, ScoreCopies: d.scoresCopies(plugin),
+		Idempotent: d.Idempotent, ScoreCopies: d.scoresCopies(plugin), RequiredFeatures: d.RequiredFeatures,
 	}
 	if name == "" {
 		return nil, errors.New("definition: the plugin's Name is empty")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,10 +178,20 @@ type handshake struct {
 	*service
 }
 
-// GetPluginInfo returns the plugin's description.
+// GetPluginInfo returns the plugin's description; it is refused where the caller lacks a feature that the plugin requires.
 func (h handshake) GetPluginInfo(
-	context.Context, *triremev1.GetPluginInfoRequest,
+	_ context.Context, request *triremev1.GetPluginInfoRequest,
 ) (*triremev1.GetPluginInfoResponse, error) {
+	var missing []string
+	for _, feature := range h.definition.RequiredFeatures {
+		if !slices.Contains(request.GetFeatures(), feature) {
+			missing = append(missing, feature)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"required_features: the caller does not know %s; update the scheduler", strings.Join(missing, ", "))
+	}
 	return h.info, nil
 }
 

@@ -288,3 +288,20 @@ func (counting) FilterCapacity(
 ) (int, *framework.Status) {
 	return min(wanted, 4-len(node.GetPods())), nil
 }
+
+// A plugin would run with a scheduler that lacks what it needs, and answer wrongly.
+func TestACallerWithoutARequiredFeatureIsRefused(t *testing.T) {
+	passing := filtering{filter: func(framework.NodeInfo, framework.CycleState) *framework.Status { return nil }}
+	connection := served(t, Definition{Plugin: passing, RequiredFeatures: []string{"one", "two", "three"}}, Options{})
+	plugin := triremev1.NewPluginServiceClient(connection)
+	_, err := plugin.GetPluginInfo(context.Background(), &triremev1.GetPluginInfoRequest{Features: []string{"two"}})
+	text := "required_features: the caller does not know one, three; update the scheduler"
+	if status.Code(err) != codes.FailedPrecondition || status.Convert(err).Message() != text {
+		t.Error(err)
+	}
+	request := &triremev1.GetPluginInfoRequest{Features: []string{"four", "three", "two", "one"}}
+	answer, err := plugin.GetPluginInfo(context.Background(), request)
+	if err != nil || !slices.Equal(answer.GetPlugins()[0].GetRequiredFeatures(), []string{"one", "two", "three"}) {
+		t.Error(answer, err)
+	}
+}

@@ -92,6 +92,13 @@ impl Info {
         self
     }
 
+    /// Additions to the contract (docs/versioning.md) that the plugin cannot work without. A scheduler that lacks one
+    /// rejects it and says which; an older one, which does not know this field, is refused at the handshake.
+    pub fn required_features<const N: usize>(mut self, features: [&str; N]) -> Self {
+        self.message.required_features = features.map(String::from).into();
+        self
+    }
+
     /// Which events may help a pod that it refused. Without any every event does.
     pub fn events<const N: usize>(mut self, events: [Event; N]) -> Self {
         self.message.events_to_register = events

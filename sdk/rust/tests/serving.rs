@@ -49,6 +49,18 @@ async fn the_handshake_says_what_the_plugin_needs() {
 }
 
 #[tokio::test]
+async fn a_caller_without_a_required_feature_is_refused() {
+    let (channel, _stop) = served(filtering().required_features(["one", "two", "three"]), Passing).await;
+    let mut plugin = PluginServiceClient::new(channel);
+    let knows = |features: &[&str]| v1::GetPluginInfoRequest { features: features.iter().map(|each| each.to_string()).collect() };
+    let refused = plugin.get_plugin_info(knows(&["two"])).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.message(), "required_features: the caller does not know one, three; update the scheduler");
+    let answer = plugin.get_plugin_info(knows(&["three", "two", "one", "four"])).await.unwrap().into_inner();
+    assert_eq!(answer.plugins[0].required_features, ["one", "two", "three"]);
+}
+
+#[tokio::test]
 async fn a_deposed_leader_is_refused_and_another_scheduler_is_not() {
     let (channel, _stop) = served(filtering(), Passing).await;
     let mut filter = FilterPluginClient::new(channel);

@@ -53,6 +53,7 @@ export function describe(plugin: Plugin): PluginInfo {
     })),
     maxConcurrentCalls: info.maxConcurrentCalls ?? 0,
     idempotent: info.idempotent ?? false,
+    requiredFeatures: [...(info.requiredFeatures ?? [])],
     podFields: [...(info.podFields ?? [])],
     nodeData: (info.nodeData ?? NodeData.NAMES) as number,
     dependsOn: (info.dependsOn ?? Dependency.CLUSTER) as number,

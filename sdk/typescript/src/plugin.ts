@@ -46,6 +46,11 @@ export interface Info {
    * otherwise they are in `call.addedPods`, which score has to count, and unset means that it does not.
    */
   readonly scoreCopies?: boolean;
+  /**
+   * Additions to the contract (docs/versioning.md) that the plugin cannot work without. A scheduler that lacks one rejects
+   * it and says which; an older one, which does not know this field, is refused at the handshake.
+   */
+  readonly requiredFeatures?: readonly string[];
 }
 
 /** A value or a promise of it: every method may be async. */

@@ -52,6 +52,16 @@ test("the handshake describes the plugin, with the version of the moment", async
   assert.deepEqual(info.eventsToRegister, [{ resource: "Node", actions: ["Add"], hint: true }]);
 });
 
+test("a caller without a required feature is refused", async (t) => {
+  const requiredFeatures = ["one", "two", "three"];
+  const { call } = await started(t, { info: { name: "P", requiredFeatures }, filter: () => undefined });
+  const error = await errorOf(call(getPluginInfo, { features: ["two"] }));
+  assert.equal(error.code, status.FAILED_PRECONDITION);
+  assert.equal(error.details, "required_features: the caller does not know one, three; update the scheduler");
+  const answer = await call(getPluginInfo, { features: ["four", "three", "two", "one"] });
+  assert.deepEqual(answer.plugins[0].requiredFeatures, requiredFeatures);
+});
+
 for (const [problem, plugin] of [
   [/has no method of an extension point/, { info: { name: "P" } }],
   [/info.name: must not be empty/, { info: { name: "" }, filter: () => undefined }],

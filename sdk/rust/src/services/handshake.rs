@@ -9,8 +9,16 @@ use crate::v1::plugin_service_server::PluginService;
 impl<P: Plugin> PluginService for Server<P> {
     async fn get_plugin_info(
         &self,
-        _: Request<v1::GetPluginInfoRequest>,
+        request: Request<v1::GetPluginInfoRequest>,
     ) -> Result<Response<v1::GetPluginInfoResponse>, Status> {
+        let known = request.into_inner().features;
+        let required = &self.0.info.message.required_features;
+        let missing: Vec<&str> = required.iter().filter(|each| !known.contains(each)).map(String::as_str).collect();
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            let text = format!("required_features: the caller does not know {missing}; update the scheduler");
+            return Err(Status::failed_precondition(text));
+        }
         let (plugins, instance) = (vec![self.0.info.describe()], self.0.instance.clone());
         Ok(Response::new(v1::GetPluginInfoResponse { plugins, instance }))
     }

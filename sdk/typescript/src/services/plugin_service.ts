@@ -3,16 +3,19 @@ import { status } from "@grpc/grpc-js";
 import { InvalidArguments } from "../arguments.js";
 import { describe } from "../description.js";
 import { CallError } from "../errors.js";
-import type { ConfigureRequest, ConfigureResponse, PluginServiceServer } from "../generated/trireme/v1/plugin.js";
+import type {
+  ConfigureRequest,
+  ConfigureResponse,
+  GetPluginInfoRequest,
+  GetPluginInfoResponse,
+  PluginServiceServer,
+} from "../generated/trireme/v1/plugin.js";
 import type { Invoker, Turn } from "../invoker.js";
 
 /** The implementation of PluginService. */
 export function pluginService(invoker: Invoker): PluginServiceServer {
   return {
-    getPluginInfo: invoker.unary("GetPluginInfo", [], async () => ({
-      plugins: [describe(invoker.plugin)],
-      instance: invoker.instance,
-    })),
+    getPluginInfo: invoker.unary("GetPluginInfo", [], async (request: GetPluginInfoRequest) => getPluginInfo(invoker, request)),
     configure: invoker.unary("Configure", ["configure"], (request: ConfigureRequest, turn: Turn) =>
       configure(invoker, request, turn),
     ),
@@ -20,6 +23,17 @@ export function pluginService(invoker: Invoker): PluginServiceServer {
       throw new CallError(status.UNIMPLEMENTED, "only phases call plugins");
     }),
   };
+}
+
+/** The description; a caller that lacks a feature which the plugin requires is refused. */
+function getPluginInfo(invoker: Invoker, request: GetPluginInfoRequest): GetPluginInfoResponse {
+  const info = describe(invoker.plugin);
+  const missing = info.requiredFeatures.filter((feature) => !request.features.includes(feature));
+  if (missing.length > 0) {
+    const text = `required_features: the caller does not know ${missing.join(", ")}; update the scheduler`;
+    throw new CallError(status.FAILED_PRECONDITION, text);
+  }
+  return { plugins: [info], instance: invoker.instance };
 }
 
 async function configure(invoker: Invoker, request: ConfigureRequest, _turn: Turn): Promise<ConfigureResponse> {

@@ -52,6 +52,7 @@ final class Description {
         .addAllExtensionPoints(points)
         .setMaxConcurrentCalls(info.maxConcurrentCalls())
         .setIdempotent(info.idempotent())
+        .addAllRequiredFeatures(info.requiredFeatures())
         .addAllPodFields(info.podFields())
         .setNodeData(info.nodeData().message)
         .setDependsOn(info.dependsOn().message)

@@ -19,6 +19,8 @@ import java.util.List;
  *     in batches although the score depends on NODE_PODS. With SNAPSHOT the copies are in {@link Node#pods()}, and null
  *     means that it does; otherwise they are in {@link Call#addedPods()}, which score has to count, and null means that it
  *     does not
+ * @param requiredFeatures additions to the contract (docs/versioning.md) that the plugin cannot work without: a scheduler
+ *     that lacks one rejects it and says which; an older one, which does not know this field, is refused at the handshake
  */
 public record Info(
     String name,
@@ -30,71 +32,82 @@ public record Info(
     int maxConcurrentCalls,
     List<Event> events,
     boolean idempotent,
-    Boolean scoreCopies) {
+    Boolean scoreCopies,
+    List<String> requiredFeatures) {
 
   /** A plugin of this name: it depends on anything, gets names of nodes, and has no limits. */
   public static Info of(String name) {
     return new Info(
-        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of(), false, null);
+        name, "", Dependency.CLUSTER, NodeData.NAMES, List.of(), Normalization.NONE, 0, List.of(), false, null,
+        List.of());
   }
 
   /** The same with this version. */
   public Info withVersion(String value) {
     return new Info(
         name, value, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same, depending on this. */
   public Info dependingOn(Dependency value) {
     return new Info(
         name, version, value, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same with nodes in this form. */
   public Info withNodeData(NodeData value) {
     return new Info(
         name, version, dependsOn, value, podFields, normalization, maxConcurrentCalls, events, idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same with these fields of pods. */
   public Info withPodFields(String... paths) {
     return new Info(
         name, version, dependsOn, nodeData, List.of(paths), normalization, maxConcurrentCalls, events, idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same with scores of this kind. */
   public Info withNormalization(Normalization value) {
     return new Info(
         name, version, dependsOn, nodeData, podFields, value, maxConcurrentCalls, events, idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same with at most so many calls at once. */
   public Info withMaxConcurrentCalls(int value) {
     return new Info(name, version, dependsOn, nodeData, podFields, normalization, value, events, idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same with these events. */
   public Info withEvents(Event... values) {
     return new Info(
         name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, List.of(values), idempotent,
-        scoreCopies);
+        scoreCopies, requiredFeatures);
   }
 
   /** The same, whose calls may be made twice. */
   public Info withIdempotence() {
     return new Info(
-        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, true, scoreCopies);
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, true, scoreCopies,
+        requiredFeatures);
   }
 
   /** The same, whose score answers for nodes with copies of the pod on them, or does not. */
   public Info withScoreCopies(boolean value) {
     return new Info(
-        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent, value);
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent, value,
+        requiredFeatures);
+  }
+
+  /** The same, for schedulers with these features alone. */
+  public Info withRequiredFeatures(String... values) {
+    return new Info(
+        name, version, dependsOn, nodeData, podFields, normalization, maxConcurrentCalls, events, idempotent,
+        scoreCopies, List.of(values));
   }
 }

@@ -8,7 +8,10 @@ import dev.trireme.v1.GetPluginInfoRequest;
 import dev.trireme.v1.GetPluginInfoResponse;
 import dev.trireme.v1.GetPluginStatisticsRequest;
 import dev.trireme.v1.GetPluginStatisticsResponse;
+import dev.trireme.v1.PluginInfo;
 import io.grpc.Status;
+import java.util.ArrayList;
+import java.util.List;
 
 /** Serves PluginService: the handshake and the configuration. */
 final class PluginHandlers {
@@ -19,10 +22,14 @@ final class PluginHandlers {
   }
 
   GetPluginInfoResponse getPluginInfo(GetPluginInfoRequest request) {
-    return GetPluginInfoResponse.newBuilder()
-        .addPlugins(Description.of(invoker.plugin()))
-        .setInstance(invoker.instance)
-        .build();
+    PluginInfo info = Description.of(invoker.plugin());
+    List<String> missing = new ArrayList<>(info.getRequiredFeaturesList());
+    missing.removeAll(request.getFeaturesList());
+    if (!missing.isEmpty()) {
+      throw Refusals.of(Status.FAILED_PRECONDITION, "required_features: the caller does not know "
+          + String.join(", ", missing) + "; update the scheduler");
+    }
+    return GetPluginInfoResponse.newBuilder().addPlugins(info).setInstance(invoker.instance).build();
   }
 
   ConfigureResponse configure(ConfigureRequest request) {

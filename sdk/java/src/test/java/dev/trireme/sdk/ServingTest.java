@@ -72,6 +72,29 @@ final class ServingTest {
     }
   }
 
+  /** Cannot work without three features. */
+  static final class Demanding extends Passing {
+    @Override
+    public Info info() {
+      return super.info().withRequiredFeatures("one", "two", "three");
+    }
+  }
+
+  @Test
+  void aCallerWithoutARequiredFeatureIsRefused() throws Exception {
+    try (Served served = new Served(new Demanding())) {
+      StatusRuntimeException refused =
+          served.error(Rpcs.GET_PLUGIN_INFO, GetPluginInfoRequest.newBuilder().addFeatures("two").build());
+      assertEquals(Code.FAILED_PRECONDITION, refused.getStatus().getCode());
+      assertEquals(
+          "required_features: the caller does not know one, three; update the scheduler",
+          refused.getStatus().getDescription());
+      var request = GetPluginInfoRequest.newBuilder().addAllFeatures(List.of("four", "three", "two", "one")).build();
+      var info = served.call(Rpcs.GET_PLUGIN_INFO, request).getPlugins(0);
+      assertEquals(List.of("one", "two", "three"), info.getRequiredFeaturesList());
+    }
+  }
+
   @Test
   void aDeposedLeaderIsRefusedAndAnotherSchedulerIsNot() throws Exception {
     try (Served served = new Served(new Passing())) {
