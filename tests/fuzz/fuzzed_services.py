@@ -205,6 +205,6 @@ async def handle_service(clock: Clock) -> AsyncIterator[handle.HandleService]:
     config = trireme_configuration.TriremeConfiguration(remote_plugins=(plugin,))
     async with asyncio.TaskGroup() as tasks:
         for name in WAITING:
-            tasks.create_task(waiting.wait_until_allowed(f"uid-{name}", f"ns/{name}", {PLUGIN: 60.0}))
+            tasks.create_task(waiting.begin_wait(f"uid-{name}", f"ns/{name}", {PLUGIN: 60.0})())
         await asyncio.sleep(0)
         yield handle.HandleService(config, waiting, activate)

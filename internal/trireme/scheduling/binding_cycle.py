@@ -251,16 +251,14 @@ class BindingCycle:
 
         `messages` say why it waits, by plugin.
         """
+        started, uid = self._observer.clock(), assumed.pod.uid
+        is_gone = self._cache.pod(uid) is None  # deleted while Permit was called
+        wait = None if is_gone else self._waiting.begin_wait(uid, assumed.pod.key, waits, messages)
 
         async def bind_when_allowed() -> None:
-            started = self._observer.clock()
-            if self._cache.pod(assumed.pod.uid) is None:
-                result = _REMOVED  # while Permit was called
-            else:
-                result, _ = await asyncio.gather(
-                    self._waiting.wait_until_allowed(assumed.pod.uid, assumed.pod.key, waits, messages),
-                    self._write_expected_nomination(assumed),
-                )
+            result = _REMOVED
+            if wait is not None:
+                result, _ = await asyncio.gather(wait(), self._write_expected_nomination(assumed))
             waited = self._observer.clock() - started
             self._observer.on_permit_wait_ended(result.code, waited)
             if result.code == status.Code.SUCCESS:

@@ -4,8 +4,10 @@ Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trireme.framework import status
 from trireme_kube.apimachinery import golang
@@ -88,19 +90,27 @@ class WaitingPods:
         """All pods that wait on Permit, with the plugins that have not allowed them yet."""
         return [entry.seen_by_others(uid) for uid, entry in self._pods.items()]
 
-    async def wait_until_allowed(
+    def begin_wait(
         self, uid: str, key: str, plugins: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
-    ) -> status.Status:
-        """Wait until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
+    ) -> Callable[[], Coroutine[Any, Any, status.Status]]:
+        """Have the pod wait from now on, so that whoever deletes, allows or rejects it finds it; returns what to call.
+
+        It waits until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
 
         `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. If they are over before that
         plugin has allowed it, the pod is unschedulable by it, whichever others are missing. It does not wait for a
         plugin that went while Permit was called (`forget_plugins`). `messages` are what plugins say of it.
         """
         plugins = {plugin: seconds for plugin, seconds in plugins.items() if self._is_configured(plugin)}
-        if not plugins:
+        entry = _PermitWait(key, plugins, messages) if plugins else None
+        if entry is not None:
+            self._pods[uid] = entry
+        return functools.partial(self._wait_until_decided, uid, entry)
+
+    async def _wait_until_decided(self, uid: str, entry: _PermitWait | None) -> status.Status:
+        """The decision about a pod that waits; None: it waits for nobody."""
+        if entry is None:
             return status.SUCCESS
-        entry = self._pods[uid] = _PermitWait(key, plugins, messages)
         try:
             return await entry.decided
         finally:

@@ -302,7 +302,7 @@ async def test_an_answer_that_comes_late_ends_no_later_preemption(failing: set[s
 async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     """Nothing is deleted, and no deletion will wake the preemptor: it is activated."""
     world = World("a")
-    waiting = asyncio.create_task(world.waiting.wait_until_allowed("a", "ns/name-a", {"Plugin": 60.0}))
+    waiting = asyncio.create_task(world.waiting.begin_wait("a", "ns/name-a", {"Plugin": 60.0})())
     await world.settle()
     world.start("a")
     await world.settle()

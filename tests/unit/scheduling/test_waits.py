@@ -212,7 +212,7 @@ def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds:
 
     async def main(clock: Callable[[], float]) -> None:
         async with asyncio.timeout(10_000):
-            result = await waiting_pods.WaitingPods().wait_until_allowed("u", "default/web", {"Gate": seconds})
+            result = await waiting_pods.WaitingPods().begin_wait("u", "default/web", {"Gate": seconds})()
         assert result == status.unschedulable("Gate", f"rejected due to timeout after waiting {text} at plugin Gate")
 
     virtual_time.run(main)
@@ -226,7 +226,7 @@ def test_a_plugin_that_a_pod_no_longer_waits_for_does_not_time_out(stops: str) -
         started = clock()
         waiting = waiting_pods.WaitingPods()
         plugins, messages = {"Quick": 5.0, "Patient": 60.0}, {"Quick": "soon", "Patient": "later"}
-        wait = asyncio.create_task(waiting.wait_until_allowed("u", "default/web", plugins, messages))
+        wait = asyncio.create_task(waiting.begin_wait("u", "default/web", plugins, messages)())
         await asyncio.sleep(4.0)
         if stops == "allowed":
             waiting.allow("u", "Quick")
@@ -249,10 +249,26 @@ def test_the_earliest_time_out_of_the_plugins_that_are_missing_ends_a_wait() -> 
         plugins = {"Patient": 60.0, "Middle": 20.0, "Quick": 5.0}
         started = clock()
         waiting = waiting_pods.WaitingPods()
-        wait = asyncio.create_task(waiting.wait_until_allowed("u", "default/web", plugins))
+        wait = asyncio.create_task(waiting.begin_wait("u", "default/web", plugins)())
         await asyncio.sleep(1.0)
         waiting.allow("u", "Quick")
         assert (await wait).plugin == "Middle"
         assert clock() - started == pytest.approx(20.0)
+
+    virtual_time.run(main)
+
+
+def test_a_pod_waits_before_the_task_that_waits_begins() -> None:
+    """A pod that was deleted, or allowed, just then waited for its whole time-out, with its room taken."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        rejected = waiting.begin_wait("gone", "default/gone", {"Gate": 900.0})
+        allowed = waiting.begin_wait("good", "default/good", {"Gate": 900.0})
+        assert waiting.reject("gone", "", "removed")
+        assert waiting.allow("good", "Gate")
+        assert await rejected() == status.unschedulable("", "removed")
+        assert await allowed() == status.SUCCESS
+        assert waiting.pods() == []
 
     virtual_time.run(main)
