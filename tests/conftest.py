@@ -3,6 +3,9 @@
 Property tests have no deadline: how long an example takes says how busy the machine is.
 """
 
+import logging
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 
@@ -26,6 +29,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         import controlplane_fixture
 
         controlplane_fixture.require_built()
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """A process that a test runs in its own sets up logging; later tests would find its lines in their output."""
+    root, package = logging.getLogger(), logging.getLogger("trireme")
+    before, levels = list(root.handlers), (root.level, package.level)
+    yield
+    for handler in list(root.handlers):
+        # Those of pytest come and go with each phase of a test.
+        if handler not in before and type(handler).__module__ != "_pytest.logging":
+            root.removeHandler(handler)
+    root.setLevel(levels[0])
+    package.setLevel(levels[1])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
