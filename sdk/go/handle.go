@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -21,20 +20,16 @@ const handleTimeout = 5 * time.Second
 
 // scheduler is the plugin's end of HandleService, and the pods that it lets wait.
 type scheduler struct {
-	plugin string
-	client triremev1.HandleServiceClient // nil without an address
-	ctx    context.Context               // ends with the process
+	plugin     string
+	connection *connection     // nil without an address
+	ctx        context.Context // ends with the process
 
 	mu      sync.Mutex
 	waiting map[types.UID]*waitingPod
 }
 
-func newScheduler(ctx context.Context, connection *grpc.ClientConn) *scheduler {
-	out := &scheduler{ctx: ctx, waiting: map[types.UID]*waitingPod{}}
-	if connection != nil {
-		out.client = triremev1.NewHandleServiceClient(connection)
-	}
-	return out
+func newScheduler(ctx context.Context, connection *connection) *scheduler {
+	return &scheduler{ctx: ctx, connection: connection, waiting: map[types.UID]*waitingPod{}}
 }
 
 // waitingPod is a framework.WaitingPod.
@@ -96,13 +91,16 @@ func (s *scheduler) all() []*waitingPod {
 
 // request calls the scheduler; false where the pod does not wait, or there is no answer.
 func (s *scheduler) request(what string, call func(context.Context, triremev1.HandleServiceClient) error) bool {
-	if s.client == nil {
+	if s.connection == nil {
 		logger().Error(what+" needs the address of the frontend: --scheduler", "plugin", s.plugin)
 		return false
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, handleTimeout)
 	defer cancel()
-	err := call(ctx, s.client)
+	channel, err := s.connection.current()
+	if err == nil {
+		err = call(ctx, triremev1.NewHandleServiceClient(channel))
+	}
 	if err != nil && status.Code(err) != codes.NotFound {
 		logger().Error(what+" failed", "plugin", s.plugin, "error", err)
 	}

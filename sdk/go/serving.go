@@ -62,7 +62,7 @@ func Serve(ctx context.Context, definition Definition, options Options) error {
 		return fmt.Errorf("--scheduler: %w", err)
 	}
 	if connection != nil {
-		defer connection.Close()
+		defer connection.close()
 	}
 	service, err := newService(ctx, definition, newScheduler(ctx, connection))
 	if err != nil {

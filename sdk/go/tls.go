@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
@@ -164,35 +163,6 @@ func readPool(name string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s: has no PEM certificate", name)
 	}
 	return pool, nil
-}
-
-// dial returns the connection to the scheduler, or nil without an address. With TLS it shows the plugin's certificate, and
-// expects one of the authority of its callers.
-func dial(options Options, source *certificates) (*grpc.ClientConn, error) {
-	if options.Scheduler == "" {
-		return nil, nil
-	}
-	files, secure := options.TLS, insecure.NewCredentials()
-	if files.ClientCA != "" && !strings.HasPrefix(options.Scheduler, "unix:") {
-		pool, err := readPool(files.ClientCA)
-		if err != nil {
-			return nil, fmt.Errorf("--client-ca-file: %w", err)
-		}
-		if _, err := source.current(); err != nil {
-			return nil, err
-		}
-		secure = credentials.NewTLS(&tls.Config{
-			MinVersion: tls.VersionTLS12, RootCAs: pool,
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				config, err := source.current()
-				if err != nil {
-					return nil, err
-				}
-				return &config.Certificates[0], nil
-			},
-		})
-	}
-	return grpc.NewClient(options.Scheduler, grpc.WithTransportCredentials(secure))
 }
 
 // allow refuses callers without an allowed identity; any caller may check health.
