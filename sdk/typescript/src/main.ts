@@ -71,7 +71,7 @@ async function run(name: string, source: PluginSource, flags: Readonly<Record<st
   const log = makeLogger(flags["log-format"] as "text" | "json", flags["log-level"] as Level);
   const metrics = new Metrics(name);
   const stop = new AbortController();
-  const handle = makeHandle(name, flags);
+  const handle = makeHandle(name, flags, log);
   const plugin = typeof source === "function" ? await source({ flags, log, handle, metrics, signal: stop.signal }) : source;
   if (plugin.info.name !== name) throw new Error(`main is called for ${name}, but info.name is ${plugin.info.name}`);
   const metricsListen = flags["metrics-listen"];
@@ -104,14 +104,14 @@ function untilSignal(log: Logger): Promise<void> {
   });
 }
 
-function makeHandle(name: string, flags: Readonly<Record<string, string>>): Handle | undefined {
+function makeHandle(name: string, flags: Readonly<Record<string, string>>, log: Logger): Handle | undefined {
   const address = flags["handle-address"];
   const ca = flags["handle-ca-file"];
   if (!address) return undefined;
   const tls = ca
     ? { ca, certificate: flags["tls-cert-file"] || undefined, privateKey: flags["tls-private-key-file"] || undefined }
     : undefined;
-  return new Handle(address, name, tls);
+  return new Handle(address, name, tls, log);
 }
 
 function serveOptions(flags: Readonly<Record<string, string>>): ServeOptions {

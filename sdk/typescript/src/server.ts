@@ -31,6 +31,7 @@ const GRACE_MS = 20_000;
 export interface ServeOptions {
   /** `host:port` (port 0: any free one) or `unix:/path`. */
   readonly listen?: string;
+  /** Not used, nor are identities, where it listens on a Unix socket: its permissions say who may call. */
   readonly tls?: TlsFiles;
   /** Names of callers' certificates that may call; unset: all that the client CA signed. */
   readonly allowedIdentities?: readonly string[];
@@ -73,9 +74,11 @@ export async function serve(plugin: Plugin, options: ServeOptions = {}): Promise
   describe(plugin);
   const log = options.log ?? makeLogger();
   const address = parseAddress(options.listen ?? "127.0.0.1:0");
-  const files = options.tls && new ReloadedFiles(options.tls, log);
+  // A Unix socket is plain: its permissions say who may call.
+  const tls = address.socketPath === undefined ? options.tls : undefined;
+  const files = tls && new ReloadedFiles(tls, log);
   const invoker = new Invoker(plugin, log, options.metrics ?? new Metrics(plugin.info.name));
-  const allowed = options.allowedIdentities ?? [];
+  const allowed = address.socketPath === undefined ? (options.allowedIdentities ?? []) : [];
   const server = new Server({
     "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
     "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
@@ -88,7 +91,7 @@ export async function serve(plugin: Plugin, options: ServeOptions = {}): Promise
   const health = addHealth(server, services);
   addReflection(server, services);
   if (address.socketPath !== undefined) await clearSocket(address.socketPath);
-  const credentials = files ? serverCredentials(options.tls!, files) : ServerCredentials.createInsecure();
+  const credentials = tls && files ? serverCredentials(tls, files) : ServerCredentials.createInsecure();
   const port = await listen(server, address.text, credentials);
   // Anybody who can open the socket may call: restrict it to this user.
   if (address.socketPath !== undefined) chmodSync(address.socketPath, 0o600);

@@ -1,6 +1,6 @@
 /** TLS of the server: PEM files that are read again when they change, and the callers that are let in. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createSecureContext, type PeerCertificate } from "node:tls";
 import {
   experimental,
@@ -12,6 +12,7 @@ import {
   status,
 } from "@grpc/grpc-js";
 import type { Logger } from "./logging.js";
+import { WatchedFiles } from "./watched_files.js";
 
 /** How often the files are looked at, in milliseconds. */
 const POLL_MS = 2000;
@@ -35,21 +36,18 @@ interface Contents {
   readonly caCertificate: Buffer;
 }
 
-/** The contents of the files. A change that cannot be used is logged once, and what was read before stays in use. */
+/** The contents of the files, for a server. */
 export class ReloadedFiles implements experimental.CertificateProvider {
   private readonly caListeners = new Set<CaListener>();
   private readonly identityListeners = new Set<IdentityListener>();
-  private contents: Contents;
-  private seen: string;
+  private readonly watched: WatchedFiles<Contents>;
   private readonly timer: NodeJS.Timeout;
 
   /** @throws Error naming the file or flag that cannot be used. */
-  constructor(
-    private readonly files: TlsFiles,
-    private readonly log: Logger,
-  ) {
-    this.seen = this.stamp();
-    this.contents = this.read();
+  constructor(files: TlsFiles, log: Logger) {
+    const { certificate, privateKey, clientCa } = files;
+    const paths = [certificate, privateKey, ...(clientCa ? [clientCa] : [])];
+    this.watched = new WatchedFiles(paths, () => readContents(files, log), log);
     this.timer = setInterval(() => this.poll(), POLL_MS).unref();
   }
 
@@ -61,7 +59,7 @@ export class ReloadedFiles implements experimental.CertificateProvider {
   addCaCertificateListener(listener: CaListener): void {
     this.caListeners.add(listener);
     // Not at once: the server takes no note of what comes while it adds its listeners, and then has no certificate.
-    process.nextTick(() => listener(this.contents));
+    process.nextTick(() => listener(this.watched.contents));
   }
 
   removeCaCertificateListener(listener: CaListener): void {
@@ -70,7 +68,7 @@ export class ReloadedFiles implements experimental.CertificateProvider {
 
   addIdentityCertificateListener(listener: IdentityListener): void {
     this.identityListeners.add(listener);
-    process.nextTick(() => listener(this.contents));
+    process.nextTick(() => listener(this.watched.contents));
   }
 
   removeIdentityCertificateListener(listener: IdentityListener): void {
@@ -79,48 +77,23 @@ export class ReloadedFiles implements experimental.CertificateProvider {
 
   /** Reads the files again if one has changed. */
   poll(): void {
-    const stamp = this.stamp();
-    if (stamp === this.seen) return;
-    this.seen = stamp;
-    try {
-      this.contents = this.read();
-    } catch (error) {
-      this.log.warn("changed TLS files cannot be used; those before stay in use", { error: message(error) });
-      return;
-    }
-    this.log.info("TLS files were read again", { certificate: this.files.certificate });
-    for (const listener of this.caListeners) listener(this.contents);
-    for (const listener of this.identityListeners) listener(this.contents);
+    if (!this.watched.poll()) return;
+    for (const listener of this.caListeners) listener(this.watched.contents);
+    for (const listener of this.identityListeners) listener(this.watched.contents);
   }
+}
 
-  /** What differs when a file has been replaced. */
-  private stamp(): string {
-    const { certificate, privateKey, clientCa } = this.files;
-    return [certificate, privateKey, ...(clientCa ? [clientCa] : [])]
-      .map((path) => {
-        try {
-          const found = statSync(path);
-          return `${found.ino}/${found.mtimeMs}/${found.size}`;
-        } catch (error) {
-          return message(error);
-        }
-      })
-      .join();
+function readContents({ certificate, privateKey, clientCa }: TlsFiles, log: Logger): Contents {
+  const pair = readPair(certificate, privateKey);
+  const caCertificate = clientCa ? readCertificate("--client-ca-file", clientCa).contents : Buffer.alloc(0);
+  try {
+    createSecureContext({ cert: pair.certificate, key: pair.privateKey, ca: caCertificate });
+  } catch (error) {
+    const used = [certificate, privateKey, ...(clientCa ? [clientCa] : [])].join(", ");
+    throw new Error(`${used}: cannot be used for TLS: ${message(error)}`);
   }
-
-  private read(): Contents {
-    const { certificate, privateKey, clientCa } = this.files;
-    const pair = readPair(certificate, privateKey);
-    const caCertificate = clientCa ? readCertificate("--client-ca-file", clientCa).contents : Buffer.alloc(0);
-    try {
-      createSecureContext({ cert: pair.certificate, key: pair.privateKey, ca: caCertificate });
-    } catch (error) {
-      const used = [certificate, privateKey, ...(clientCa ? [clientCa] : [])].join(", ");
-      throw new Error(`${used}: cannot be used for TLS: ${message(error)}`);
-    }
-    warnUnlessValid(this.log, certificate, pair.parsed, new Date());
-    return { certificate: pair.certificate, privateKey: pair.privateKey, caCertificate };
-  }
+  warnUnlessValid(log, certificate, pair.parsed, "callers refuse");
+  return { certificate: pair.certificate, privateKey: pair.privateKey, caCertificate };
 }
 
 /** A certificate and its key, PEM. @throws Error naming flag and file that cannot be used. */
@@ -158,12 +131,18 @@ function readFile(flag: string, path: string): Buffer {
   }
 }
 
-/** Logs that callers refuse the certificate, if its time has passed or has not come. */
-function warnUnlessValid(log: Logger, file: string, { validFrom, validTo }: X509Certificate, now: Date): void {
+/** Logs that the others refuse the certificate, if its time has passed or has not come. */
+export function warnUnlessValid(
+  log: Logger,
+  file: string,
+  { validFrom, validTo }: X509Certificate,
+  refuse: "callers refuse" | "the scheduler refuses",
+): void {
+  const now = new Date();
   if (now > new Date(validTo)) {
-    log.warn("the certificate has expired: callers refuse it until the file is replaced", { file, ended: validTo });
+    log.warn(`the certificate has expired: ${refuse} it until the file is replaced`, { file, ended: validTo });
   } else if (now < new Date(validFrom)) {
-    log.warn("the certificate is not valid yet: callers refuse it until then", { file, begins: validFrom });
+    log.warn(`the certificate is not valid yet: ${refuse} it until then`, { file, begins: validFrom });
   }
 }
 

@@ -3,10 +3,12 @@ import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
-import { ChannelCredentials, Client, experimental } from "@grpc/grpc-js";
+import { after, test, type TestContext } from "node:test";
+import { ChannelCredentials, Client, connectivityState, experimental, Server, ServerCredentials } from "@grpc/grpc-js";
 import { Handle, makeLogger, type Plugin, serve, silentLogger } from "../src/index.js";
 import { ReloadedFiles } from "../src/tls.js";
+import * as v1 from "../src/v1.js";
+import { started } from "./serving.js";
 
 const folder = mkdtempSync(join(tmpdir(), "trireme-sdk-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -58,6 +60,87 @@ test("a handle is not made with a certificate and the key of another", () => {
   assert.throws(() => new Handle("127.0.0.1:1", "P", tls), /do not belong together/);
   assert.throws(() => new Handle("127.0.0.1:1", "P", { ...tls, privateKey: undefined }), /need each other/);
   assert.throws(() => new Handle("127.0.0.1:1", "P", { ca: file("text") }), /--handle-ca-file: .*text: has no PEM certificate/);
+});
+
+// An authority of each name, and a pair by it for 127.0.0.1.
+const authorities = ["before", "after"] as const;
+for (const name of authorities) {
+  openssl(`req -x509 ${key} -keyout ${name}-ca.key -out ${name}-ca.crt -days 2 -subj /CN=${name}`);
+  openssl(`req ${key} -keyout ${name}-tls.key -out ${name}-tls.csr -subj /CN=${name}`);
+  openssl(
+    `x509 -req -CA ${name}-ca.crt -CAkey ${name}-ca.key -set_serial 7 -extfile names -in ${name}-tls.csr -days 2 -out ${name}-tls.crt`,
+  );
+}
+
+/** A frontend that allows every pod, with a pair and an authority of callers; its port, and what ends it. */
+async function frontend(t: TestContext, name: (typeof authorities)[number], port = 0) {
+  const server = new Server();
+  server.addService(v1.HandleServiceService, {
+    allow: (_: unknown, done: (error: null, response: object) => void) => done(null, {}),
+    reject: () => assert.fail(),
+    activate: () => assert.fail(),
+  });
+  const [ca, certificate, privateKey] = ["ca.crt", "tls.crt", "tls.key"].map((end) => readFileSync(file(`${name}-${end}`)));
+  const credentials = ServerCredentials.createSsl(ca!, [{ cert_chain: certificate!, private_key: privateKey! }], true);
+  t.after(() => server.forceShutdown());
+  const chosen = await new Promise<number>((resolve, reject) =>
+    server.bindAsync(`127.0.0.1:${port}`, credentials, (error, bound) => (error ? reject(error) : resolve(bound))),
+  );
+  return { port: chosen, server };
+}
+
+/** Replaces files of the handle by those of an authority. */
+function put(name: (typeof authorities)[number], ...ends: string[]) {
+  for (const end of ends) {
+    rmSync(file(`used-${end}`), { force: true });
+    copyFileSync(file(`${name}-${end}`), file(`used-${end}`));
+  }
+}
+
+const used = { ca: file("used-ca.crt"), certificate: file("used-tls.crt"), privateKey: file("used-tls.key") };
+const pod = { namespace: "n", name: "a", uid: "u" };
+
+test("the handle uses an authority, certificate and key that were replaced", async (t) => {
+  const { lines, log } = collected();
+  put("before", "ca.crt", "tls.crt", "tls.key");
+  const { port, server } = await frontend(t, "before");
+  const handle = new Handle(`127.0.0.1:${port}`, "P", used, log);
+  t.after(() => handle.close());
+  assert.ok(await handle.allow(pod));
+  put("after", "tls.crt");
+  assert.ok(await handle.allow(pod));
+  assert.ok(await handle.allow(pod));
+  assert.equal(lines.length, 1, lines.join(""));
+  assert.match(lines[0]!, /those before stay in use.*do not belong together/);
+  put("after", "ca.crt", "tls.key");
+  assert.ok(await handle.allow(pod), "the open connection goes on, since its server has not changed yet");
+  const { client } = handle as unknown as { client: Client };
+  const ended = new Promise<void>((resolve, reject) => {
+    const deadline = Date.now() + 60_000;
+    client.getChannel().watchConnectivityState(connectivityState.READY, deadline, (error) => (error ? reject(error) : resolve()));
+  });
+  server.forceShutdown();
+  await ended;
+  await frontend(t, "after", port);
+  assert.ok(await handle.allow(pod));
+});
+
+test("the handle uses files that are replaced after connections that were refused at once", async (t) => {
+  const { port } = await frontend(t, "after");
+  put("before", "ca.crt", "tls.crt", "tls.key");
+  const handle = new Handle(`127.0.0.1:${port}`, "P", used, silentLogger);
+  t.after(() => handle.close());
+  for (let attempt = 0; attempt < 3; attempt++) await assert.rejects(handle.allow(pod));
+  put("after", "ca.crt", "tls.crt", "tls.key");
+  assert.ok(await handle.allow(pod));
+});
+
+test("on a Unix socket there is no TLS, and its files are not read", async (t) => {
+  const none = { certificate: file("none"), privateKey: file("none"), clientCa: file("none") };
+  const listen = `unix:${file("p.sock")}`;
+  const { call } = await started(t, plugin, { listen, tls: none, allowedIdentities: ["filter"] });
+  await call(v1.PluginServiceService.getPluginInfo, v1.GetPluginInfoRequest.fromPartial({}));
+  new Handle(listen, "P", { ca: file("none"), certificate: file("none"), privateKey: file("none") }).close();
 });
 
 test("a caller without a certificate is served where there is no client CA", async (t) => {
