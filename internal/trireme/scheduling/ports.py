@@ -143,12 +143,13 @@ class Evaluators(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreBindItem:
-    """A pod to prepare for binding."""
+    """A pod to prepare for binding. Once nobody waits for that (`cancelled`), it is not sent any more."""
 
     cycle: cycle_pb2.Cycle
     item: bind_pb2.BindItem
+    cancelled: bool = False
 
 
 class Binder(Protocol):

@@ -210,7 +210,13 @@ class PreBinding:
                 recording.start_over()
                 if wait is not None:
                     cycle = await self._with_present_generation(cycle)
-                result = await self._calls.execute(ports.PreBindItem(cycle, item), rank)
+                call = ports.PreBindItem(cycle, item)
+                try:
+                    result = await self._calls.execute(call, rank)
+                except asyncio.CancelledError:
+                    # Else a call that has to be repeated prepares the pod after that was undone.
+                    call.cancelled = True
+                    raise
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)
                 if answer.code in _PASSED:

@@ -1,11 +1,17 @@
 """How the frontend asks bind again for what it did not hear of."""
 
 import abc
+import asyncio
+import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import fake_binder
+
+from trireme.cache import object_waits
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing
+from trireme.scheduling import call_batches, ports, pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 
 
@@ -82,3 +88,65 @@ async def test_a_result_that_apply_repeats_is_reported_once() -> None:
     assert reported == [(0, "first"), (1, "rest")]
     assert [result.status.messages[0] for result in results] == ["first", "rest"]
     assert replicas.stub.applied == [["a", "b"], ["b"]]
+
+
+class Dying(bind_phase_client.BindPhaseClient):
+    """Replicas each of which ends without an answer; while the first one works, `meanwhile` happens."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
+        self.asked: list[list[str]] = []
+        self._meanwhile = meanwhile
+
+    def _next_fenced_replica(self) -> Any:
+        return types.SimpleNamespace(address=f"bind-{len(self.asked)}")
+
+    async def _stream_from_replica(self, call: Callable[[Any], Any], choose: Any = None) -> AsyncIterator[Any]:
+        choose()
+        call(self)
+        if len(self.asked) == 1:
+            self._meanwhile()
+            return
+        for index in range(len(self.asked[-1])):
+            yield types.SimpleNamespace(index=index, result=bind_pb2.PreBindResult())
+
+    def PreBind(self, request: bind_phase_pb2.BindPhasePreBindRequest, timeout: float) -> None:
+        self.asked.append([item.pod.uid for each in request.requests for item in each.items])
+
+
+async def test_a_pod_that_nobody_waits_for_is_not_prepared_again() -> None:
+    """What was written for a deleted pod was undone, and then written again when the replica had died."""
+    items = [
+        ports.PreBindItem(cycle_pb2.Cycle(), bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid=uid)))
+        for uid in ("gone", "stays")
+    ]
+    replicas = Dying(lambda: setattr(items[0], "cancelled", True))
+    answered: list[int] = []
+    started: list[tuple[int, str]] = []
+    await replicas.pre_bind(
+        items, lambda index, _: answered.append(index), lambda index, address: started.append((index, address))
+    )
+    assert replicas.asked == [["gone", "stays"], ["stays"]]
+    assert answered == [1]
+    assert started == [(0, "bind-0"), (1, "bind-0"), (1, "bind-1")]
+
+
+async def test_pre_bind_that_is_cancelled_is_not_sent_again() -> None:
+    """As above, from the side of the pod."""
+    seen: list[ports.PreBindItem] = []
+
+    class Binder(fake_binder.FakeBinder):
+        async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+            seen.append(item)
+            await asyncio.Event().wait()
+            raise AssertionError("it is cancelled")
+
+    binding = pre_binding.PreBinding(Binder(), object_waits.ObjectWaits(), lambda: 0.0, nominating=False)
+    item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid="u"))
+    run = asyncio.create_task(binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None))
+    while not seen:
+        await asyncio.sleep(0)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    assert seen[0].cancelled
+    await binding.close()

@@ -319,24 +319,27 @@ class BindPhaseClient:
         """Stream one call's answers to `on_result`, and repeat it with the items that have none until each has one.
 
         An answer with an index out of range, or for an item that has one already, is ignored. It does not give up:
-        without a replica it waits for one.
+        without a replica it waits for one. Items that are cancelled meanwhile are not sent again.
         """
         missing = set(range(len(items)))
-        while missing:
-            indexes = sorted(missing)
+        while any(not items[index].cancelled for index in missing):
+            sent: list[int] = []
 
-            def choose_and_report_replica(indexes: list[int] = indexes) -> _BindLink | None:
+            def choose_and_report_replica(sent: list[int] = sent) -> _BindLink | None:
                 link = self._next_fenced_replica()
                 if link is not None:
-                    for index in indexes:
+                    sent[:] = sorted(index for index in missing if not items[index].cancelled)
+                    for index in sent:
                         on_start(index, link.address)
                 return link
 
-            part = [items[index] for index in indexes]
-            async for answer in self._stream_from_replica(functools.partial(call, part), choose_and_report_replica):
-                if answer.index < len(indexes) and indexes[answer.index] in missing:
-                    missing.discard(indexes[answer.index])
-                    on_result(indexes[answer.index], answer)
+            def call_with_those(stub: Any, sent: list[int] = sent) -> Any:
+                return call([items[index] for index in sent], stub)
+
+            async for answer in self._stream_from_replica(call_with_those, choose_and_report_replica):
+                if answer.index < len(sent) and sent[answer.index] in missing:
+                    missing.discard(sent[answer.index])
+                    on_result(sent[answer.index], answer)
 
     def _add_items(
         self,
