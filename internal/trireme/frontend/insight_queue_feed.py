@@ -30,8 +30,9 @@ PERIOD_SECONDS = 0.25
 # For how long a pod may wait for its turn, or be tried, before it is sent. Under load pods wait for others to share
 # their batch, and sending each of them would cost a few per cent of scheduling it.
 SETTLE_SECONDS = 2.0
-# So many of them are sent each time: where thousands wait for their turn, each would cost the frontend some 45 us, and
-# is bound soon. How many wait is part of the scheduler's state, which is sent anyway.
+# So many of them are sent each time, while more pods than that change: where thousands wait for their turn, each would
+# cost the frontend some 45 us, and is bound soon. Where little changes, a whole message of them is sent. How many wait
+# is part of the scheduler's state, which is sent anyway.
 MAX_SETTLED_PODS = 25
 # Pods in one message, some 200 bytes each.
 PODS_PER_MESSAGE = 2_000
@@ -95,7 +96,8 @@ class InsightQueueFeed:
             self._sent.clear()
             self._deferred, self._due = {}, []
             return self._delta_messages(self._queue.pods(), (), reset=True)
-        found = [*self._changes_to_send(changed), *self._settled_pods()]
+        most = MAX_SETTLED_PODS if len(changed) > MAX_SETTLED_PODS else PODS_PER_MESSAGE
+        found = [*self._changes_to_send(changed), *self._settled_pods(most)]
         gone = [uid for uid, pod in found if (pod is None or not _is_queued(pod)) and uid in self._sent]
         self._sent.difference_update(gone)
         return self._delta_messages([pod for _, pod in found if pod is not None], gone, reset=False)
@@ -124,9 +126,9 @@ class InsightQueueFeed:
             return pod.timestamp + SETTLE_SECONDS
         return None
 
-    def _settled_pods(self) -> Iterator[tuple[str, queued_pod.QueuedPodInfo | None]]:
-        """UID and pod of deferred ones that are to be sent now, as many as may be, those that wait longest first."""
-        now, left = self._now(), MAX_SETTLED_PODS
+    def _settled_pods(self, most: int) -> Iterator[tuple[str, queued_pod.QueuedPodInfo | None]]:
+        """UID and pod of deferred ones that are to be sent now, `most` at most, those that wait longest first."""
+        now, left = self._now(), most
         while left and self._due and self._due[0][0] <= now:
             uid = heapq.heappop(self._due)[1]
             key = self._deferred.pop(uid, None)

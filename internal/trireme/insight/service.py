@@ -487,5 +487,6 @@ def _not_found_text(request: insight_pb2.ExplainRequest) -> str:
     which = f"{pod.namespace}/{pod.name}" + (f" with UID {pod.uid}" if pod.uid else "")
     return (
         f"pod: {which} is neither in the queue nor on a node; check the name, and that spec.schedulerName is a profile "
-        "of this scheduler; ask again if it was created a moment ago"
+        "of this scheduler; ask again if it was created a moment ago, or if hundreds wait for their turn: insight "
+        "hears first of those that wait longest"
     )

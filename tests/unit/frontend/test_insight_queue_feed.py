@@ -256,3 +256,16 @@ def test_of_many_pods_that_wait_for_their_turn_some_are_sent_each_time(monkeypat
     world.sent()
     assert world.state(pod.record.key.partition("/")[2]) == "QUEUED_POD_STATE_UNSCHEDULABLE"
     assert sorted(world.known.names()) == ["p0", "p1", "p2", "p3", "p4"]
+
+
+def test_where_nothing_moves_all_pods_that_wait_for_their_turn_are_sent(monkeypatch: Any) -> None:
+    """With a phase down, insight would know of a hundred pods more each second, and explain none of the others."""
+    monkeypatch.setattr(insight_queue_feed, "MAX_SETTLED_PODS", 3)
+    world = World()
+    world.sent()
+    for number in range(5):
+        world.queue.add(record(f"p{number}"), T0 + number / 10)
+    world.now = T0 + 10
+    world.sent()
+    world.sent()
+    assert sorted(world.known.names()) == [f"p{number}" for number in range(5)]
