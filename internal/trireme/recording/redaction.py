@@ -7,7 +7,7 @@ first pass, `Redaction` replaces them in a second one.
 
 import json
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import Any
 
 from google.protobuf import descriptor
@@ -21,8 +21,8 @@ _PACKAGE = "trireme.v1."
 _STRING, _BYTES = descriptor.FieldDescriptor.TYPE_STRING, descriptor.FieldDescriptor.TYPE_BYTES
 # A word that may be a name, or a label's key with its domain.
 _WORD = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._/]*[A-Za-z0-9])?")
-# What joins names to such a word.
-_SEPARATORS = ("/", "__", "_", ".")
+# What such a word is made of: letters and digits, and what joins them.
+_PIECES = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9]+")
 _QUOTED = re.compile(r'"[^"]*"')
 # The key of a label or annotation in the path of a field.
 _KEYS_IN_PATHS = re.compile(r"(?<=\[['\"])[^'\"]+(?=['\"]\])")
@@ -68,7 +68,10 @@ class Names:
         if content is Content.KEPT and "/" in text:
             self.kept.add(text)
         for part in _parts_of(text, content):
-            if not _is_kept(part, content):
+            if _is_kept(part, content):
+                if "/" in part:
+                    self.kept.add(part)
+            else:
                 self._found.add(part)
                 # Texts may name a host without its domain.
                 host = part.partition(".")[0]
@@ -114,19 +117,32 @@ class Redaction:
             word = found[0]
             if word in self._kept or (word in redaction_rules.WORDS and not quoted):
                 return word
-            return self._replace_parts(word, _SEPARATORS)
+            return self._replace_names_in(word, quoted=quoted)
 
         return _WORD.sub(replacement, text)
 
-    def _replace_parts(self, word: str, separators: Sequence[str]) -> str:
-        """The word replaced if it is a name, else what is between the separators, the first of which divides it first.
+    def _replace_names_in(self, word: str, *, quoted: bool) -> str:
+        """The word with the names in it replaced, the longest first: a text joins names in any way.
 
-        A text joins names in any way: a pod with its namespace, a value of two zones.
+        A pod with its namespace, a claim called by a pod and a volume, a value of two zones, a host and its port.
         """
         known = self._replacements.get(word)
-        if known is not None or not separators:
-            return word if known is None else known
-        return separators[0].join(self._replace_parts(part, separators[1:]) for part in word.split(separators[0]))
+        if known is not None:
+            return known
+        out, pieces, first = [], _PIECES.findall(word), 0
+        # Behind a namespace, or before one, even a word of the scheduler is a name.
+        quoted = quoted or "/" in word
+        while first < len(pieces):
+            for end in range(len(pieces), first, -1):
+                text = "".join(pieces[first:end])
+                known = self._replacements.get(text)
+                if known is not None and (quoted or text not in redaction_rules.WORDS):
+                    break
+            else:
+                known, end = pieces[first], first + 1
+            out.append(known)
+            first = end
+        return "".join(out)
 
 
 def _parts_of(text: str, content: Content) -> list[str]:

@@ -237,11 +237,14 @@ def test_keys_in_paths_and_types_of_conditions_are_replaced() -> None:
         "node-7.acme.example:8080 answers late",
         "see node-7.payroll",
         "image registry.acme.example/web:canary is not there",
+        'persistentvolumeclaim "node-7-payroll" not found',
+        "waits for cold_blue.payroll",
     ],
 )
 def test_names_that_a_text_joins_are_replaced(text: str) -> None:
     """The text of a plugin names a host without its domain, a value of two parts, or a name within another word."""
-    node = core_pb2.Node(metadata={"name": "node-7.acme.example", "labels": {"acme.example/team": "blue__payroll"}})
+    labels = {"acme.example/team": "blue__payroll", "acme.example/rack": "cold_blue"}
+    node = core_pb2.Node(metadata={"name": "node-7.acme.example", "labels": labels})
     node.status.images.add(names=["registry.acme.example/web:canary"])
     decision = decision_pb2.Decision(number=1)
     decision.filter.refusals.add(nodes=1).status.messages.append(text)
@@ -250,7 +253,21 @@ def test_names_that_a_text_joins_are_replaced(text: str) -> None:
     found = one_redaction(frame(nodes=[snapshot_pb2.NodeEntry(node=node)]), holder)
     out = decision_pb2.Decision.FromString(found[1].message.decisions[0])
     (redacted,) = out.filter.refusals[0].status.messages
-    assert not re.search("node-7|payroll|blue|acme|canary", redacted)
+    assert not re.search("node-7|payroll|blue|acme|canary|cold", redacted)
+
+
+def test_labels_of_kubernetes_and_words_stay_in_texts() -> None:
+    """The replay's text would be another one where something is called as a part of them is."""
+    labels = {"app.kubernetes.io/name": "zone"}
+    node = core_pb2.Node(metadata={"name": "app", "labels": labels})
+    text = "0/1 nodes are available: 1 node(s) didn't match app.kubernetes.io/name in the topology-zone"
+    decision = decision_pb2.Decision(number=1)
+    decision.filter.refusals.add(nodes=1).status.messages.append(text)
+    holder = recording_pb2.RecordedFrame()
+    holder.message.decisions.append(decision.SerializeToString())
+    found = one_redaction(frame(nodes=[snapshot_pb2.NodeEntry(node=node)]), holder)
+    out = decision_pb2.Decision.FromString(found[1].message.decisions[0])
+    assert list(out.filter.refusals[0].status.messages) == [text]
 
 
 def test_names_of_resources_stay_in_texts() -> None:
