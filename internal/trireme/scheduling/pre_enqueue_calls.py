@@ -56,6 +56,8 @@ class PreEnqueueCalls:
         self._held: dict[str, tuple[int, str]] = {}
         # Of each plugin whose last call failed: set when it answers.
         self._recoveries: dict[str, asyncio.Event] = {}
+        # Set when the plugins change, and another one then.
+        self._changed = asyncio.Event()
 
     def last_failure(self, uid: str) -> FailedCall | None:
         """The failure of the pod's last call, if it failed."""
@@ -67,6 +69,8 @@ class PreEnqueueCalls:
 
     def retry_failed_now(self) -> None:
         """Repeat failed calls, a second after they failed, whatever their back-off: the plugins changed."""
+        self._changed.set()
+        self._changed = asyncio.Event()
         for name in list(self._recoveries):
             self._end_back_offs(name)
 
@@ -74,10 +78,12 @@ class PreEnqueueCalls:
         """Call the plugins for one pod until there is an answer, or the queue wants none any more.
 
         A call that failed is repeated after a back-off that doubles, or after its first second once its plugin
-        answers about another pod. Meanwhile the pod stays held back.
+        answers about another pod. Where it fails about this pod then as well, it is the pod that it fails for, and
+        what it answers about others no longer counts. Meanwhile the pod stays held back.
         """
         uid = request.pod.uid
         backoff = FIRST_BACKOFF_SECONDS
+        was_woken = False
         try:
             while (failed := await self._call_once(request)) is not None:
                 plugin, error = failed
@@ -85,7 +91,7 @@ class PreEnqueueCalls:
                 if backoff == FIRST_BACKOFF_SECONDS:
                     log.info("pod %s waits, plugin %s failed: %s", request.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
-                await self._wait_for_back_off(plugin, backoff)
+                was_woken = await self._wait_for_back_off(plugin, backoff, whatever_others=was_woken)
                 # A later call for the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
@@ -128,16 +134,20 @@ class PreEnqueueCalls:
         self._answered(request.call_id, "", "")
         return None
 
-    async def _wait_for_back_off(self, plugin: str, seconds: float) -> None:
-        """Return when the back-off is over, or earlier, but not before the first one is, once the plugin answers."""
-        recovery = self._recoveries.setdefault(plugin, asyncio.Event())
+    async def _wait_for_back_off(self, plugin: str, seconds: float, *, whatever_others: bool) -> bool:
+        """Return when the back-off is over, or earlier, but not before the first one is, once the plugin answers.
+
+        With `whatever_others` only a change of the plugins ends it. Returns whether the next one is to be so.
+        """
+        recovery = self._changed if whatever_others else self._recoveries.setdefault(plugin, asyncio.Event())
         least = min(seconds, FIRST_BACKOFF_SECONDS)
         await asyncio.sleep(least)
         try:
             async with asyncio.timeout(seconds - least):
                 await recovery.wait()
         except TimeoutError:
-            return
+            return whatever_others
+        return not whatever_others
 
     def _end_back_offs(self, name: str) -> None:
         """Wake the calls that wait for this plugin to answer."""

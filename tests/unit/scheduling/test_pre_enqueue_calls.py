@@ -99,6 +99,21 @@ def test_one_pod_that_always_fails_is_not_called_about_without_pause(world: Worl
     assert far.calls.count("p") == 1
 
 
+def test_a_pod_that_the_plugin_fails_for_alone_has_a_back_off_of_its_own(world: World, far: Far) -> None:
+    """A plugin was called about it each second, for as long as it answered about others."""
+    world.create("p", 1)
+    for number in range(40):
+        world.loop.advance(1.0)
+        world.create(f"s{number}", 1)
+    calls = far.calls.count("p")
+    assert calls <= 8
+    # A change of the plugins counts for it too.
+    world.loop.advance(1.0)
+    world.frontend.scheduling.queue_executor.remote.pre_enqueue_calls.retry_failed_now()
+    world.loop.advance(0)
+    assert far.calls.count("p") == calls + 1
+
+
 def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
     world: World, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
