@@ -52,14 +52,14 @@ final class PemFiles {
     throw new IllegalArgumentException(flag + ": " + file + ": has no PEM certificate");
   }
 
-  /** Logs that callers will refuse the certificate, if its time has passed or has not come. */
-  static void warnUnlessValid(Path file, X509Certificate certificate, Instant now) {
+  /** Logs that the others refuse the certificate ("callers refuse"), if its time has passed or has not come. */
+  static void warnUnlessValid(Path file, X509Certificate certificate, Instant now, String refuse) {
     Instant begins = certificate.getNotBefore().toInstant();
     Instant ends = certificate.getNotAfter().toInstant();
     if (now.isAfter(ends)) {
-      Log.warn("the certificate has expired: callers refuse it until the file is replaced", "file", file, "ended", ends);
+      Log.warn("the certificate has expired: " + refuse + " it until the file is replaced", "file", file, "ended", ends);
     } else if (now.isBefore(begins)) {
-      Log.warn("the certificate is not valid yet: callers refuse it until then", "file", file, "begins", begins);
+      Log.warn("the certificate is not valid yet: " + refuse + " it until then", "file", file, "begins", begins);
     }
   }
 

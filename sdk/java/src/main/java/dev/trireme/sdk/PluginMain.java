@@ -143,7 +143,7 @@ public final class PluginMain {
     }
   }
 
-  private static Handle handle(String name, Map<String, String> flags) throws IOException {
+  private static Handle handle(String name, Map<String, String> flags) {
     String address = flags.get("handle-address");
     if (address.isEmpty()) {
       return null;
@@ -151,8 +151,11 @@ public final class PluginMain {
     if (flags.get("handle-ca-file").isEmpty()) {
       return new Handle(address, name);
     }
-    return new Handle(address, name, Handle.tls(
-        flags.get("handle-ca-file"), flags.get("tls-cert-file"), flags.get("tls-private-key-file")));
+    String certificate = flags.get("tls-cert-file");
+    return new Handle(address, name, new HandleTls(
+        Path.of(flags.get("handle-ca-file")),
+        certificate.isEmpty() ? null : Path.of(certificate),
+        certificate.isEmpty() ? null : Path.of(flags.get("tls-private-key-file"))));
   }
 
   private static HTTPServer metrics(String listen, PrometheusRegistry registry) throws IOException {

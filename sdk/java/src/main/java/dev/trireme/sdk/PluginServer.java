@@ -49,7 +49,7 @@ public final class PluginServer implements AutoCloseable {
    * How a plugin is served.
    *
    * @param listen {@code host:port} (port 0: any free one) or {@code unix:/path}
-   * @param tls null: none
+   * @param tls null: none. Not used, nor are identities, on a Unix socket: its permissions say who may call
    * @param allowedIdentities names of callers' certificates that may call; empty: all that the client CA signed
    * @param registry where the metrics of calls go
    */
@@ -73,7 +73,7 @@ public final class PluginServer implements AutoCloseable {
     for (BindableService reflection : Reflection.services()) {
       builder.addService(reflection);
     }
-    if (!options.allowedIdentities().isEmpty()) {
+    if (!options.allowedIdentities().isEmpty() && address.socket() == null) {
       builder.intercept(Tls.identities(options.allowedIdentities()));
     }
     server = builder.build();
@@ -126,8 +126,8 @@ public final class PluginServer implements AutoCloseable {
   }
 
   private NettyServerBuilder builder(Options options) {
-    ServerCredentials credentials =
-        options.tls() == null ? InsecureServerCredentials.create() : options.tls().credentials(timer);
+    ServerCredentials credentials = options.tls() == null || address.socket() != null
+        ? InsecureServerCredentials.create() : options.tls().credentials(timer);
     NettyServerBuilder builder;
     if (address.socket() == null) {
       builder = NettyServerBuilder.forAddress(address.inet(), credentials);

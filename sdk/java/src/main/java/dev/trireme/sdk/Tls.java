@@ -77,7 +77,7 @@ public record Tls(Path certificate, Path privateKey, Path clientCa) {
     return new WatchedFiles(List.of(certificate, privateKey), () -> {
       PemFiles.Pair read = PemFiles.pair(certificate, privateKey);
       use.of(read);
-      PemFiles.warnUnlessValid(certificate, read.chain()[0], Instant.now());
+      PemFiles.warnUnlessValid(certificate, read.chain()[0], Instant.now(), "callers refuse");
     });
   }
 

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.prometheus.metrics.model.registry.PrometheusRegistry;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -104,8 +106,8 @@ final class TlsTest {
 
   @Test
   void theHandleIsNotMadeWithACertificateAndTheKeyOfAnother() {
-    var error = assertThrows(IllegalArgumentException.class, () -> Handle.tls(
-        made.resolve("ca.crt").toString(), made.resolve("one.crt").toString(), made.resolve("two.key").toString()));
+    HandleTls tls = new HandleTls(made.resolve("ca.crt"), made.resolve("one.crt"), made.resolve("two.key"));
+    var error = assertThrows(IllegalArgumentException.class, () -> new Handle("127.0.0.1:1", "P", tls));
     assertTrue(error.getMessage().contains("do not belong together"), error.getMessage());
   }
 
@@ -138,6 +140,18 @@ final class TlsTest {
     files.poll();
     assertEquals(List.of("CN=one", "CN=two"), inUse);
     assertEquals(4, logged.size(), logged::toString);
+  }
+
+  @Test
+  void aPluginOnAUnixSocketHasNoTlsAndReadsNoFiles() throws Exception {
+    Path none = made.resolve("none");
+    var options = new PluginServer.Options("unix:" + used.resolve("p.sock"),
+        new Tls(none, none, none), Set.of("filter"), new PrometheusRegistry());
+    try (PluginServer server = PluginServer.start(new ServingTest.Passing(), options);
+        Handle handle = new Handle(server.address(), "P", new HandleTls(none, none, none))) {
+      var error = assertThrows(StatusRuntimeException.class, () -> handle.activate(List.of()));
+      assertEquals(Status.Code.UNIMPLEMENTED, error.getStatus().getCode(), error::toString); // it was let in
+    }
   }
 
   @Test
