@@ -5,6 +5,9 @@ many classes, and about a node that has not changed it gives each of them the sa
 these classes, and the others find what it answered.
 
 Invariant: an answer is used only for a node that has not changed since the call that gave it began.
+
+The answers about a pod outlive its classes. A plugin whose message says what it saw (a load, a time) gives another
+status with each change of a node, so statuses that no node has any more are forgotten from time to time.
 """
 
 import asyncio
@@ -25,6 +28,10 @@ from trireme.snapshot import arrays, nodes, snapshot
 # reads so much that there are more would gain little by sharing.
 MAX_PODS = 64
 
+# How many statuses a table takes, at least, before the next one is begun with those that nodes still have. Where there
+# are many nodes it is a quarter of their number, as each of them may have a status to move.
+LEAST_STALE_STATUSES = 64
+
 First = TypeVar("First")
 Number = TypeVar("Number", np.int16, np.int64)
 
@@ -32,13 +39,16 @@ Number = TypeVar("Number", np.int16, np.int64)
 class AnswersAboutPod(Generic[First, Number]):
     """What a plugin answered about one pod: its answer to the first call, and a number for each node. Shapes: (slot,).
 
-    The first call is PreFilter or PreScore. `statuses` are those that numbers of Filter refer to.
+    The first call is PreFilter or PreScore. `statuses` are those that numbers of Filter refer to. A call of `complete`
+    may replace them, and its answer refers to those that are there once it returns.
     """
 
-    __slots__ = ("_as_of", "_failure", "_failures", "_first", "_lock", "_numbers", "_state", "statuses")
+    __slots__ = ("_as_of", "_failure", "_failures", "_first", "_lock", "_moved", "_numbers", "_state", "statuses")
 
     def __init__(self, number: type[Number]) -> None:
         self.statuses = interfaces.StatusTable()
+        # How many of the statuses came from the table before.
+        self._moved = 0
         self._first: First | None = None
         self._state = b""
         self._numbers: npt.NDArray[Number] = np.zeros(0, dtype=number)
@@ -83,6 +93,7 @@ class AnswersAboutPod(Generic[First, Number]):
             self._ensure_capacity(snap.nodes.capacity)
             missing = self._unanswered(snap.nodes, slots)
             if missing.size:
+                self._forget_statuses(snap.nodes, missing)
                 generation = snap.generation
                 numbers = await call(missing)
                 snap.check_incarnation(incarnation)
@@ -101,6 +112,27 @@ class AnswersAboutPod(Generic[First, Number]):
         if self._as_of.shape[0] < size:
             self._numbers = arrays.grow_last_axis(self._numbers, size)
             self._as_of = arrays.grow_last_axis(self._as_of, size)
+
+    def _forget_statuses(self, table: nodes.NodeTable, missing: arrays.SlotArray) -> None:
+        """Begin another table of statuses, if this one took many or may have no room for a call about `missing`.
+
+        It has the statuses of nodes that have an answer, and only of these: `missing` have none as they are now.
+        """
+        known = len(self.statuses.statuses)
+        enough = max(LEAST_STALE_STATUSES, self._as_of.shape[0] // 4)
+        full = known + missing.size > interfaces.MAX_STATUSES
+        if known - self._moved < (1 if full else enough):
+            return
+        self._as_of[missing] = 0
+        self._as_of[~table.alive[: self._as_of.shape[0]]] = 0
+        self._numbers[self._as_of == 0] = interfaces.PASSES
+        before, self.statuses = self.statuses, interfaces.StatusTable()
+        moved = np.zeros(known + 1, dtype=self._numbers.dtype)
+        for number in np.unique(self._numbers).tolist():
+            if number:
+                moved[number] = self.statuses.intern(before.statuses[number - 1])
+        self._numbers = moved[self._numbers]
+        self._moved = len(self.statuses.statuses)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trireme.framework import status
+from trireme.plugin_api import interfaces
 from trireme.remote import remote_connection, shared_answers
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
@@ -191,6 +193,66 @@ def test_an_answer_is_that_about_the_node_as_it_is(steps: list[tuple[set[int], s
             }
 
     asyncio.run(run())
+
+
+def said_about(slot: int, generation: int) -> status.Status:
+    """What a plugin says of a node whose load is another each time."""
+    return status.unschedulable("Load", f"node-{slot}: load {generation}")
+
+
+@given(
+    steps=st.lists(st.tuples(SLOTS, SLOTS, st.sampled_from([b"", b"", b"", b"other"])), min_size=4, max_size=40),
+    limits=st.tuples(st.integers(6, 12), st.integers(1, 12)),
+)
+def test_a_node_has_what_the_plugin_said_of_it_last(
+    steps: list[tuple[set[int], set[int], bytes]], limits: tuple[int, int]
+) -> None:
+    """Broken, `trireme explain` has the load of another node, of weeks ago, for a node that is refused.
+
+    In each step nodes change, and the plugin is called about some: each time it says something else. The table takes
+    hardly more statuses than there are nodes.
+    """
+
+    async def run() -> None:
+        snap, answers = snapshot.Snapshot(), shared_answers.AnswersAboutPod[str, np.int16](np.int16)
+        snap.apply(snapshot_pb2.Delta(reset=True, to_generation=5, nodes=[entry(slot, "a") for slot in range(6)]))
+        last: dict[int, status.Status] = {}
+
+        async def call(missing: arrays.SlotArray) -> arrays.Int16Array:
+            last.update({slot: said_about(slot, snap.generation) for slot in missing.tolist()})
+            return np.array([answers.statuses.intern(last[slot]) for slot in missing.tolist()], dtype=np.int16)
+
+        for changed, about, state in steps:
+            change(snap, sorted(changed))
+            slots = np.array(sorted(about), dtype=np.intp)
+            numbers = await answers.complete(snap, slots, state, call)
+            found = [answers.statuses.statuses[number - 1] for number in numbers.tolist()]
+            assert found == [last[slot] for slot in slots.tolist()]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(interfaces, "MAX_STATUSES", limits[0])
+        patched.setattr(shared_answers, "LEAST_STALE_STATUSES", limits[1])
+        asyncio.run(run())
+
+
+async def test_statuses_of_before_are_forgotten_and_answers_are_not() -> None:
+    """Broken, memory grows with each change of a node, or each change of one has the plugin called about all."""
+    nodes, rounds = 100, 400
+    snap, answers = snapshot.Snapshot(), shared_answers.AnswersAboutPod[str, np.int16](np.int16)
+    snap.apply(snapshot_pb2.Delta(reset=True, to_generation=5, nodes=[entry(slot, "a") for slot in range(nodes)]))
+    asked = 0
+
+    async def call(missing: arrays.SlotArray) -> arrays.Int16Array:
+        nonlocal asked
+        asked += missing.size
+        said = [said_about(slot, snap.generation) for slot in missing.tolist()]
+        return np.array([answers.statuses.intern(each) for each in said], dtype=np.int16)
+
+    for number in range(rounds):
+        await answers.complete(snap, np.arange(nodes), b"", call)
+        assert len(answers.statuses.statuses) <= nodes + shared_answers.LEAST_STALE_STATUSES + 1
+        change(snap, [number % nodes])
+    assert asked == nodes + rounds - 1
 
 
 def test_a_fork_and_a_replaced_snapshot_have_answers_of_their_own() -> None:
