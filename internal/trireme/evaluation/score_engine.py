@@ -60,6 +60,19 @@ class PlaceAnswer:
     evaluated: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _PlacedBatch:
+    """The slots and choices of a batch, in order, and the columns that it was placed by.
+
+    `is_cut_short`: it ends where a score with copies on the node stays unknown.
+    """
+
+    slots: Sequence[int]
+    choices: Sequence[placement.ChosenNode]
+    is_cut_short: bool
+    columns: class_scores.ClassScores
+
+
 class ScoreEngine:
     """Everything that score computes, without I/O: an operation for each RPC, on one snapshot.
 
@@ -134,7 +147,9 @@ class ScoreEngine:
                 if scores.shape != slots.shape:
                     text = f"columns.scores: {each.plugin} has {scores.size} for {slots.size} nodes"
                     raise request_errors.InvalidRequestError(text)
-                answer = await self._normalize_scores_of_plugin(cycle.profile, pod_class, each.plugin, slots, scores)
+                answer = await self._normalize_scores_of_plugin(
+                    cycle.profile, pod_class, each.plugin, cached.plugins.get(each.plugin), slots, scores
+                )
                 if isinstance(answer, status.Status):
                     return answer
                 scores = answer
@@ -164,7 +179,7 @@ class ScoreEngine:
             if column is None or column.silent:
                 continue
             raw = self._raw_scores_of_plugin(cycle.profile, pod_class, name, column, slots)
-            scores = await self._normalize_scores_of_plugin(cycle.profile, pod_class, name, slots, raw)
+            scores = await self._normalize_scores_of_plugin(cycle.profile, pod_class, name, column, slots, raw)
             if isinstance(scores, status.Status):
                 return None
             totals += weight * scores
@@ -198,17 +213,23 @@ class ScoreEngine:
         if one_by_one:
             count, constraints = 1, ()
         placed = await self._place_with_scores(
-            cycle, count, pod_class, constraints=constraints, extra_scores=extra_scores, seed=seed, timer=timer
+            cycle,
+            count,
+            pod_class,
+            known,
+            constraints=constraints,
+            extra_scores=extra_scores,
+            seed=seed,
+            timer=timer,
         )
         if isinstance(placed, status.Status):
             return PlaceAnswer((), (), placed)
-        slots, choices, is_cut_short = placed
         return PlaceAnswer(
-            slots=slots,
-            totals=[choice.total for choice in choices],
-            more=is_cut_short or (one_by_one and len(choices) == count < requested),
+            slots=placed.slots,
+            totals=[choice.total for choice in placed.choices],
+            more=placed.is_cut_short or (one_by_one and len(placed.choices) == count < requested),
             timings=tuple(timer.timing_messages()),
-            evaluated=[name for name, column in known.plugins.items() if not column.silent],
+            evaluated=[name for name, column in placed.columns.plugins.items() if not column.silent],
         )
 
     async def _place_with_scores(
@@ -216,23 +237,29 @@ class ScoreEngine:
         cycle: cycle_pb2.Cycle,
         count: int,
         pod_class: classes.PodClass,
+        known: class_scores.ClassScores,
         *,
         constraints: Sequence[domain_rules.DomainConstraint],
         extra_scores: Sequence[int],
         seed: int,
         timer: plugin_timer.PluginTimer,
-    ) -> tuple[Sequence[int], Sequence[placement.ChosenNode], bool] | status.Status:
+    ) -> _PlacedBatch | status.Status:
         """Bring the class's scores up to date and place by them; the status where a plugin fails.
 
         Where a score with copies on the node turns out to be needed that nobody has found out, it is found out, and all
-        is placed again. Returns the slots, the choices, and whether they end where such a score stays unknown.
+        is placed again. `known` are the class's columns with filter's answer. Where they are dropped meanwhile, as the
+        class is gone or plugins may answer otherwise, the plugins are called anew and nothing is decided by the old.
+
+        Raises: OutOfStepError where the snapshot was replaced meanwhile.
         """
-        known = self._evaluator.columns_of(cycle.profile, pod_class)
         search = copy_search.CopySearch(self._evaluator, cycle.profile, pod_class, count)
         while True:
             evaluated = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
             if isinstance(evaluated, status.Status):
                 return evaluated
+            if evaluated is not known:
+                evaluated.take_over(known)
+                known = evaluated
             started = timer.now()
             known.refresh_open_slots(self._snap.nodes)
             made = await self._make_placer(
@@ -244,9 +271,9 @@ class ScoreEngine:
             choices = placer.place(count)
             timer.record_point("Score", started)
             chosen = [int(slots[choice.node_number]) for choice in choices]
-            if placer.unknown is None or not await search.find(placer, slots, len(choices)):
-                search.remember(chosen)
-                return chosen, choices, placer.unknown is not None
+            if placer.unknown is None or not await search.find(known, placer, slots, len(choices)):
+                copy_search.remember(known, chosen)
+                return _PlacedBatch(chosen, choices, placer.unknown is not None, known)
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
@@ -298,12 +325,17 @@ class ScoreEngine:
         known: class_scores.ClassScores,
         slots: arrays.SlotArray,
     ) -> Mapping[str, arrays.Int64Array] | status.Status:
-        """The scores of these slots by plugins that normalise by themselves, by name; the status where one fails."""
+        """The scores of these slots by plugins that normalise by themselves, by name; the status where one fails.
+
+        Raises: OutOfStepError where the snapshot was replaced meanwhile.
+        """
         out = {}
+        incarnation = self._snap.incarnation
         for name, plugin in chain.asynchronous.items():
             column = known.plugins[name]
             if plugin.normalization == interfaces.Normalization.CUSTOM and not column.silent:
                 scores = await plugin.normalize(pod_class, self._snap, column.state, slots, column.raw[slots])
+                self._snap.check_incarnation(incarnation)
                 if isinstance(scores, status.Status):
                     return scores
                 out[name] = scores
@@ -326,14 +358,20 @@ class ScoreEngine:
         return takes
 
     async def _normalize_scores_of_plugin(
-        self, profile: str, pod_class: classes.PodClass, name: str, slots: arrays.SlotArray, raw: arrays.Int64Array
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        name: str,
+        column: score_column.ScoreColumn | None,
+        slots: arrays.SlotArray,
+        raw: arrays.Int64Array,
     ) -> arrays.Int64Array | status.Status:
         """Normalise one plugin's raw scores of these slots as the plugin does; an error status if the profile lacks it.
 
-        Slots may repeat; plugins that score all nodes together see each once.
+        `column` is the plugin's of the class; None: the profile lacks the plugin. Slots may repeat; plugins that score
+        all nodes together see each once.
         """
         chain = self.chains[profile]
-        column = self._evaluator.columns_of(profile, pod_class).plugins.get(name)
         if column is None:
             return status.error(name, f"no score plugin {name} in profile {profile}")
         if name in chain.joint:

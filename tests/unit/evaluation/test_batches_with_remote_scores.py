@@ -1,5 +1,6 @@
 """Batches beside a service that scores by the pods of a node end as one-by-one cycles, with few calls of it."""
 
+import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -232,3 +233,53 @@ def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> N
     assert together == alone.schedule(pod, 70, 1)
     cluster.close()
     alone.close()
+
+
+@pytest.mark.parametrize("times", [1, 99])
+@pytest.mark.parametrize("normalization", [interfaces.Normalization.NONE, interfaces.Normalization.MAX])
+def test_a_class_that_is_dropped_while_copies_are_scored_is_scored_anew(
+    normalization: interfaces.Normalization, times: int
+) -> None:
+    """Place would end with a KeyError, or go on by scores of before, which whoever dropped them knows to be wrong."""
+    plugin = ByPods("falling", 99, normalization)
+    cluster, alone = _large(plugin), _large(ByPods("rising", 99, normalization, copies=False))
+    pod = domain_cluster.pod({"app": "blue"})
+    turn = itertools.count()
+
+    def answer_otherwise() -> bool:
+        # From here on the plugin's scores are others, of which the host is told.
+        plugin._score_of = SCORES["rising"]
+        if next(turn) < times:
+            cluster.score._engine.drop_all()
+        return True
+
+    plugin.while_copies = answer_otherwise
+    assert cluster.schedule(pod, 8, 8) == alone.schedule(pod, 8, 1)
+    assert plugin.copy_calls > 1
+    cluster.close()
+    alone.close()
+
+
+def test_copies_are_not_scored_by_slots_of_a_snapshot_that_was_replaced() -> None:
+    """Another evaluation of the class holds the lock while a full sync comes: slots would be other nodes."""
+    plugin = ByPods("falling", 99, interfaces.Normalization.NONE)
+    cluster = _large(plugin)
+    class_id = cluster.class_of(domain_cluster.pod({"app": "blue"}))
+    cluster.follow()
+    evaluator = cluster.score._engine._evaluator
+    pod_class = cluster.snap.classes[class_id]
+
+    async def find_while_the_lock_is_held() -> None:
+        cached = await evaluator.evaluate(domain_cluster.PROFILE, pod_class)
+        assert not isinstance(cached, status.Status)
+        async with cached.preparing:
+            found = evaluator.find_copies(domain_cluster.PROFILE, pod_class, cached, np.array([0, 1]), 2)
+            waiting = asyncio.create_task(found)
+            await asyncio.sleep(0)
+            cluster.snap.incarnation += 1
+        with pytest.raises(snapshot.OutOfStepError):
+            await waiting
+
+    cluster._run(find_while_the_lock_is_held())
+    assert plugin.copy_calls == 0
+    cluster.close()

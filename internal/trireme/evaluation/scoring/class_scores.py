@@ -98,6 +98,15 @@ class ClassScores:
                 self._unopened.append(slots)
         self.capacity_generation = generation
 
+    def take_over(self, before: "ClassScores") -> None:
+        """Take over what filter answered from the columns that were dropped while a batch of the class was placed.
+
+        What plugins said is not taken over. An answer of filter that is here and as new stays.
+        """
+        if before.capacity_generation > self.capacity_generation:
+            self.store_capacities(None, 0, before.refused.copy(), before.capacity.copy(), before.capacity_generation)
+        self.copies_on_a_node = max(self.copies_on_a_node, before.copies_on_a_node)
+
     def refresh_ranking(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
         """Return the ranking of the open slots under these plugins, brought up to date.
 

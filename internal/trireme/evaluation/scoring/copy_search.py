@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.evaluation.scoring import placers, score_evaluator
+from trireme.evaluation.scoring import class_scores, placers, score_evaluator
 from trireme.snapshot import arrays, classes
 
 # How many scores one call may be about beyond those needed, for each pod of the batch, and at least.
@@ -31,14 +31,15 @@ class CopySearch:
         self._profile = profile
         self._class = pod_class
         self._count = count
-        self._columns = evaluator.columns_of(profile, pod_class)
         self._placed = 0
         self._stalls = 0
 
-    async def find(self, placer: placers.AnyPlacer, slots: arrays.SlotArray, placed: int) -> bool:
-        """Find out what ended the placing after `placed` pods; False: it stays unknown.
+    async def find(
+        self, columns: class_scores.ClassScores, placer: placers.AnyPlacer, slots: arrays.SlotArray, placed: int
+    ) -> bool:
+        """Find out what ended the placing by these columns after `placed` pods; False: it stays unknown.
 
-        `slots` are those of the placer's nodes.
+        `slots` are those of the placer's nodes. Raises: OutOfStepError where the snapshot was replaced meanwhile.
         """
         unknown = placer.unknown
         assert unknown is not None
@@ -47,14 +48,15 @@ class CopySearch:
         if self._stalls >= _STALLS:
             return False
         # Who needs many copies on one node needs ever more: twice as many each time.
-        copies = max(2 * unknown.copies if unknown.copies > 1 else 1, self._columns.copies_on_a_node)
+        copies = max(2 * unknown.copies if unknown.copies > 1 else 1, columns.copies_on_a_node)
         copies = min(copies, self._count)
         most = max(_SCORES_PER_POD * self._count, _LEAST_SCORES) // copies
         likely = placer.likely_nodes(max(min(most, self._count), 1))
         wanted = slots[np.array([unknown.node_number, *likely], dtype=np.intp)]
-        await self._evaluator.find_copies(self._profile, self._class, np.unique(wanted), copies)
-        return self._evaluator.knows_copies(self._profile, self._class, int(slots[unknown.node_number]), unknown.copies)
+        await self._evaluator.find_copies(self._profile, self._class, columns, np.unique(wanted), copies)
+        return self._evaluator.knows_copies(self._profile, columns, int(slots[unknown.node_number]), unknown.copies)
 
-    def remember(self, chosen: Sequence[int]) -> None:
-        """The batch went to these slots: the next one of the class will need about as many copies of a node."""
-        self._columns.copies_on_a_node = max(collections.Counter(chosen).values(), default=1)
+
+def remember(columns: class_scores.ClassScores, chosen: Sequence[int]) -> None:
+    """The batch went to these slots: the next one of the class will need about as many copies of a node."""
+    columns.copies_on_a_node = max(collections.Counter(chosen).values(), default=1)

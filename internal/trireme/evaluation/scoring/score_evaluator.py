@@ -78,16 +78,22 @@ class ScoreEvaluator:
         return cached if failed is None else failed
 
     async def find_copies(
-        self, profile: str, pod_class: classes.PodClass, slots: arrays.SlotArray, copies: int
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        cached: class_scores.ClassScores,
+        slots: arrays.SlotArray,
+        copies: int,
     ) -> None:
         """Have the plugins that are called for that find the scores of these slots with up to so many copies there.
 
-        What they cannot say stays unknown. Raises: OutOfStepError where the snapshot was replaced meanwhile.
+        `cached` is what `evaluate` returned last, which gets them. What the plugins cannot say stays unknown.
+        Raises: OutOfStepError where the snapshot was replaced meanwhile.
         """
         incarnation = self._snap.incarnation
-        cached = self.columns_of(profile, pod_class)
         # What changes from here on is scored again before the next placement, and dropped then.
         async with cached.preparing:
+            self._snap.check_incarnation(incarnation)
             for plugin in self._chains[profile].copying.values():
                 column = cached.plugins[plugin.name]
                 if column.silent:
@@ -99,9 +105,9 @@ class ScoreEvaluator:
                     if scores is not None:
                         column.copies.write(lacking, scores)
 
-    def knows_copies(self, profile: str, pod_class: classes.PodClass, slot: int, copies: int) -> bool:
+    def knows_copies(self, profile: str, cached: class_scores.ClassScores, slot: int, copies: int) -> bool:
         """Whether all plugins that are called for that have said what the slot's score is with so many copies there."""
-        columns = [self.columns_of(profile, pod_class).plugins[name] for name in self._chains[profile].copying]
+        columns = [cached.plugins[name] for name in self._chains[profile].copying]
         return all(column.silent or column.copies.known_copies(slot) >= copies for column in columns)
 
     def _refresh_synchronous_plugins(
