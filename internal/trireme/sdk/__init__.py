@@ -55,7 +55,9 @@ state is as new as the scheduler's. Methods must not modify that state.
 
 A score that depends on `Dependency.NODE_PODS` changes on the node that a pod is placed on. So that pods of a class are
 placed in batches all the same, `score` is also called for nodes as if copies of the pod were there: with SNAPSHOT they
-are in `node.pods`, and nothing needs to be done; with other forms of nodes see `Info.score_copies`.
+are in `node.pods` and not in `call.cluster`. A score that looks at `node.pods` alone needs nothing; where it uses
+`call.cluster`, pods are placed one at a time, unless `Info.score_copies` says that it counts no pods there. With other
+forms of nodes see `Info.score_copies`.
 
 `Info` declares what results depend on, which decides how often the plugin is called: with `Dependency.NODE` once per
 node and class of pods. If a method raises, or returns what its step does not accept, the

@@ -23,7 +23,7 @@ class Call:
     plugin's `configure` returned for the profile. A dry run assumes that the pods in `removed_pods` are gone from the
     node and those in `added_pods` are on it; `node.pods` is unchanged. Score gets copies of the pod in `added_pods` if
     `Info.score_copies` says that it counts them; with SNAPSHOT they are in `node.pods` instead, and nowhere else.
-    `cluster` is the whole cluster, with SNAPSHOT.
+    `cluster` is the whole cluster, with SNAPSHOT; it never has the copies.
     """
 
     pod: core_pb2.Pod

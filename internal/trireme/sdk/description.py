@@ -38,8 +38,10 @@ class Info:
     made twice, also at two replicas at once, without another effect than the two answers.
 
     `score_copies`: score also answers for nodes with copies of the pod on them, so that pods of a class are placed in
-    batches although the score depends on NODE_PODS. With SNAPSHOT `node.pods` has the copies, and unset means that it
-    does; otherwise they are in `call.added_pods`, which score has to count, and unset means that it does not.
+    batches although the score depends on NODE_PODS. With SNAPSHOT `node.pods` has the copies,
+    `call.cluster` does not, and unset means that score answers unless it uses `call.cluster`: then pods are placed one
+    at a time. True says that its answer is right all the same. With other forms of nodes the copies are in
+    `call.added_pods`, which score has to count, and unset means that it does not.
     """
 
     name: str

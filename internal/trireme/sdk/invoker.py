@@ -21,7 +21,7 @@ from trireme.rpc import fencing, follower, grpc_server
 from trireme.sdk import calls, cluster_state, metrics, result_checks
 from trireme.sdk.calls import Call, Node
 from trireme.sdk.configuring import Configurations
-from trireme.sdk.description import Plugin
+from trireme.sdk.description import Info, Plugin
 from trireme.sdk.values import NodeData
 from trireme.v1 import cycle_pb2, status_pb2
 from trireme.wire import status as wire_status
@@ -46,6 +46,11 @@ class Invoker:
         if plugin.info.node_data is NodeData.SNAPSHOT:
             self.cluster = cluster_state.ClusterState()
             self.follow = follower.Follower(self.cluster, lambda configuration: None, requires_configuration=False)
+
+    @property
+    def info(self) -> Info:
+        """The plugin's info, as it is now."""
+        return self._plugin.info
 
     def method(self, name: str) -> Callable[..., Any] | None:
         """The method of that name, or None."""

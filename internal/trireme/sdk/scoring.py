@@ -1,6 +1,7 @@
 """Serves ScorePlugin with a plugin's pre_score, score and normalize_scores."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +11,17 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.rpc import grpc_server
-from trireme.sdk import calls, cluster_state, result_checks, state
+from trireme.sdk import calls, cluster_state, result_checks, state, watched_cluster
 from trireme.sdk.invoker import Invoker
 from trireme.sdk.results import PreScore
 from trireme.v1 import score_copies_pb2, score_pb2, score_pb2_grpc
 from trireme.wire import status as wire_status
 
+log = logging.getLogger(__name__)
+
 METHODS = ("pre_score", "score", "score_nodes", "normalize_scores")
+
+_ScoresOfCopies = list[list[int]]
 
 _PRE_SCORE = "None, SKIP, a status that is an error, bytes, or a PreScore"
 
@@ -26,6 +31,7 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
+        self._has_logged_use = False
 
     async def PreScore(
         self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
@@ -63,16 +69,15 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
         response = score_copies_pb2.ScoreCopiesResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._invoker.turn(context, "ScoreCopies", self._score_method):
             call = await self._invoker.call_for(request.cycle, context)
-            scores = []
-            for copies in range(1, request.copies + 1):
-                if call.cluster is None:
-                    with_copies = dataclasses.replace(call, added_pods=[request.cycle.pod] * copies)
-                    scores.append(await self._scores(with_copies, calls.from_views(request.nodes.nodes)))
-                else:
-                    number = request.cycle.pod_class
-                    nodes = [_node_with_copies(slot, call.cluster, number, copies) for slot in request.nodes.slots]
-                    scores.append(await self._scores(call, nodes))
-            response.scores.extend(np.array(scores, dtype=np.int64).T.ravel().tolist())
+            if call.cluster is None:
+                scores: _ScoresOfCopies | str = await self._scores_by_added_pods(call, request)
+            else:
+                scores = await self._scores_by_pods_of_nodes(call, call.cluster, request)
+            if isinstance(scores, str):
+                failed = self._invoker.with_own_name(status.error(self._invoker.name, scores))
+                response.status.CopyFrom(wire_status.to_message(failed))
+            else:
+                response.scores.extend(np.array(scores, dtype=np.int64).T.ravel().tolist())
         return response
 
     async def NormalizeScore(
@@ -87,6 +92,48 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
             scores = await self._invoker.call("normalize_scores", call, nodes, list(request.scores))
             response.scores.extend(result_checks.check_scores(scores, len(request.scores)))
         return response
+
+    async def _scores_by_added_pods(
+        self, call: calls.Call, request: score_copies_pb2.ScoreCopiesRequest
+    ) -> _ScoresOfCopies:
+        """The scores with one copy of the pod in `call.added_pods`, with two, and so on. Shape: (copies, node)."""
+        nodes = calls.from_views(request.nodes.nodes)
+        numbers = range(1, request.copies + 1)
+        added = [dataclasses.replace(call, added_pods=[request.cycle.pod] * copies) for copies in numbers]
+        return [await self._scores(each, nodes) for each in added]
+
+    async def _scores_by_pods_of_nodes(
+        self, call: calls.Call, cluster: cluster_state.ClusterState, request: score_copies_pb2.ScoreCopiesRequest
+    ) -> _ScoresOfCopies | str:
+        """The scores with one copy of the pod in `node.pods`, with two, and so on. Shape: (copies, node).
+
+        What is wrong, if the score used the cluster, which does not have the copies, and the author has not said that
+        its scores are right all the same.
+        """
+        watched = watched_cluster.WatchedCluster(cluster)
+        if not self._invoker.info.score_copies:
+            call = dataclasses.replace(call, cluster=watched)
+        scores = []
+        for copies in range(1, request.copies + 1):
+            number = request.cycle.pod_class
+            nodes = [_node_with_copies(slot, cluster, number, copies) for slot in request.nodes.slots]
+            scores.append(await self._scores(call, nodes))
+            used = watched_cluster.first_use(watched)
+            if used is not None:
+                return self._use_of_cluster(used)
+        return scores
+
+    def _use_of_cluster(self, used: str) -> str:
+        """What is said of a score that used this of the cluster; it is logged once."""
+        text = (
+            f"ScoreCopies: {self._score_method} used call.cluster.{used}, and call.cluster does not have the copies of "
+            "the pod, so pods are placed one at a time: set Info.score_copies to True if the score counts no pods of "
+            "call.cluster, or to False if it does"
+        )
+        if not self._has_logged_use:
+            self._has_logged_use = True
+            log.warning("plugin %s: %s", self._invoker.name, text)
+        return text
 
     async def _scores(self, call: calls.Call, nodes: Sequence[calls.Node]) -> list[int]:
         """The scores of score_nodes, or of score node by node. Raises: InvalidResult for what is no such list."""
