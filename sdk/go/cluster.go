@@ -268,7 +268,7 @@ func (c *cluster) withCopies(numbers []uint32, class, copies uint32) []framework
 			}
 			out = append(out, &nodeInfo{
 				name: base.name, message: base.message, json: base.json, generation: base.generation, gone: base.gone,
-				pods: slices.Concat(base.pods, added), added: slices.Clip(added),
+				pods: slices.Concat(base.pods, added),
 			})
 		}
 	}

@@ -80,9 +80,11 @@ type Definition struct {
 	// answers, which are the same. Then the scheduler may hedge calls that change nothing.
 	Idempotent bool
 	// ScoreCopies: Score also answers for nodes with copies of the pod on them, so that pods of a class are placed in batches
-	// although the score depends on NodePods. With Snapshot the copies are among NodeInfo.GetPods, and nil means that it does,
-	// unless the plugin has a Filter that does not count (see framework.CapacityFilterPlugin). Otherwise they are
-	// NodeInfo.AddedPods alone, which Score has to count, and nil means that it does not.
+	// although the score depends on NodePods. With Snapshot the copies are among NodeInfo.GetPods, and nowhere else. Nil
+	// means that it does, unless the plugin has a Filter that does not count (see framework.CapacityFilterPlugin), and where it
+	// reads the cluster by its handle, which does not have them, pods are placed one at a time; true says that its scores are
+	// right all the same. With other forms of nodes the copies are NodeInfo.AddedPods, which Score has to count, and nil means
+	// that it does not.
 	ScoreCopies *bool
 	// RequiredFeatures are additions to the contract (docs/versioning.md) that the plugin cannot work without. A scheduler
 	// that lacks one rejects it and says which; an older one, which does not know this field, is refused at the handshake.

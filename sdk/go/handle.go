@@ -148,7 +148,7 @@ func (h *handle) SnapshotSharedLister() framework.SharedLister {
 	if h.service.follower == nil {
 		return newCluster() // without nodes
 	}
-	return h.service.follower.cluster
+	return watchedLister{h.service.follower.cluster, &h.service.reads}
 }
 
 // Objects implements framework.Handle.
@@ -156,6 +156,7 @@ func (h *handle) Objects(kind string) []*triremev1.ClusterObject {
 	if h.service.follower == nil {
 		return nil
 	}
+	h.service.reads.note("Objects")
 	return h.service.follower.ofKind(kind)
 }
 

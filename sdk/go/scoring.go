@@ -47,7 +47,7 @@ func (s scoreServer) Score(ctx context.Context, request *triremev1.ScoreRequest)
 	if !ok {
 		return nil, s.unimplemented("Score")
 	}
-	scores, answer, err := call.scores(ctx, plugin, s.nodes(request.GetNodes()))
+	scores, answer, err := call.scores(ctx, plugin, s.nodes(request.GetNodes()), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +69,37 @@ func (s scoreServer) ScoreCopies(
 	if request.GetCopies() == 0 {
 		return nil, status.Error(codes.InvalidArgument, "copies: 0, must be at least 1")
 	}
-	scores, answer, err := call.scores(ctx, plugin, call.withCopies(request))
+	scores, answer, err := call.scores(ctx, plugin, call.withCopies(request), call.readsOfCluster())
 	if err != nil {
 		return nil, err
 	}
 	return &triremev1.ScoreCopiesResponse{Status: answer, Scores: scores}, nil
 }
 
-// scores calls Score for each node; the status where it is no success, or a score is outside its range.
+// readsOfCluster returns what says after a call of Score whether the cluster has been read since, which has no copies of the
+// pod: then what Score returned is not for nodes with copies. It is nil where the plugin follows no cluster, or its author has
+// said that the scores are right all the same.
+func (c *call) readsOfCluster() func() *triremev1.Status {
+	if c.follower == nil || c.definition.ScoreCopies != nil && *c.definition.ScoreCopies {
+		return nil
+	}
+	before := c.reads.count.Load()
+	return func() *triremev1.Status {
+		if c.reads.count.Load() == before {
+			return nil
+		}
+		err := fmt.Errorf("ScoreCopies: %s of the handle was called during Score, and the cluster does not have the copies of "+
+			"the pod, so pods are placed one at a time: set Definition.ScoreCopies to true if Score counts no pods of the "+
+			"cluster, or to false if it does", *c.reads.latest.Load())
+		c.reads.logged.Do(func() { logger().Warn(err.Error(), "plugin", c.name) })
+		return c.status("Score", framework.AsStatus(err), mayNotRefuse)
+	}
+}
+
+// scores calls Score for each node; the status where it is no success, a score is outside its range, or `wrong` says what is
+// wrong with it (nil: nothing may be).
 func (c *call) scores(
-	ctx context.Context, plugin framework.ScorePlugin, nodes []framework.NodeInfo,
+	ctx context.Context, plugin framework.ScorePlugin, nodes []framework.NodeInfo, wrong func() *triremev1.Status,
 ) ([]int64, *triremev1.Status, error) {
 	scores := make([]int64, len(nodes))
 	for i, node := range nodes {
@@ -89,6 +110,11 @@ func (c *call) scores(
 		if !answer.IsSuccess() {
 			return nil, c.status("Score", answer, mayNotRefuse), nil
 		}
+		if wrong != nil {
+			if failed := wrong(); failed != nil {
+				return nil, failed, nil
+			}
+		}
 		scores[i] = score
 	}
 	if wrong := c.check("Score", scores, c.info.GetPlugins()[0].GetNormalization()); wrong != nil {
@@ -98,7 +124,7 @@ func (c *call) scores(
 }
 
 // withCopies returns each node of the request with one copy of the pod, with two, …, one after the other. Copies are among
-// the node's pods if the plugin follows the cluster, and AddedPods always.
+// the node's pods if the plugin follows the cluster, and else AddedPods.
 func (c *call) withCopies(request *triremev1.ScoreCopiesRequest) []framework.NodeInfo {
 	if c.follower != nil {
 		return c.follower.withCopies(request.GetNodes().GetSlots(), request.GetCycle().GetPodClass(), request.GetCopies())

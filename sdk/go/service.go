@@ -38,6 +38,7 @@ type service struct {
 	epochs     *epochs
 	turns      chan struct{} // nil: no limit of concurrent calls
 	follower   *follower     // nil unless the plugin follows the cluster
+	reads      reads         // of the cluster that it follows
 	scheduler  *scheduler
 	ctx        context.Context // ends with the process
 
