@@ -1,5 +1,6 @@
 """Plugins written on the Python SDK: how they are described and served, and how they call the scheduler back."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ from trireme.v1 import (
     cycle_pb2,
     frontend_pb2,
     frontend_pb2_grpc,
+    plugin_pb2,
+    plugin_pb2_grpc,
     snapshot_pb2,
 )
 
@@ -88,6 +91,60 @@ async def test_a_plugin_calls_the_scheduler_back(tmp_path: Path) -> None:
     await server.stop(0)
 
 
+async def _frontend(pair: certificates.Pair, authority: certificates.Authority, address: str) -> tuple[Any, int]:
+    """A frontend over mutual TLS, with callers' certificates of the authority."""
+    server = aio.server(options=[("grpc.so_reuseport", 0)])
+    frontend_pb2_grpc.add_HandleServiceServicer_to_server(_Frontend(), server)
+    secure = grpc.ssl_server_credentials([(pair.key, pair.certificate)], authority.certificate, True)
+    port = server.add_secure_port(address, secure)
+    await server.start()
+    return server, port
+
+
+async def test_a_plugin_calls_the_scheduler_back_with_files_that_were_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken, a plugin that runs for longer than its certificate loses the scheduler."""
+    before, after = certificates.Authority("before"), certificates.Authority("after")
+    pod, ca = cycle_pb2.PodIdentity(name="waits"), tmp_path / "ca.crt"
+    ca.write_bytes(before.certificate)
+    cert, key = before.issue("plugin").write(tmp_path, "tls")
+    server, port = await _frontend(before.issue("frontend"), before, "127.0.0.1:0")
+    async with sdk.Handle(f"127.0.0.1:{port}", "P", sdk.HandleTls(str(ca), str(cert), str(key))) as handle:
+        assert await handle.allow(pod)
+        former = handle._renewable.channel  # type: ignore[union-attr]
+        pair = after.issue("plugin")
+        cert.write_bytes(pair.certificate)
+        ca.write_bytes(after.certificate)
+        assert await handle.allow(pod)  # over the open connection
+        await server.stop(0)
+        while (state := former.get_state()) is grpc.ChannelConnectivity.READY:
+            await former.wait_for_state_change(state)
+        for _ in range(2):  # the key is still the former one
+            with pytest.raises(aio.AioRpcError):
+                await handle.allow(pod)
+        assert len([entry for entry in caplog.records if "keeping the certificate in use" in entry.message]) == 1
+        server, _ = await _frontend(after.issue("frontend"), after, f"127.0.0.1:{port}")
+        key.write_bytes(pair.key)
+        assert await handle.allow(pod)
+    await server.stop(0)
+
+
+async def test_a_handle_is_not_made_with_files_that_cannot_be_used(tmp_path: Path) -> None:
+    """Broken, every request fails, and the log has only what gRPC says of handshakes."""
+    authority, ca = certificates.Authority(), tmp_path / "ca.crt"
+    ca.write_bytes(authority.certificate)
+    cert, _ = authority.issue("one").write(tmp_path, "one")
+    _, key = authority.issue("two").write(tmp_path, "two")
+    for tls, words in (
+        (sdk.HandleTls(str(ca), str(cert), str(key)), f"HandleTls.keyFile: {key}: not the key of {cert}"),
+        (sdk.HandleTls(str(ca), str(cert)), "cert_file and key_file need each other"),
+        (sdk.HandleTls(str(tmp_path / "none")), "HandleTls.caFile"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            sdk.Handle("127.0.0.1:1", "P", tls)
+
+
 async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path) -> None:
     """Broken, pods are decided by whoever listens at the address, or the plugin is asked by whoever finds it."""
     authority = certificates.Authority()
@@ -122,3 +179,26 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
     assert allowed.state.pre_filter == b"shop"
     assert refused.status is not None
     assert "PERMISSION_DENIED: the client's identity is not allowed to call" in refused.status.message
+
+
+def test_a_plugin_on_a_unix_socket_has_no_tls_and_reads_no_files(tmp_path: Path) -> None:
+    """Broken, it serves TLS on a socket where the scheduler speaks none, and no call comes through."""
+    socket, none = f"unix:{tmp_path}/plugin.sock", str(tmp_path / "none")
+    code = "from sdk_hosts import PerNode; from trireme import sdk; raise SystemExit(sdk.main(PerNode()))"
+    flags = ["--tls-cert-file", none, "--tls-private-key-file", none, "--client-ca-file", none]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "--listen", socket, *flags, "--allowed-identities", "filter"],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process, grpc.insecure_channel(socket, [("grpc.default_authority", "localhost")]) as channel:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"listening on {socket}\n"
+            answer = plugin_pb2_grpc.PluginServiceStub(channel).GetPluginInfo(
+                plugin_pb2.GetPluginInfoRequest(), wait_for_ready=True, timeout=60
+            )
+            assert [plugin.name for plugin in answer.plugins] == ["PerNode"]
+        finally:
+            process.terminate()

@@ -71,7 +71,7 @@ from trireme.sdk.calls import Call, Node, read_state
 from trireme.sdk.cluster_state import ClusterState, PlacedPod
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.description import Event, Info, describe
-from trireme.sdk.handle import Handle
+from trireme.sdk.handle import Handle, HandleTls
 from trireme.sdk.results import (
     SKIP,
     PreBindWait,
@@ -98,6 +98,7 @@ __all__ = [
     "Dependency",
     "Event",
     "Handle",
+    "HandleTls",
     "Info",
     "InvalidArguments",
     "Node",

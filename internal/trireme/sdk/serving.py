@@ -124,6 +124,9 @@ def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
             client_ca=options.client_ca_file,
             identities=tuple(filter(None, options.allowed_identities.split(","))),
         )
+        if listener.address.socket_path is not None:
+            # A Unix socket is plain: its permissions say who may call.
+            listener = dataclasses.replace(listener, tls=None, identities=frozenset())
         call_metrics = metrics.CallMetrics(plugin.info.name)
         if options.metrics_listen:
             call_metrics.serve(options.metrics_listen)
