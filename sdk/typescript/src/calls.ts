@@ -26,7 +26,7 @@ export interface Call<Config = unknown, State = unknown> extends Context<Config>
   readonly removedPods: readonly Pod[];
   /** In a dry run of preemption: pods to treat as placed on the node. For score: see `Info.scoreCopies`. */
   readonly addedPods: readonly Pod[];
-  /** The whole cluster, with NodeData.SNAPSHOT; it is shared, do not change it. */
+  /** The whole cluster, with NodeData.SNAPSHOT; it is shared, do not change it. It never has copies of the pod. */
   readonly cluster: ClusterState | undefined;
 }
 

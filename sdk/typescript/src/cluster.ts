@@ -129,3 +129,23 @@ export class ClusterState {
     this.others.set(kind, objects.set(`${namespace}/${name}`, value));
   }
 }
+
+/** A cluster that takes note of its use: for calls of which it does not have all pods. */
+export interface WatchedCluster {
+  readonly cluster: ClusterState;
+  /** The name of what was used of it first; undefined: nothing was. */
+  readonly firstUse: () => string | undefined;
+}
+
+/** The cluster as it is, with its use noted. */
+export function watched(cluster: ClusterState): WatchedCluster {
+  let used: string | undefined;
+  const noting = new Proxy(cluster, {
+    get(target, property) {
+      used ??= String(property);
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+  return { cluster: noting, firstUse: () => used };
+}

@@ -42,8 +42,10 @@ export interface Info {
   readonly idempotent?: boolean;
   /**
    * Whether score also answers for nodes with copies of the pod on them, so that pods of a class are placed in batches
-   * although the score depends on NODE_PODS. With SNAPSHOT the copies are in `node.pods`, and unset means that it does;
-   * otherwise they are in `call.addedPods`, which score has to count, and unset means that it does not.
+   * although the score depends on NODE_PODS. With SNAPSHOT the copies are in `node.pods`, and nowhere else. Unset means
+   * that it does, and that pods are placed one at a time where it uses `call.cluster`, which does not have them; true says
+   * that its answer is right all the same. With other forms of nodes the copies are in `call.addedPods`, which score has to
+   * count, and unset means that it does not.
    */
   readonly scoreCopies?: boolean;
   /**

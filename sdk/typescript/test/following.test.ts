@@ -113,3 +113,40 @@ test("a delta that does not follow ends the stream", async (t) => {
   stream.write(delta({ fromGeneration: 3n, toGeneration: 4n }));
   assert.equal((await ended).code, status.FAILED_PRECONDITION);
 });
+
+/** A plugin that follows the cluster of `fullSync`, called about copies of the pod on node a, which has one pod. */
+async function copiesOnA(t: TestContext, plugin: Plugin): Promise<{ scores: bigint[]; text: string; code: v1.Code }> {
+  const { address, call } = await started(t, plugin);
+  const { stream, acknowledged } = open(t, address);
+  stream.write(hello(10n));
+  stream.write(fullSync);
+  await acknowledged();
+  const request = { cycle: cycle({ fence: fence(10n), podClass: 1 }), nodes: { nodes: [], slots: [0] }, copies: 3 };
+  const answer = await call(v1.ScorePluginService.scoreCopies, request);
+  return { scores: answer.scores, text: answer.status.messages.join(), code: answer.status.code };
+}
+
+const counting = { name: "Crowd", dependsOn: Dependency.NODE_PODS, nodeData: NodeData.SNAPSHOT };
+
+test("copies are among the pods of the node and nowhere else", async (t) => {
+  const score: Plugin["score"] = (call, node) => {
+    assert.ok(call.cluster !== undefined && call.addedPods.length === 0);
+    return 100 - 10 * node.pods.length;
+  };
+  assert.deepEqual((await copiesOnA(t, { info: counting, score })).scores, [80n, 70n, 60n]);
+});
+
+test("a score that uses the cluster, which has no copies, answers none", async (t) => {
+  const score: Plugin["score"] = (call) => {
+    try {
+      return 100 - 10 * call.cluster!.podsOn(0).length;
+    } catch {
+      return 0;
+    }
+  };
+  const answer = await copiesOnA(t, { info: counting, score });
+  assert.deepEqual([answer.code, answer.scores], [v1.Code.ERROR, []]);
+  assert.match(answer.text, /score used call\.cluster\.podsOn.*info\.scoreCopies/);
+  const said = await copiesOnA(t, { info: { ...counting, scoreCopies: true }, score });
+  assert.deepEqual(said.scores, [90n, 90n, 90n]);
+});

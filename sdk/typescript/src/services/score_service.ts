@@ -2,7 +2,7 @@
 import { status } from "@grpc/grpc-js";
 import { type Call, Node } from "../calls.js";
 import { checkArray, checkFields, shown } from "../checks.js";
-import type { PlacedPod } from "../cluster.js";
+import { type ClusterState, type PlacedPod, watched } from "../cluster.js";
 import { CallError, InvalidResult } from "../errors.js";
 import type { ScoreCopiesRequest, ScoreCopiesResponse } from "../generated/trireme/v1/score_copies.js";
 import type {
@@ -15,7 +15,7 @@ import type {
 } from "../generated/trireme/v1/score.js";
 import { PreScoreResponse } from "../generated/trireme/v1/score.js";
 import type { Invoker, Turn } from "../invoker.js";
-import { Status, SUCCESS } from "../results.js";
+import { failed, Status, SUCCESS } from "../results.js";
 
 const PRE_SCORE = "nothing, SKIP, a status, or an object of {state}";
 
@@ -57,24 +57,71 @@ async function score(invoker: Invoker, request: ScoreRequest, turn: Turn): Promi
 async function scoreCopies(invoker: Invoker, request: ScoreCopiesRequest, turn: Turn): Promise<ScoreCopiesResponse> {
   const call = await invoker.callFor(request.cycle, turn);
   if (request.copies === 0) throw new CallError(status.INVALID_ARGUMENT, "copies: 0, must be at least 1");
-  const bare = invoker.nodesOf(request.nodes);
-  const slots = request.nodes?.slots ?? [];
+  const rows =
+    call.cluster === undefined
+      ? await rowsByAddedPods(invoker, call, request)
+      : await rowsByPodsOfNodes(invoker, call, call.cluster, request);
+  if (rows instanceof Status) return { status: rows.toMessage(invoker.name), scores: [] };
+  const scores = rows[0]!.flatMap((_, at) => rows.map((row) => row[at]!));
+  return { status: SUCCESS.toMessage(invoker.name), scores };
+}
+
+/** The scores of all nodes with one copy of the pod in `call.addedPods`, with two, and so on. */
+async function rowsByAddedPods(
+  invoker: Invoker,
+  call: Call<any, any>,
+  request: ScoreCopiesRequest,
+): Promise<bigint[][]> {
+  const nodes = invoker.nodesOf(request.nodes);
   const rows: bigint[][] = [];
   for (let copies = 1; copies <= request.copies; copies++) {
-    if (call.cluster === undefined) {
-      const added = new Array<typeof call.pod>(copies).fill(call.pod);
-      rows.push(await scoresOf(invoker, { ...call, addedPods: added }, bare));
-      continue;
-    }
-    const pod = call.cluster.classes.get(request.cycle?.podClass ?? 0);
+    const addedPods = new Array<typeof call.pod>(copies).fill(call.pod);
+    rows.push(await scoresOf(invoker, { ...call, addedPods }, nodes));
+  }
+  return rows;
+}
+
+/**
+ * The scores of all nodes with one copy of the pod in `node.pods`, with two, and so on. An error if the score used the
+ * cluster, which does not have the copies, and its author has not said that it is right all the same.
+ */
+async function rowsByPodsOfNodes(
+  invoker: Invoker,
+  call: Call<any, any>,
+  cluster: ClusterState,
+  request: ScoreCopiesRequest,
+): Promise<bigint[][] | Status> {
+  const { cluster: noting, firstUse } = watched(cluster);
+  const given = invoker.plugin.info.scoreCopies ? call : { ...call, cluster: noting };
+  const bare = invoker.nodesOf(request.nodes);
+  const slots = request.nodes?.slots ?? [];
+  const pod = cluster.classes.get(request.cycle?.podClass ?? 0);
+  const rows: bigint[][] = [];
+  for (let copies = 1; copies <= request.copies; copies++) {
     const nodes = bare.map(({ name, message, rawJson, pods }, at) => {
       const added = pod === undefined ? [] : copiesOf(pod, slots[at]!, copies);
       return new Node(name, message, rawJson, [...pods, ...added]);
     });
-    rows.push(await scoresOf(invoker, call, nodes));
+    rows.push(await scoresOf(invoker, given, nodes));
+    const used = firstUse();
+    if (used !== undefined) return useOfCluster(invoker, used);
   }
-  const scores = bare.flatMap((_, at) => rows.map((row) => row[at]!));
-  return { status: SUCCESS.toMessage(invoker.name), scores };
+  return rows;
+}
+
+// The plugins whose log has it already.
+const logged = new WeakSet<Invoker>();
+
+/** The status of a score that used this of the cluster; it is logged once. */
+function useOfCluster(invoker: Invoker, used: string): Status {
+  const text =
+    `ScoreCopies: score used call.cluster.${used}, and call.cluster does not have the copies of the pod, so pods are ` +
+    "placed one at a time: set info.scoreCopies to true if the score counts no pods of call.cluster, or to false if it does";
+  if (!logged.has(invoker)) {
+    logged.add(invoker);
+    invoker.log.warn(`plugin ${invoker.name}: ${text}`);
+  }
+  return failed(text);
 }
 
 /** So many pods of a class on a node, each with a made-up name and UID. */
