@@ -18,6 +18,8 @@ public final class Call {
   private final List<Pod> addedPods;
   private final ClusterState cluster;
   private final io.grpc.Context context;
+  /** Whether the plugin has got the cluster. */
+  private volatile boolean clusterUsed;
 
   /** Decodes the state as a type. */
   interface StateReader {
@@ -80,8 +82,11 @@ public final class Call {
     return addedPods;
   }
 
-  /** The whole cluster, with SNAPSHOT; else null. It does not change during the call. */
+  /**
+   * The whole cluster, with SNAPSHOT; else null. It does not change during the call, and never has copies of the pod.
+   */
   public ClusterState cluster() {
+    clusterUsed = true;
     return cluster;
   }
 
@@ -93,6 +98,11 @@ public final class Call {
   /** The context of gRPC: its deadline, and listeners to its cancellation. */
   public io.grpc.Context context() {
     return context;
+  }
+
+  /** Whether {@link #cluster()} has been called. */
+  boolean clusterUsed() {
+    return clusterUsed;
   }
 
   Call asDryRun(List<Pod> removed, List<Pod> added) {

@@ -16,9 +16,10 @@ import java.util.List;
  * @param idempotent whether a call may be made twice, also at the same time and at two replicas, without any effect beyond
  *     the two answers, which are the same; the scheduler may then hedge calls that change nothing
  * @param scoreCopies whether score also answers for nodes with copies of the pod on them, so that pods of a class are placed
- *     in batches although the score depends on NODE_PODS. With SNAPSHOT the copies are in {@link Node#pods()}, and null
- *     means that it does; otherwise they are in {@link Call#addedPods()}, which score has to count, and null means that it
- *     does not
+ *     in batches although the score depends on NODE_PODS. With SNAPSHOT the copies are in {@link Node#pods()}, and nowhere
+ *     else: null means that it does, and that pods are placed one at a time where it calls {@link Call#cluster()}, which does
+ *     not have them; true says that its answer is right all the same. With other forms of nodes the copies are in
+ *     {@link Call#addedPods()}, which score has to count, and null means that it does not
  * @param requiredFeatures additions to the contract (docs/versioning.md) that the plugin cannot work without: a scheduler
  *     that lacks one rejects it and says which; an older one, which does not know this field, is refused at the handshake
  */

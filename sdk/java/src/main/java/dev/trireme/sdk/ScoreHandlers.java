@@ -12,10 +12,12 @@ import dev.trireme.v1.ScoreResponse;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /** Serves ScorePlugin with a plugin's preScore, score and normalizeScores. */
 final class ScoreHandlers {
   private final Invoker invoker;
+  private final AtomicBoolean useLogged = new AtomicBoolean();
 
   ScoreHandlers(Invoker invoker) {
     this.invoker = invoker;
@@ -50,14 +52,17 @@ final class ScoreHandlers {
     if (request.getCopies() == 0) {
       throw Refusals.of(io.grpc.Status.INVALID_ARGUMENT, "copies: 0, must be at least 1");
     }
+    ClusterState cluster = invoker.follower == null ? null : invoker.follower.cluster();
     return invoker.withCall(request.getCycle(), 1, call -> {
       List<Node> bare = invoker.nodesOf(request.getNodes());
       List<List<Long>> rows = new ArrayList<>();
       for (int copies = 1; copies <= request.getCopies(); copies++) {
-        Call withCopies = call.cluster() == null
-            ? call.asDryRun(List.of(), Collections.nCopies(copies, call.pod())) : call;
-        List<Node> nodes = call.cluster() == null ? bare : withCopies(bare, request, call.cluster(), copies);
+        Call withCopies = cluster == null ? call.asDryRun(List.of(), Collections.nCopies(copies, call.pod())) : call;
+        List<Node> nodes = cluster == null ? bare : withCopies(bare, request, cluster, copies);
         rows.add(invoker.call("scoreNodes", () -> check(plugin.scoreNodes(withCopies, nodes), nodes.size())));
+        if (cluster != null && call.clusterUsed() && !Boolean.TRUE.equals(invoker.plugin().info().scoreCopies())) {
+          return ScoreCopiesResponse.newBuilder().setStatus(useOfCluster().toMessage(invoker.name())).build();
+        }
       }
       ScoreCopiesResponse.Builder out =
           ScoreCopiesResponse.newBuilder().setStatus(Status.SUCCESS.toMessage(invoker.name()));
@@ -68,6 +73,17 @@ final class ScoreHandlers {
       }
       return out.build();
     });
+  }
+
+  /** The status of a score with copies that got the cluster, which does not have them; it is logged once. */
+  private Status useOfCluster() {
+    String text = "ScoreCopies: score called Call.cluster(), which does not have the copies of the pod, so pods are placed one"
+        + " at a time: withScoreCopies(true) says that the score counts no pods of the cluster, and withScoreCopies(false)"
+        + " switches this off";
+    if (useLogged.compareAndSet(false, true)) {
+      Log.warn("plugin " + invoker.name() + ": " + text);
+    }
+    return Status.failed(text);
   }
 
   /** The nodes with so many more pods of the class on each, which have made-up names and UIDs. */

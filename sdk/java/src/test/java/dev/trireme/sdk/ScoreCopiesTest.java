@@ -1,9 +1,28 @@
 package dev.trireme.sdk;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.trireme.v1.Code;
+import dev.trireme.v1.Cycle;
+import dev.trireme.v1.Delta;
+import dev.trireme.v1.Fence;
+import dev.trireme.v1.Hello;
+import dev.trireme.v1.NodeEntry;
+import dev.trireme.v1.NodeSelection;
+import dev.trireme.v1.ObjectMeta;
+import dev.trireme.v1.Pod;
+import dev.trireme.v1.PodClass;
 import dev.trireme.v1.ScoreCopiesRequest;
+import dev.trireme.v1.ScoreCopiesResponse;
+import dev.trireme.v1.SyncRequest;
+import dev.trireme.v1.SyncResponse;
+import io.grpc.CallOptions;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.StreamObserver;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 /** Score of nodes with copies of the pod on them. */
@@ -38,5 +57,69 @@ final class ScoreCopiesTest {
     assertEquals(false, Description.of(new Crowded(follows.withScoreCopies(false))).getScoreCopies());
     assertEquals(false, Description.of(new Crowded(INFO)).getScoreCopies());
     assertEquals(false, Description.of(new Crowded(follows.dependingOn(Dependency.NODE))).getScoreCopies());
+  }
+
+  /** Scores by the pods of the node, which it finds there, or in the cluster. */
+  record Crowd(Info info, boolean readsCluster) implements Plugin.Score {
+    @Override
+    public long score(Call call, Node node) {
+      int pods = readsCluster ? call.cluster().podsOn(0).size() : node.pods().size();
+      return 100 - 10L * (pods + call.addedPods().size());
+    }
+  }
+
+  private static final Info FOLLOWS = INFO.withNodeData(NodeData.SNAPSHOT);
+  private static final Fence FENCE = Fence.newBuilder().setEpoch(1).setSchedulerId("s").build();
+
+  /** What a plugin that follows a cluster of one node without pods says of three copies there. */
+  private static ScoreCopiesResponse threeCopies(Plugin plugin) throws Exception {
+    try (Served served = new Served(plugin)) {
+      CompletableFuture<SyncResponse> applied = new CompletableFuture<>();
+      StreamObserver<SyncRequest> stream = ClientCalls.asyncBidiStreamingCall(
+          served.channel.newCall(Rpcs.SYNC.method(), CallOptions.DEFAULT), completing(applied));
+      stream.onNext(SyncRequest.newBuilder().setHello(Hello.newBuilder().setFence(FENCE)).build());
+      dev.trireme.v1.Node node =
+          dev.trireme.v1.Node.newBuilder().setMetadata(ObjectMeta.newBuilder().setName("n")).build();
+      stream.onNext(SyncRequest.newBuilder().setDelta(Delta.newBuilder()
+          .setReset(true).setToGeneration(1)
+          .addNodes(NodeEntry.newBuilder().setSlot(0).setNode(node))
+          .addClasses(PodClass.newBuilder().setId(1).setPod(Pod.getDefaultInstance()))).build());
+      applied.get(20, TimeUnit.SECONDS);
+      return served.call(Rpcs.SCORE_COPIES, ScoreCopiesRequest.newBuilder()
+          .setCycle(Cycle.newBuilder().setFence(FENCE).setGeneration(1).setPodClass(1))
+          .setNodes(NodeSelection.newBuilder().addSlots(0)).setCopies(3).build());
+    }
+  }
+
+  private static StreamObserver<SyncResponse> completing(CompletableFuture<SyncResponse> applied) {
+    return new StreamObserver<>() {
+      @Override
+      public void onNext(SyncResponse response) {
+        applied.complete(response);
+      }
+
+      @Override
+      public void onError(Throwable error) {
+        applied.completeExceptionally(error);
+      }
+
+      @Override
+      public void onCompleted() {}
+    };
+  }
+
+  @Test
+  void copiesAreAmongThePodsOfTheNodeAndNowhereElse() throws Exception {
+    assertEquals(List.of(90L, 80L, 70L), threeCopies(new Crowd(FOLLOWS, false)).getScoresList());
+  }
+
+  /** The cluster has no copies, so all pods of a batch would pile up on the best node, and nothing would say so. */
+  @Test
+  void aScoreThatUsesTheClusterAnswersNoCopiesUnlessItsAuthorSaysSo() throws Exception {
+    ScoreCopiesResponse answer = threeCopies(new Crowd(FOLLOWS, true));
+    assertEquals(Code.CODE_ERROR, answer.getStatus().getCode());
+    assertEquals(List.of(), answer.getScoresList());
+    assertTrue(answer.getStatus().getMessages(0).contains("withScoreCopies(true)"), answer.toString());
+    assertEquals(List.of(100L, 100L, 100L), threeCopies(new Crowd(FOLLOWS.withScoreCopies(true), true)).getScoresList());
   }
 }
