@@ -114,7 +114,11 @@ class FakeFrontend:
         self.informers: list[Any] = []
         self.reporter = Results()
         # Calls no remote plugin for the queue.
-        self.remote_queue: Any = SimpleNamespace(statistics=dict, pre_enqueue_calls=SimpleNamespace(held_pods=dict))
+        self.remote_queue: Any = SimpleNamespace(
+            statistics=dict,
+            pre_enqueue_calls=SimpleNamespace(held_pods=dict),
+            sort_keys=SimpleNamespace(last_failure=lambda uid: None),
+        )
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
         self.handlers = event_handlers.EventHandlers(

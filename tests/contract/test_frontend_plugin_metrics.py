@@ -47,6 +47,7 @@ def _caller(config: snapshot_pb2.RemotePlugin) -> remote_plugins.QueuePluginCall
         [profile],
         pod_of=lambda pod: core_pb2.Pod(),
         reports=remote_plugins.QueueReports(
+            queued_pods=tuple,
             sort_anew=lambda key, uid: None,
             pre_enqueue_answered=lambda call_id, plugin, reason: None,
             repeat_pre_enqueue=lambda call_id: True,

@@ -67,7 +67,11 @@ class QueueExecutor:
             completed.profiles,
             pod_of=self._pod_for_plugins,
             reports=remote_plugins.QueueReports(
-                self._sort_anew, self._pre_enqueue_answered, self._repeat_pre_enqueue, self._hint_answered
+                self._queued_pods,
+                self._sort_anew,
+                self._pre_enqueue_answered,
+                self._repeat_pre_enqueue,
+                self._hint_answered,
             ),
             now=self._now,
         )
@@ -198,6 +202,10 @@ class QueueExecutor:
             frozenset(each.args_json for each in entry.configurations),
             frozenset(completed.gates.all().items()),
         )
+
+    def _queued_pods(self) -> list[queued_pod.QueuedPodInfo]:
+        """All pods of the queue."""
+        return self.queue.contents.pods()
 
     def _sort_anew(self, key: str, uid: str) -> None:
         """Tell the queue that the pod has another sort key."""

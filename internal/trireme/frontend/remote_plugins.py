@@ -16,7 +16,7 @@ from trireme.plugin_api import pod_fields
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
 from trireme.remote import remote_client, remote_connection, remote_queue, remote_queue_sort
-from trireme.scheduling import pre_enqueue_calls, queue_notifier, queue_sort_keys
+from trireme.scheduling import call_back_offs, pre_enqueue_calls, queue_notifier, queue_sort_keys
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision
@@ -120,8 +120,9 @@ def _hint_for_plugin_event(
 
 @dataclass(frozen=True, slots=True)
 class QueueReports:
-    """The queue's methods of these names, which take the answers of remote plugins."""
+    """The queue's methods of these names, which take the answers of remote plugins; `queued_pods`: all of its pods."""
 
+    queued_pods: Callable[[], Iterable[queued_pod.QueuedPodInfo]]
     sort_anew: Callable[[str, str], None]
     pre_enqueue_answered: Callable[[int, str, str], None]
     repeat_pre_enqueue: Callable[[int], bool]
@@ -150,13 +151,16 @@ class QueuePluginCaller:
         self._pod_of = pod_of
         self._hint_answered = reports.hint_answered
         self.background = supervision.Supervisor()
-        self.sort_keys = queue_sort_keys.QueueSortKeys(pod_of, reports.sort_anew, self.background)
+        back_offs = call_back_offs.CallBackOffs(now)
+        self.sort_keys = queue_sort_keys.QueueSortKeys(
+            pod_of, reports.sort_anew, reports.queued_pods, back_offs, self.background
+        )
         self.pre_enqueue_calls = pre_enqueue_calls.PreEnqueueCalls(
             lambda profile: self._gates.get(profile, ()),
             pod_of,
             reports.pre_enqueue_answered,
             reports.repeat_pre_enqueue,
-            now,
+            back_offs,
             self.sort_keys,
         )
         self.configure(configuration)

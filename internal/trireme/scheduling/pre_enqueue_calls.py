@@ -5,31 +5,17 @@ whose call failed stays in this state, where no event and no queueing hint appli
 after a back-off, or once the plugin answers any other call after a failure, but not within a second of its own.
 """
 
-import asyncio
 import collections
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls
 from trireme.remote import remote_queue
-from trireme.scheduling import queue_sort_keys
+from trireme.scheduling import call_back_offs, queue_sort_keys
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
-
-# The back-off of one pod's call: the first one, and what it doubles up to.
-FIRST_BACKOFF_SECONDS = 1.0
-MAX_BACKOFF_SECONDS = 10.0
-
-
-class FailedCall(NamedTuple):
-    """The last call about a pod failed. It is repeated at `until` at the latest, by the queue's clock."""
-
-    plugin: str
-    error: str
-    until: float
 
 
 class PreEnqueueCalls:
@@ -41,7 +27,7 @@ class PreEnqueueCalls:
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         answered: Callable[[int, str, str], None],
         repeat: Callable[[int], bool],
-        now: Callable[[], float],
+        back_offs: call_back_offs.CallBackOffs,
         sort_keys: queue_sort_keys.QueueSortKeys,
     ) -> None:
         """`gates` returns the plugins of a profile in order; `answered` and `repeat` are methods of the queue."""
@@ -49,30 +35,27 @@ class PreEnqueueCalls:
         self._pod_of = pod_of
         self._answered = answered
         self._repeat = repeat
-        self._now = now
+        self._back_offs = back_offs
         self._sort_keys = sort_keys
-        self._failed: dict[str, FailedCall] = {}
+        self._failed: dict[str, call_back_offs.FailedCall] = {}
         # By UID, also while a call is repeated: the call's number, and the plugin that has not answered it.
         self._held: dict[str, tuple[int, str]] = {}
-        # Of each plugin whose last call failed: set when it answers.
-        self._recoveries: dict[str, asyncio.Event] = {}
-        # Set when the plugins change, and another one then.
-        self._changed = asyncio.Event()
 
-    def last_failure(self, uid: str) -> FailedCall | None:
+    def last_failure(self, uid: str) -> call_back_offs.FailedCall | None:
         """The failure of the pod's last call, if it failed."""
         return self._failed.get(uid)
 
     def held_pods(self) -> Mapping[str, int]:
-        """By plugin, how many pods are held back because it has failed in their calls and has not answered since."""
-        return collections.Counter(plugin for _, plugin in self._held.values())
+        """By plugin, how many pods are held back because it has failed in their calls and has not answered since.
+
+        Beside these it counts pods in the queue that keep their place because it gave them no other key.
+        """
+        failed = {uid: failure.plugin for uid, failure in self._sort_keys.failed_renewals().items()}
+        return collections.Counter((failed | {uid: plugin for uid, (_, plugin) in self._held.items()}).values())
 
     def retry_failed_now(self) -> None:
         """Repeat failed calls, a second after they failed, whatever their back-off: the plugins changed."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-        for name in list(self._recoveries):
-            self._end_back_offs(name)
+        self._back_offs.end_all()
 
     async def call(self, request: remote_calls.CallPreEnqueue) -> None:
         """Call the plugins for one pod until there is an answer, or the queue wants none any more.
@@ -82,22 +65,22 @@ class PreEnqueueCalls:
         what it answers about others no longer counts. Meanwhile the pod stays held back.
         """
         uid = request.pod.uid
-        backoff = FIRST_BACKOFF_SECONDS
+        backoff = call_back_offs.FIRST_BACKOFF_SECONDS
         was_woken = False
         try:
             while (failed := await self._call_once(request)) is not None:
                 plugin, error = failed
                 self._held[uid] = request.call_id, plugin
-                if backoff == FIRST_BACKOFF_SECONDS:
+                if backoff == call_back_offs.FIRST_BACKOFF_SECONDS:
                     log.info("pod %s waits, plugin %s failed: %s", request.pod.key, plugin, error)
-                failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
-                was_woken = await self._wait_for_back_off(plugin, backoff, whatever_others=was_woken)
+                failure = self._failed[uid] = call_back_offs.FailedCall(plugin, error, self._back_offs.now() + backoff)
+                was_woken = await self._back_offs.wait(plugin, backoff, whatever_others=was_woken)
                 # A later call for the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
                 if not self._repeat(request.call_id):
                     return
-                backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+                backoff = min(2 * backoff, call_back_offs.MAX_BACKOFF_SECONDS)
         except BaseException:
             self._failed.pop(uid, None)
             raise
@@ -119,38 +102,17 @@ class PreEnqueueCalls:
         for plugin in self._gates(profile):
             (answer,) = await plugin.pre_enqueue(profile, [pod])
             if answer.code is status.Code.ERROR:
-                self._recoveries.setdefault(plugin.name, asyncio.Event())
+                self._back_offs.note_failure(plugin.name)
                 return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_error_prefix}: ")
-            self._end_back_offs(plugin.name)
+            self._back_offs.end(plugin.name)
             if answer.code is not status.Code.SUCCESS:
                 log.info("pod %s waits: %s: %s", request.pod.key, plugin.name, answer.message)
                 self._answered(request.call_id, plugin.name, answer.message)
                 return None
         sorter = self._sort_keys.plugin
         if error := await self._sort_keys.request(request.pod):
-            self._recoveries.setdefault(sorter, asyncio.Event())
+            self._back_offs.note_failure(sorter)
             return sorter, error
-        self._end_back_offs(sorter)
+        self._back_offs.end(sorter)
         self._answered(request.call_id, "", "")
         return None
-
-    async def _wait_for_back_off(self, plugin: str, seconds: float, *, whatever_others: bool) -> bool:
-        """Return when the back-off is over, or earlier, but not before the first one is, once the plugin answers.
-
-        With `whatever_others` only a change of the plugins ends it. Returns whether the next one is to be so.
-        """
-        recovery = self._changed if whatever_others else self._recoveries.setdefault(plugin, asyncio.Event())
-        least = min(seconds, FIRST_BACKOFF_SECONDS)
-        await asyncio.sleep(least)
-        try:
-            async with asyncio.timeout(seconds - least):
-                await recovery.wait()
-        except TimeoutError:
-            return whatever_others
-        return not whatever_others
-
-    def _end_back_offs(self, name: str) -> None:
-        """Wake the calls that wait for this plugin to answer."""
-        recovery = self._recoveries.pop(name, None)
-        if recovery is not None:
-            recovery.set()

@@ -1,5 +1,6 @@
 """Pods that a remote QueueSort plugin orders: when it is called about them, and where they are in the queue."""
 
+import asyncio
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -224,6 +225,150 @@ def test_a_reload_asks_for_keys_anew_only_if_they_depend_on_something_else(
     world.create("c", 1)
     assert again.called_about()[-1] == "c"
     assert _pop_all(world) == (["a", "b", "c"] if same else ["c", "b", "a"])
+
+
+def _held_pods(world: World) -> Mapping[str, int]:
+    return _executor(world).remote.pre_enqueue_calls.held_pods()
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["of the pod", "of the call"])
+def test_a_new_key_that_failed_is_asked_for_until_it_is_there(world: World, sorter: Sorter, alone: bool) -> None:
+    """Broken, the pod keeps its key of another configuration for as long as it is in the queue, and nobody hears of it.
+
+    Either the plugin has no key for this pod, or the call fails and with it the other pod has none.
+    """
+    world.set_available("filters", available=False)
+    sorter.levels = {"a": 1, "b": 2}
+    for name in ("a", "b"):
+        world.create(name, 1)
+    sorter.levels = {"a": 11, "b": 10}
+    (sorter.keyless if alone else sorter.failing).add("b")
+    _configure(world, sorter, "others")
+    world.loop.advance(0.5)
+    assert _levels(world) == {"a": (11 if alone else 1,), "b": (2,)}
+    del sorter.calls[:]
+    for seconds, calls in ((0.6, 1), (1.5, 1), (0.6, 2), (4.1, 3), (8.1, 4), (10.1, 5), (10.1, 6)):
+        world.loop.advance(seconds)
+        assert len(sorter.calls) == calls, world.now()
+        assert _held_pods(world) == {"Sorter": 1 if alone else 2}
+    assert set(sorter.called_about()) == ({"b"} if alone else {"a", "b"})
+    sorter.failing, sorter.keyless = set(), set()
+    world.loop.advance(10.1)
+    assert _levels(world) == {"a": (11,), "b": (10,)}
+    assert _held_pods(world) == {}
+    world.loop.advance(60)
+    assert len(sorter.calls) == 7
+    assert _pop_all(world) == ["b", "a"]
+
+
+def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_failed(
+    world: World, sorter: Sorter
+) -> None:
+    """Broken, the order of the queue is that of two configurations, and nothing shows it."""
+    world.set_available("filters", available=False)
+    for name in ("a", "b"):
+        world.create(name, 1)
+    sorter.keyless = {"b"}
+    _configure(world, sorter, "others")
+    summaries = {pod["example"]: pod["summary"] for pod in status_report.status(world.frontend_state())["pendingAlike"]}
+    waits = "waits for filter, which is not available"
+    assert summaries == {
+        "ns/a": waits,
+        "ns/b": f"{waits}; has its place of before, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
+        "is called again at 13:46:41 UTC",
+    }
+    explained = status_report.explain(world.frontend_state(), "ns/b")
+    assert explained is not None
+    assert (explained["waitsFor"]["for"], explained["waitsFor"]["plugin"]) == ("service", "Sorter")
+    world.loop.advance(1.1)
+    assert "the plugin is called again at 13:46:43 UTC" in str(status_report.explain(world.frontend_state(), "ns/b"))
+    sorter.keyless = set()
+    world.loop.advance(2)
+    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
+    assert (alike["pods"], alike["summary"]) == (2, waits)
+
+
+def test_a_new_key_that_failed_and_is_ignored_leaves_the_pod_to_its_priority(world: World, sorter: Sorter) -> None:
+    """Broken, a key of another configuration is compared with those of this one."""
+    world.set_available("filters", available=False)
+    sorter.levels = {"a": -100, "b": 2}
+    for name in ("a", "b"):
+        world.create(name, 1, priority=7)
+    sorter.levels, sorter.keyless, sorter.ignores_failure = {"b": -8}, {"a"}, True
+    _configure(world, sorter, "others")
+    assert _levels(world) == {"a": (-7,), "b": (-8,)}
+    assert _held_pods(world) == {}
+
+
+def test_a_pod_that_changes_meanwhile_gets_its_new_key(world: World, sorter: Sorter) -> None:
+    """Broken, the key is kept in an object that an update of the pod has replaced, and the pod has none."""
+    world.set_available("filters", available=False)
+    world.create("p", 1)
+    sorter.levels, sorter.failing = {"p": 5}, {"p"}
+    _configure(world, sorter, "others")
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
+        await asyncio.sleep(0.5)
+        return await original(profile, pods)
+
+    def change(label: str) -> None:
+        changed = dict(world.api.stored("pods")["p"])
+        changed["metadata"] = {**changed["metadata"], "annotations": {"changed": label}}
+        world.api.record("pods", EventKind.MODIFIED, changed)
+        world.deliver("pods", 1)
+
+    change("between the calls")
+    sorter.failing, sorter.sort_keys = set(), slow  # type: ignore[method-assign]
+    world.loop.advance(1.2)
+    assert _levels(world) == {"p": (0,)}
+    change("while it is called")
+    world.loop.advance(0.6)
+    assert (_levels(world), _held_pods(world)) == ({"p": (5,)}, {})
+    pod = world.frontend.scheduling.queue.contents.get("ns/p")
+    assert pod is not None
+    assert not _executor(world).remote.sort_keys.lacks_key(pod)
+
+
+def test_a_reload_has_a_failed_key_asked_for_by_what_holds_then(world: World, sorter: Sorter) -> None:
+    """Broken, calls for a plugin or arguments of before go on after a reload, or a pod has a key of these."""
+    world.set_available("filters", available=False)
+    world.create("p", 1)
+    sorter.failing = {"p"}
+    _configure(world, sorter, "v2")
+    world.loop.advance(8)
+    again = Sorter()
+    again.levels = {"p": 5}
+    asked = len(sorter.calls)
+    _configure(world, again, "v3", anew=False)
+    assert (_levels(world), again.called_about(), _held_pods(world)) == ({"p": (5,)}, ["p"], {})
+    world.loop.advance(60)
+    assert (len(sorter.calls), again.called_about()) == (asked, ["p"])
+
+
+def test_without_the_plugin_no_failed_key_is_asked_for(world: World, sorter: Sorter) -> None:
+    """Broken, a plugin that was taken out of the configuration is called for ever."""
+    world.set_available("filters", available=False)
+    world.create("p", 1, 3)
+    sorter.failing = {"p"}
+    _configure(world, sorter, "v2")
+    _configure(world, None)
+    asked = len(sorter.calls)
+    world.loop.advance(60)
+    assert (len(sorter.calls), _levels(world), _held_pods(world)) == (asked, {"p": (-3,)}, {})
+
+
+def test_a_pod_that_is_gone_is_not_called_about_again(world: World, sorter: Sorter) -> None:
+    """Broken, the alert goes on about a pod that nobody has any more."""
+    world.set_available("filters", available=False)
+    world.create("p", 1)
+    sorter.failing = {"p"}
+    _configure(world, sorter, "v2")
+    asked = len(sorter.calls)
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    world.loop.advance(60)
+    assert (len(sorter.calls), _held_pods(world)) == (asked, {})
 
 
 def test_without_the_plugin_priorities_decide_again(world: World, sorter: Sorter) -> None:

@@ -27,7 +27,7 @@ from trireme.registry import in_tree
 from trireme.scheduling import (
     attempt_reporter,
     binding_cycle,
-    pre_enqueue_calls,
+    call_back_offs,
     preemption_executor,
     waiting_pods,
 )
@@ -151,7 +151,7 @@ class PendingReport:
             return pod.uid
         pending = pod.record.pod
         parsed = pending.parsed
-        failed = self._failed_call(pod) if isinstance(pod.state, PreEnqueuePending) else None
+        failed = self._failed_call(pod) if isinstance(pod.state, PreEnqueuePending | Active) else None
         until = 0 if failed is None else int(failed.until)
         error: tuple[str, ...] = failed[:2] if failed is not None else ()
         if isinstance(pod.state, BackOff):
@@ -165,7 +165,7 @@ class PendingReport:
         retries = self._preemptions.retries
         match status.state:
             case Active():
-                return self._waits_for_its_turn()
+                return self._waits_in_active_queue(pod)
             case BackOff(moment):
                 until = self._to_wall(moment)
                 why = self._reporter.last_failure(pod.uid)
@@ -204,9 +204,22 @@ class PendingReport:
         text = f"may enter the queue if {_all_text(plugins)} {agree}"
         return {"for": "preEnqueue", "plugins": plugins}, f"{text}, and {sorter} gives it a place" if sorter else text
 
-    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
-        """The failed call of a remote plugin that the pod waits for, unless it is being retried."""
+    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> call_back_offs.FailedCall | None:
+        """The failed call of a remote plugin that the pod, or its place, waits for, unless it is being retried."""
+        if isinstance(pod.state, Active):
+            return self._remote_queue.sort_keys.last_failure(pod.uid)
         return self._remote_queue.pre_enqueue_calls.last_failure(pod.uid)
+
+    def _waits_in_active_queue(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+        """A pod in the active queue: what it waits for, and whether its place is that of before."""
+        waits, text = self._waits_for_its_turn()
+        failed = self._failed_call(pod)
+        if failed is None:
+            return waits, text
+        until = self._to_wall(failed.until)
+        waits |= {"plugin": failed.plugin, "because": failed.error, "until": until}
+        place = f"has its place of before, as plugin {failed.plugin} failed: {failed.error}"
+        return waits, f"{text}; {place}; the plugin is called again at {_time_of_day(until)}"
 
     def _waits_for_its_turn(self) -> Waits:
         """A pod in the active queue: it waits for its turn, or for leadership, the caches or a phase."""
