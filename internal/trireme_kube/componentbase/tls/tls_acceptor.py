@@ -10,6 +10,7 @@ import contextlib
 import errno
 import functools
 import logging
+import select
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -60,8 +61,12 @@ class TlsAcceptor:
 
     async def run(self) -> None:
         """Accept until cancelled."""
-        loop = asyncio.get_running_loop()
+        loop, waiting = asyncio.get_running_loop(), select.poll()
+        waiting.register(self._listener, select.POLLIN)
         while True:
+            # Others make room for a caller who is there, not for one who may come.
+            if self._patience and not waiting.poll(0):
+                await _wait_until_readable(self._listener)
             await self._wait_for_place()
             try:
                 connection, _ = await loop.sock_accept(self._listener)
@@ -138,13 +143,18 @@ class TlsAcceptor:
 
 async def _peek_first_byte(connection: socket.socket) -> bytes:
     """The first byte, left unread; empty if the client closed the connection."""
-    loop = asyncio.get_running_loop()
     while True:
         with contextlib.suppress(BlockingIOError):
             return connection.recv(1, socket.MSG_PEEK)
-        readable = asyncio.Event()
-        loop.add_reader(connection.fileno(), readable.set)
-        try:
-            await readable.wait()
-        finally:
-            loop.remove_reader(connection.fileno())
+        await _wait_until_readable(connection)
+
+
+async def _wait_until_readable(sock: socket.socket) -> None:
+    """Wait for something to read on a connection, or to accept on a socket that listens."""
+    loop, descriptor = asyncio.get_running_loop(), sock.fileno()
+    readable = asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
