@@ -47,6 +47,8 @@ class FollowedFolder:
         self.problems: list[segment_reader.RecordingError] = []
         self._folder = folder
         self._before = segment.number - 1
+        # The number and the header of the segment that was read last; None: of none so far.
+        self._last: tuple[int, recording_pb2.RecordingHeader] | None = None
         self._join = joining.SegmentJoin()
         self._frames = self._read()
 
@@ -56,8 +58,28 @@ class FollowedFolder:
         return self._join.header
 
     def next_frame(self) -> recording_pb2.RecordedFrame | None:
-        """The next frame; None: there is none yet. Raises: OSError."""
-        return next(self._frames, None)
+        """The next frame; None: there is none yet. Raises: OSError; ValueError: it failed before."""
+        try:
+            return next(self._frames)
+        except StopIteration:
+            raise ValueError(f"{self._folder}: reading it failed before: begin again") from None
+
+    def is_replaced(self) -> bool:
+        """Whether the folder has another recording by now, whose numbers began anew. Raises: OSError.
+
+        A writer deletes the segment of the lowest number first.
+        """
+        if self._last is None:
+            return False
+        number, last = self._last
+        try:
+            header = segment_reader.read_header(self._folder / segment_folder.file_name(number))
+        except FileNotFoundError:
+            lowest = segment_folder.next_number(self._folder, 0)
+            return lowest is not None and lowest < number
+        except segment_reader.RecordingError:
+            return False
+        return header is not None and (header.start_unix_ns, header.instance) != (last.start_unix_ns, last.instance)
 
     def close(self) -> None:
         """Close the file that is being read."""
@@ -93,6 +115,7 @@ class FollowedFolder:
                 yield None
                 file.seek(0)
                 reader = segment_reader.SegmentReader(file, str(path))
+            self._last = number, reader.header
             self._join.begin(reader.header)
             is_last = True
             while is_last and not reader.ended and reader.torn_at is None:

@@ -2,7 +2,8 @@
 
 `/v1/recording` answers the recording's times and the moment (GET), and moves it (POST). Forward, the frames up to the
 new moment are taken; backward, all from where its source says that they begin. Where the recording is still being
-written, its end moves on, and the moment stays where it is.
+written, its end moves on, and the moment stays where it is; where it was replaced by one that begins later, the moment
+is its beginning.
 """
 
 import asyncio
@@ -38,6 +39,8 @@ class RecordedSite:
         self._insight: recorded_insight.RecordedInsight | None = None
         self._api: api.HttpApi | None = None
         self._at_ns = 0
+        # That of the source whose frames are read; None: they cannot be read any further.
+        self._restarts: int | None = None
 
     async def open(self, at_ns: int | None) -> None:
         """Read how far the recording reaches, and go to a moment, or to its end. Units: nanoseconds since 1970.
@@ -97,6 +100,8 @@ class RecordedSite:
         assert self._source is not None  # `open` made it
         try:
             await self._source.refresh()
+            if self._insight is not None and self._restarts != self._source.restarts:
+                await self._go_to(max(self._source.from_ns, min(self._at_ns, self._source.to_ns)))
         except (segment_reader.RecordingError, OSError, ValueError) as error:
             raise _not_readable(error) from error
         if self._insight is not None:
@@ -117,8 +122,12 @@ class RecordedSite:
         async with self._moving:
             self._still.clear()
             try:
-                if self._insight is None or at_ns < self._at_ns or self._is_faster_from_later(at_ns):
+                assert self._source is not None  # `open` made it
+                is_stale = self._insight is None or self._restarts != self._source.restarts
+                if is_stale or at_ns < self._at_ns or self._is_faster_from_later(at_ns):
                     self._begin_again(at_ns)
+                # Until all is taken: frames that could not be read are missing.
+                restarts, self._restarts = self._restarts, None
                 insight, frames = self._insight, self._frames
                 assert insight is not None
                 assert frames is not None
@@ -130,7 +139,7 @@ class RecordedSite:
                     taken += 1
                     if taken % recording_sources.FRAMES_PER_TURN == 0:
                         await asyncio.sleep(0)
-                self._at_ns = at_ns
+                self._at_ns, self._restarts = at_ns, restarts
                 insight.time_ns = self._span.at_ms * _MS
                 insight.service.console.recording = self._span
             finally:
@@ -151,7 +160,7 @@ class RecordedSite:
         self._frames, self._next = frames, frames.next_frame()
         if self._frames.header is None:
             raise ValueError(f"{self._path}: there is no full state")
-        self._insight = recorded_insight.RecordedInsight(self._frames.header)
+        self._insight, self._restarts = recorded_insight.RecordedInsight(self._frames.header), self._source.restarts
         self._api = api.HttpApi(self._insight.service, self._callers)
 
 

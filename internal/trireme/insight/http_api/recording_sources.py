@@ -42,6 +42,8 @@ class Source(Protocol):
     name: str
     from_ns: int
     to_ns: int
+    #: How often it was begun again, as another recording is there or reading it failed: frames of before are of no use.
+    restarts: int
 
     async def refresh(self) -> None:
         """Bring the times up to date. Raises: OSError, RecordingError, ValueError: there is nothing to be shown."""
@@ -86,7 +88,7 @@ class FileSource:
     def __init__(self, path: pathlib.Path) -> None:
         """Raises: OSError."""
         self.name = path.name
-        self.from_ns = self.to_ns = 0
+        self.from_ns = self.to_ns = self.restarts = 0
         self._path = path
         self._file: BinaryIO = path.open("rb")
 
@@ -126,7 +128,7 @@ class FolderSource:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.name = folder.resolve().name
-        self.from_ns = self.to_ns = 0
+        self.from_ns = self.to_ns = self.restarts = 0
         self._folder = folder
         # The number of the segment that begins at `from_ns`.
         self._first = 0
@@ -137,19 +139,36 @@ class FolderSource:
     async def refresh(self) -> None:
         """Read what was written since. Raises: OSError; ValueError: the folder has no full state."""
         async with self._refreshing:
-            self._refresh_beginning()
-            if self._newest is None:
-                last = followed_folder.start_of(self._folder, 1 << 63)
-                if last is None:
-                    raise ValueError(f"{self._folder}: there is no recording with a full state")
-                self._newest = followed_folder.FollowedFolder(self._folder, last)
-                self.to_ns = last.start_ns
-            read = 0
-            while (frame := self._newest.next_frame()) is not None:
-                self.to_ns = max(self.to_ns, frame.unix_time_ns)
-                read += 1
-                if read % FRAMES_PER_TURN == 0:
-                    await asyncio.sleep(0)
+            try:
+                if self._newest is not None and self._newest.is_replaced():
+                    self._restart()
+                await self._read_on()
+            except (OSError, ValueError):
+                self._restart()
+                raise
+
+    async def _read_on(self) -> None:
+        """Bring the times up to date. Raises: OSError; ValueError: the folder has no full state."""
+        self._refresh_beginning()
+        if self._newest is None:
+            last = followed_folder.start_of(self._folder, 1 << 63)
+            if last is None:
+                raise ValueError(f"{self._folder}: there is no recording with a full state")
+            self._newest = followed_folder.FollowedFolder(self._folder, last)
+            self.to_ns = last.start_ns
+        read = 0
+        while (frame := self._newest.next_frame()) is not None:
+            self.to_ns = max(self.to_ns, frame.unix_time_ns)
+            read += 1
+            if read % FRAMES_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _restart(self) -> None:
+        """Find out anew from when to when the recording reaches: insight may begin its numbers again."""
+        if self._newest is not None:
+            self._newest.close()
+            self.restarts += 1
+        self._newest, self._first = None, 0
 
     def _refresh_beginning(self) -> None:
         """Find when the first segment begins. Raises: OSError."""

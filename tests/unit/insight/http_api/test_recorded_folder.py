@@ -131,3 +131,51 @@ async def test_a_folder_that_is_removed_is_said_to_be_unreadable(
             answer = await fetch(client, "/v1/overview")
             assert (answer["code"], "the recording cannot be read" in answer["message"]) == (500, True)
     site.close()
+
+
+def record(folder: pathlib.Path, begins: list[int]) -> None:
+    """Record a segment of five seconds for each of these, in seconds, as insight does after it was started."""
+    writer = segment_writer.RecordingWriter(folder, segment_writer.Limits(1 << 24, 1e6))
+    for second in begins:
+        at_ns = BEGIN + second * SECOND
+        writer.begin(header(at_ns))
+        state = recording_pb2.RecordedFrame(
+            unix_time_ns=at_ns, state_part=recording_pb2.STATE_PART_LAST, message=snapshot_pb2.SyncRequest()
+        )
+        writer.append(state.SerializeToString(), completes_state=True)
+        later = recording_pb2.RecordedFrame(unix_time_ns=at_ns + 5 * SECOND, message=snapshot_pb2.SyncRequest())
+        writer.append(later.SerializeToString())
+    writer.end(BEGIN + (begins[-1] + 5) * SECOND)
+    writer.release()
+
+
+@pytest.mark.parametrize("is_folder_gone", [False, True], ids=["files removed", "folder removed"])
+@pytest.mark.parametrize("segments", [1, 4, 6], ids=["fewer", "as many", "more"])
+async def test_a_recording_that_was_removed_and_begun_anew_is_shown(
+    folder: pathlib.Path, segments: int, is_folder_gone: bool
+) -> None:
+    """The console would show for ever what is gone, and nothing of what is recorded: the numbers begin at 1 again."""
+    record(folder, [0, 10, 20, 30])
+    site = recorded_site.RecordedSite(folder)
+    await site.open(None)
+    async with test_utils.TestClient(test_utils.TestServer(site.application())) as client:
+        assert (await fetch(client, "/v1/recording"))["toMs"] == BEGIN_MS + 35_000
+        shutil.rmtree(folder)
+        if not is_folder_gone:
+            folder.mkdir(mode=0o700)
+        for _ in range(2):
+            async with client.get("/v1/recording") as response:
+                assert response.status == (500 if is_folder_gone else 200)
+        record(folder, [1000 + 10 * number for number in range(segments)])
+        times = {"fromMs": BEGIN_MS + 1_000_000, "toMs": BEGIN_MS + 1_000_000 + 10_000 * segments - 5_000}
+        shown = await fetch(client, "/v1/recording")
+        assert shown == {"file": "recordings", **times, "atMs": times["fromMs"]}
+        await move(client, 1005)
+        record(folder, [2000])
+        assert await fetch(client, "/v1/recording") == {
+            "file": "recordings",
+            "fromMs": times["fromMs"],
+            "toMs": BEGIN_MS + 2_005_000,
+            "atMs": BEGIN_MS + 1_005_000,
+        }
+    site.close()
