@@ -26,6 +26,8 @@ EXHAUSTED_SECONDS = 0.5
 _TLS_HANDSHAKE = 0x16
 _PLAIN = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _UNREAD_BYTES = 1 << 16
+# The socket does not listen.
+_NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -71,10 +73,12 @@ class TlsAcceptor:
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except OSError as error:
-                if error.errno not in _EXHAUSTED:
+                if error.errno in _NO_LISTENER:
                     raise
-                log.error("no connection can be accepted: %s", error)
-                await asyncio.sleep(EXHAUSTED_SECONDS)
+                # accept() also returns what went wrong with the connection itself, as where its client has reset it.
+                if error.errno in _EXHAUSTED:
+                    log.error("no connection can be accepted: %s", error)
+                    await asyncio.sleep(EXHAUSTED_SECONDS)
                 continue
             if len(self._handshakes) >= MAX_HANDSHAKES:
                 oldest = next(iter(self._handshakes))
