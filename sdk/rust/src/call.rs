@@ -1,6 +1,7 @@
 //! The arguments of a plugin's methods.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
@@ -24,11 +25,13 @@ pub struct Call {
     /// A dry run assumes that these pods are gone from the node. `Node::pods` is without them already.
     pub removed_pods: Vec<v1::Pod>,
     /// A dry run assumes that these pods are on the node. `Node::pods` has them already. For score they are copies of the
-    /// pod, see `Info::score_copies`.
+    /// pod where the plugin does not follow the cluster, see `Info::score_copies`.
     pub added_pods: Vec<v1::Pod>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) state: Vec<u8>,
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// Set once the plugin has got the cluster; None: it may.
+    pub(crate) cluster_use: Option<Arc<AtomicBool>>,
     pub(crate) generation: u64,
 }
 
@@ -48,8 +51,11 @@ impl Call {
         label(&self.pod, name)
     }
 
-    /// The whole cluster, with Snapshot; else None. It does not change during the call.
+    /// The whole cluster, with Snapshot; else None. It does not change during the call, and never has copies of the pod.
     pub fn cluster(&self) -> Option<&Cluster> {
+        if let Some(used) = &self.cluster_use {
+            used.store(true, Ordering::Relaxed);
+        }
         self.cluster.as_deref()
     }
 

@@ -85,8 +85,10 @@ impl Info {
     }
 
     /// Whether score also answers for nodes with copies of the pod on them, so that pods of a class are placed in batches
-    /// although the score depends on NodePods. With Snapshot the copies are among `Node::pods`, and score does unless this
-    /// says otherwise; else they are `Call::added_pods` alone, which score has to count.
+    /// although the score depends on NodePods. With Snapshot the copies are among `Node::pods`, and nowhere else: score does
+    /// unless this says otherwise, and where it gets `Call::cluster`, which does not have them, pods are placed one at a time;
+    /// true says that its answer is right all the same. With other forms of nodes the copies are `Call::added_pods`, which
+    /// score has to count.
     pub fn score_copies(mut self, scores: bool) -> Self {
         self.score_copies = Some(scores);
         self
@@ -117,6 +119,12 @@ impl Info {
 
     pub(crate) fn follows(&self) -> bool {
         self.message.node_data() == NodeData::Snapshot
+    }
+
+    /// Whether a score of nodes with copies must not get the cluster, which does not have them: its author has not said that
+    /// the score is right all the same.
+    pub(crate) fn watches_cluster(&self) -> bool {
+        self.follows() && self.score_copies != Some(true)
     }
 
     /// The description of the handshake.

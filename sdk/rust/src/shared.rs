@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -37,6 +37,7 @@ pub(crate) struct Shared<P> {
     source: Source<P>,
     configured: Mutex<Configured<P>>,
     epochs: Mutex<Epochs>,
+    pub(crate) cluster_use_logged: Once,
     turns: Option<Semaphore>,
 }
 
@@ -60,6 +61,7 @@ impl<P: Send + Sync + 'static> Shared<P> {
             source,
             configured: Mutex::default(),
             epochs: Mutex::default(),
+            cluster_use_logged: Once::new(),
         }
     }
 

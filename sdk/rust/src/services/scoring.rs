@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;
@@ -38,6 +41,14 @@ fn answer<P: Plugin>(scores: Vec<Result<i64, results::Status>>, shared: &Shared<
         Err(status) => (Some(as_error("score", status).to_message(shared.name())), Vec::new()),
         Ok(scores) => (Some(coded(Code::Success, shared.name())), scores),
     }
+}
+
+/// The error of a score with copies that got the cluster; it is logged once.
+fn use_of_cluster<P: Send + Sync + 'static>(shared: &Shared<P>) -> results::Status {
+    let text = "ScoreCopies: score got Call::cluster, which does not have the copies of the pod, so pods are placed one at a \
+                time: set Info::score_copies to true if the score counts no pods of the cluster, or to false if it does";
+    shared.cluster_use_logged.call_once(|| tracing::warn!(plugin = shared.name(), "{text}"));
+    results::Status::error(text)
 }
 
 #[async_trait]
@@ -86,17 +97,22 @@ impl<P: Plugin> ScorePlugin for Server<P> {
             let (plugin, mut call) = shared.begin(request.cycle, 1).await?;
             let (selection, cluster) = (request.nodes.unwrap_or_default(), call.cluster.clone());
             let copies = cluster.as_ref().map_or_else(Vec::new, |cluster| cluster.copies(class, request.copies));
+            let used = Arc::new(AtomicBool::new(false));
+            call.cluster_use = shared.info.watches_cluster().then(|| used.clone());
             let mut scores = Vec::new();
-            for at in 0..call.cluster.as_ref().map_or(selection.nodes.len(), |_| selection.slots.len()) {
+            'nodes: for at in 0..call.cluster.as_ref().map_or(selection.nodes.len(), |_| selection.slots.len()) {
                 for added in 1..=request.copies as usize {
                     super::end_if_cancelled(scores.len()).await;
-                    call.added_pods = match &cluster {
-                        None => vec![call.pod.clone(); added],
-                        Some(_) => copies.iter().take(added).map(|copy| (*copy.pod).clone()).collect(),
-                    };
+                    if cluster.is_none() {
+                        call.added_pods = vec![call.pod.clone(); added];
+                    }
                     let mut node = node_of(cluster.as_deref(), &selection, at);
                     node.pods.extend(copies.iter().take(added));
                     scores.push(plugin.score(&call, &node));
+                    if used.load(Ordering::Relaxed) {
+                        scores.push(Err(use_of_cluster(&shared)));
+                        break 'nodes;
+                    }
                 }
             }
             let (status, scores) = answer(scores, &shared);
