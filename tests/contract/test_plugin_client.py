@@ -500,7 +500,9 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
         return score_pb2.NormalizeScoreResponse(status=SUCCESS, scores=scores)
 
     target = await bench.serve(ScriptedPlugin({NORMALIZE: normalize}))
-    plugin = bench.score_plugin(3, target, info={"normalization": plugin_pb2.NORMALIZATION_CUSTOM})
+    points = [plugin_pb2.EXTENSION_POINT_SCORE, plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE]
+    info = {"extension_points": points, "normalization": plugin_pb2.NORMALIZATION_CUSTOM}
+    plugin = bench.score_plugin(3, target, info=info)
     state = remote_score.RemoteScoreState()
     answer = await plugin.normalize(bench.pod_class, bench.snap, state, np.array([0, 2]), np.array([5, 20]))
     assert isinstance(answer, np.ndarray)
