@@ -26,6 +26,8 @@ Json = dict[str, Any]
 _POLL = 0.1
 # Within so long nothing more happens. Units: seconds.
 _SECONDS = 60.0
+# A group may back off again and again meanwhile.
+_LONGEST_BACK_OFF_SECONDS = 12.0
 # When the first pod starts, in Unix seconds; each other one starts a second later.
 _FIRST_START = 1_700_000_000
 
@@ -211,9 +213,10 @@ class Controllers:
     async def settle(self, order: Sequence[str] = ()) -> list[Json]:
         """Return all pods once nothing more happens; victims of preemption end in this order of names.
 
+        They do so after the back-off of those that they leave for, as in a cluster, where they have time to end.
         Raises: NotSettledError.
         """
-        ends, tried = time.monotonic() + _SECONDS, _Tried()
+        ends, tried, began_to_end = time.monotonic() + _SECONDS, _Tried(), 0.0
         while True:
             await self._cluster.until_idle(backing_off=False)
             pods = await self._cluster.list(PODS)
@@ -230,7 +233,13 @@ class Controllers:
                 await self._cluster.until_seen()
                 await self._cluster.until_idle(backing_off=False)
                 return pods
-            tried = _Tried()
+            began_to_end = began_to_end or time.monotonic()
+            if time.monotonic() - began_to_end < _LONGEST_BACK_OFF_SECONDS and any(
+                each.has_recent_failures() for each in self._cluster.triremes
+            ):
+                await asyncio.sleep(_POLL)
+                continue
+            tried, began_to_end = _Tried(), 0.0
             ranks = self._ranks(order)
             ending.sort(key=lambda pod: (ranks.get(pod["metadata"]["name"], len(ranks)), pod["metadata"]["name"]))
             async with self._cluster.held():

@@ -30,6 +30,7 @@ from trireme.cli import simulate_command
 from trireme.config import commandline
 from trireme.frontend import app, early_lists, running
 from trireme.frontend.phase_clients import local_phases
+from trireme.queueing import backoff
 from trireme.queueing.states import BackOff
 from trireme.v1 import insight_pb2_grpc, simulation_pb2
 
@@ -234,6 +235,11 @@ class Trireme:
         return {
             pod.uid: (pod.attempts, bool(pod.record.pod.parsed.group)) for pod in pods if isinstance(pod.state, BackOff)
         }
+
+    def has_recent_failures(self) -> bool:
+        """Whether a pod that waits for an event would have to back off if that came now."""
+        policy, now = backoff.BackoffPolicy(), self.app.context.clocks.now()
+        return any(policy.is_backing_off(pod, now) for pod in self.app.scheduling.queue.contents.waiting_pods())
 
     async def until_idle(self, *, backing_off: bool) -> None:
         """Return when no pod is tried or being bound, nor backs off, if that counts."""

@@ -34,6 +34,9 @@ from trireme_kube.client.informers.watch import Event, EventKind
 # Attempts to schedule, at most, in one simulation.
 MAX_CYCLES = 20_000
 
+# How long pods take to end; longer than any back-off, shorter than what moves pods that nothing has woken.
+_GRACE_SECONDS = 60.0
+
 # Pods that are added without a pause, at most.
 _AT_ONCE = 200
 
@@ -365,7 +368,8 @@ class Simulation:
         self._leaving.append(pod.uid)
 
     def _remove_evicted(self) -> None:
-        """Delete the pods that preemption evicted."""
+        """Delete the pods that preemption evicted, after the back-off of those for which they leave."""
+        self._clock.time += _GRACE_SECONDS
         leaving, self._leaving = self._leaving, []
         for uid in leaving:
             self.remove_pod(uid, replace=True)
