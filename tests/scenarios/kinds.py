@@ -249,8 +249,7 @@ async def _compare_other_profile(compared: Comparison, profile: str, without: st
         named = f"{pod['spec']['priorityClassName']}-never"
         never = {"priorityClassName": named, "preemptionPolicy": "Never"}
         pod["spec"] = {**pod["spec"], **never, "schedulerName": profile}
-        # By a label that a plugin of another profile reads, a scheduler divides pods into classes; insight cannot know.
-        if profile.endswith("teams") and compared.draw.random() < 0.5:
+        if compared.draw.random() < 0.5:
             pod["metadata"]["labels"]["team"] = str(compared.draw.randrange(pool_plugin.TEAMS))
     asked = compared_cluster.wanted_profiles(compared.cluster.folder, configurations.ASKED_PROFILES)
     question: Json = {**asked, **({"withoutPlugins": [without]} if without else {})}
