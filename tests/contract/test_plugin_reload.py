@@ -52,7 +52,7 @@ async def test_a_new_address_has_to_answer(tmp_path: Path, monkeypatch: pytest.M
     """Broken, a mistake in an address has the pods of a profile wait."""
     config = await asyncio.to_thread(completed, tmp_path)
     (plugin,) = config.trireme.remote_plugins
-    elsewhere = dataclasses.replace(plugin, address=f"unix:{tmp_path}/nobody.sock")
+    elsewhere = dataclasses.replace(plugin, address=f"unix:{tmp_path}/nobody.sock", addresses=())
     moved = dataclasses.replace(config, trireme=dataclasses.replace(config.trireme, remote_plugins=(elsewhere,)))
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -62,7 +62,7 @@ async def test_a_new_address_has_to_answer(tmp_path: Path, monkeypatch: pytest.M
             with pytest.raises(remote_client.HandshakeError, match=r"nobody\.sock cannot be reached .*start it"):
                 await monitor.prepare(moved, 0.1)
             (status,) = monitor.statuses()
-            assert status.address == plugin.address
+            assert status.address == plugin.endpoints[0]
             other = ScriptedPlugin({GET_PLUGIN_INFO: described(instance="two"), CONFIGURE: accept})
             async with scripted(elsewhere.address, other):
                 monitor.commit(await monitor.prepare(moved), moved)
