@@ -30,15 +30,17 @@ func (noop) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 func main() {
 	dependsOn := trireme.Node
+	var scoreCopies *bool
 	if os.Getenv("DEPENDS_ON") == "NODE_PODS" {
 		dependsOn = trireme.NodePods
+		// Copies of the pod change no score here: there is nothing to count.
+		counts := true
+		scoreCopies = &counts
 	}
-	// Copies of the pod change no score here: there is nothing to count.
-	scoreCopies := true
 	trireme.Main(trireme.Definition{
 		Plugin:      noop{},
 		DependsOn:   dependsOn,
 		PodFields:   []string{"metadata.namespace"},
-		ScoreCopies: &scoreCopies,
+		ScoreCopies: scoreCopies,
 	})
 }
