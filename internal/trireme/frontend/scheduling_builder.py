@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trireme.frontend import inbox, queue_executor
+from trireme.frontend import queue_executor
 from trireme.frontend.frontend_parts import ClusterState, EvaluationPorts, FrontendContext, Scheduling
 from trireme.scheduling import (
     attempt,
@@ -12,6 +12,7 @@ from trireme.scheduling import (
     batch_limit,
     binding_cycle,
     event_handlers,
+    no_longer_pending,
     pacing,
     pods_in_pre_bind,
     ports,
@@ -113,7 +114,7 @@ def build_scheduling(
         retries=preemption_retries.PreemptionRetries(executor.backoff.duration, executor.activate, now),
         history=preemption_history.PreemptionHistory(context.clocks.wall),
     )
-    gone = inbox.NoLongerPendingHandlers(cache, reporter, waiting, preemptions, in_pre_bind, cluster.waits)
+    gone = no_longer_pending.NoLongerPendingHandlers(cache, reporter, waiting, preemptions, in_pre_bind, cluster.waits)
     limit = _batch_limit(context, cluster)
     pacer = pacing.Pacer(context.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
     loop = _build_scheduler(

@@ -22,6 +22,7 @@ from trireme.scheduling import (
     call_batches,
     calls_to_bind,
     fit_error,
+    no_longer_pending,
     pods_in_pre_bind,
     ports,
     post_binding,
@@ -43,8 +44,6 @@ _NO_MESSAGES: Mapping[str, str] = {}
 
 # The kind of objects whose devices may have to be prepared.
 _CLAIM = "resource_claim"
-# Of a pod that was deleted while something was called for it.
-_REMOVED = status.unschedulable("", "removed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -256,7 +255,7 @@ class BindingCycle:
         wait = None if is_gone else self._waiting.begin_wait(uid, assumed.pod.key, waits, messages)
 
         async def bind_when_allowed() -> None:
-            result = _REMOVED
+            result = no_longer_pending.REMOVED
             if wait is not None:
                 result, _ = await asyncio.gather(wait(), self._write_expected_nomination(assumed))
             waited = self._observer.clock() - started
@@ -298,7 +297,7 @@ class BindingCycle:
         if work is True:
             await self._write_expected_nomination(assumed)
             if self._cache.pod(assumed.pod.uid) is None:
-                result = _REMOVED  # while PreBindPreFlight was called
+                result = no_longer_pending.REMOVED  # while PreBindPreFlight was called
             else:
                 result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
             assumed = dataclasses.replace(assumed, prepared=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from trireme.cache import cluster_cache, object_waits
 from trireme.config import gates, model
-from trireme.framework import status
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import assembly, backoff, nominator, pre_enqueue, queued_pod, scheduling_queue
 from trireme.queueing.groups import queued_group
@@ -22,6 +21,7 @@ from trireme.scheduling import (
     binding_cycle,
     cycle_roles,
     event_handlers,
+    no_longer_pending,
     pods_in_pre_bind,
     ports,
     post_filtering,
@@ -130,8 +130,12 @@ class _Assembly:
         )
         self._reserved = reserve_calls.ReserveCalls(cache, evaluators, self._handlers.on_assumed)
         self._in_pre_bind = pods_in_pre_bind.PodsInPreBind()
+        self._waits = object_waits.ObjectWaits()
         self._binding = self._build_binding()
         self._preemptions = self._build_preemptions()
+        self._gone = no_longer_pending.NoLongerPendingHandlers(
+            cache, self._reporter, self._waiting, self._preemptions, self._in_pre_bind, self._waits
+        )
 
     def scheduler(self) -> SimulatedScheduler:
         """All parts."""
@@ -233,9 +237,7 @@ class _Assembly:
             log=silent_observer.make_log(),
             binder=self._effects.binder,
             waiting=self._waiting,
-            pre_binding=pre_binding.PreBinding(
-                self._effects.binder, object_waits.ObjectWaits(), self._clocks.monotonic, False
-            ),
+            pre_binding=pre_binding.PreBinding(self._effects.binder, self._waits, self._clocks.monotonic, False),
             in_pre_bind=self._in_pre_bind,
             roles=self._roles,
         )
@@ -317,16 +319,12 @@ class _Assembly:
         return PodToEnqueue(record.uid, record.pod.parsed.gates, of_class)
 
     def _on_deleted(self, uid: str) -> None:
-        """A pending pod is gone."""
-        self._reporter.forget(uid)
-        self._waiting.reject(uid, "", "removed")
-        self._in_pre_bind.cancel(uid, status.unschedulable("", "removed"))
-        self._preemptions.forget(uid)
+        """A pending pod is gone; what forgets it is built after the handlers."""
+        self._gone.on_deleted(uid)
 
     def _on_bound(self, uid: str) -> None:
         """A pending pod has a node."""
-        self._reporter.forget(uid)
-        self._preemptions.forget(uid)
+        self._gone.on_bound(uid)
 
 
 def assemble(

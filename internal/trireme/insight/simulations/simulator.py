@@ -22,6 +22,7 @@ from trireme.simulation import (
     compaction,
     known_classes,
     manifests,
+    pacing,
     scenario,
     simulation,
     single_pods,
@@ -170,10 +171,8 @@ class Simulator:
         sim = self._fork(question.setup)
         try:
             pods = []
-            for number, manifest in enumerate(wanted):
+            async for number, manifest in pacing.paced(enumerate(wanted)):
                 pods.append(_read_pod(sim, f"singlePods.manifests[{number}]", manifest))
-                if number % 50 == 49:
-                    await asyncio.sleep(0)
             answers.write_single_pods(pods, await single_pods.simulate_each(sim, pods), question.response)
         finally:
             await sim.close()
