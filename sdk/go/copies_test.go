@@ -12,14 +12,14 @@ import (
 	"trireme.dev/sdk/go/triremev1"
 )
 
-// crowd scores by the pods of a node: 100, and 10 less for each. `reads` looks the node up by the handle.
-type crowd struct {
+// podCount scores by the number of pods on a node: 100, and 10 less for each. `reads` looks the node up by the handle.
+type podCount struct {
 	base
 	lister framework.SharedLister
 	reads  bool
 }
 
-func (c crowd) Score(
+func (c podCount) Score(
 	_ context.Context, _ framework.CycleState, _ *v1.Pod, node framework.NodeInfo,
 ) (int64, *framework.Status) {
 	if c.reads {
@@ -32,13 +32,13 @@ func (c crowd) Score(
 	return 100 - 10*int64(len(node.GetPods())+len(node.AddedPods())), nil
 }
 
-func (crowd) ScoreExtensions() framework.ScoreExtensions { return nil }
+func (podCount) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 // following serves a plugin that follows a cluster of one node without pods.
 func following(t *testing.T, reads bool, counts *bool) triremev1.ScorePluginClient {
 	t.Helper()
 	made := func(_ context.Context, _ []byte, handle framework.Handle) (framework.Plugin, error) {
-		return crowd{lister: handle.SnapshotSharedLister(), reads: reads}, nil
+		return podCount{lister: handle.SnapshotSharedLister(), reads: reads}, nil
 	}
 	connection := served(t, Definition{New: made, DependsOn: NodePods, NodeData: Snapshot, ScoreCopies: counts}, Options{})
 	configured := &triremev1.ConfigureRequest{ConfigHash: 1, Profile: "p", ArgsJson: []byte("{}")}

@@ -37,15 +37,24 @@ func (s scoreServer) PreScore(
 	return response, nil
 }
 
-// Score calls the method for each node.
-func (s scoreServer) Score(ctx context.Context, request *triremev1.ScoreRequest) (*triremev1.ScoreResponse, error) {
-	call, err := s.begin(ctx, request.GetCycle(), request.GetCycle().GetState())
+// beginScore begins a call of a plugin that scores.
+func (s scoreServer) beginScore(ctx context.Context, cycle *triremev1.Cycle) (*call, framework.ScorePlugin, error) {
+	call, err := s.begin(ctx, cycle, cycle.GetState())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	plugin, ok := call.plugin.(framework.ScorePlugin)
 	if !ok {
-		return nil, s.unimplemented("Score")
+		return nil, nil, s.unimplemented("Score")
+	}
+	return call, plugin, nil
+}
+
+// Score calls the method for each node.
+func (s scoreServer) Score(ctx context.Context, request *triremev1.ScoreRequest) (*triremev1.ScoreResponse, error) {
+	call, plugin, err := s.beginScore(ctx, request.GetCycle())
+	if err != nil {
+		return nil, err
 	}
 	scores, answer, err := call.scores(ctx, plugin, s.nodes(request.GetNodes()), nil)
 	if err != nil {
@@ -58,13 +67,9 @@ func (s scoreServer) Score(ctx context.Context, request *triremev1.ScoreRequest)
 func (s scoreServer) ScoreCopies(
 	ctx context.Context, request *triremev1.ScoreCopiesRequest,
 ) (*triremev1.ScoreCopiesResponse, error) {
-	call, err := s.begin(ctx, request.GetCycle(), request.GetCycle().GetState())
+	call, plugin, err := s.beginScore(ctx, request.GetCycle())
 	if err != nil {
 		return nil, err
-	}
-	plugin, ok := call.plugin.(framework.ScorePlugin)
-	if !ok {
-		return nil, s.unimplemented("Score")
 	}
 	if request.GetCopies() == 0 {
 		return nil, status.Error(codes.InvalidArgument, "copies: 0, must be at least 1")

@@ -247,10 +247,10 @@ func TestArgumentsBelongToAProfileAndWrongOnesAreNamed(t *testing.T) {
 	}
 }
 
-// crowded scores by the pods that a call adds to the node.
-type crowded struct{ base }
+// addedPodCount scores by the number of pods that a call adds to the node.
+type addedPodCount struct{ base }
 
-func (crowded) Score(
+func (addedPodCount) Score(
 	_ context.Context, _ framework.CycleState, pod *v1.Pod, node framework.NodeInfo,
 ) (int64, *framework.Status) {
 	for _, added := range node.AddedPods() {
@@ -261,13 +261,13 @@ func (crowded) Score(
 	return 90 - 20*int64(len(node.AddedPods())) - int64(len(node.Name())), nil
 }
 
-func (crowded) ScoreExtensions() framework.ScoreExtensions { return nil }
+func (addedPodCount) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 // A batch is placed by what Score says of copies that are not there yet.
 func TestScoreIsCalledWithCopiesOfThePod(t *testing.T) {
 	counts := true
 	client := triremev1.NewScorePluginClient(
-		served(t, Definition{Plugin: crowded{}, DependsOn: NodePods, ScoreCopies: &counts}, Options{}),
+		served(t, Definition{Plugin: addedPodCount{}, DependsOn: NodePods, ScoreCopies: &counts}, Options{}),
 	)
 	request := &triremev1.ScoreCopiesRequest{
 		Cycle: &triremev1.Cycle{Pod: &triremev1.Pod{Metadata: &triremev1.ObjectMeta{Namespace: "shop"}}},
@@ -296,11 +296,11 @@ func TestScoreCopiesIsAnnouncedWhereTheNodesPodsHaveThem(t *testing.T) {
 		definition Definition
 		want       bool
 	}{
-		"follows":        {Definition{Plugin: crowded{}, DependsOn: NodePods, NodeData: Snapshot}, true},
-		"says no":        {Definition{Plugin: crowded{}, DependsOn: NodePods, NodeData: Snapshot, ScoreCopies: &no}, false},
-		"gets names":     {Definition{Plugin: crowded{}, DependsOn: NodePods}, false},
-		"says yes":       {Definition{Plugin: crowded{}, DependsOn: NodePods, ScoreCopies: &yes}, true},
-		"by the node":    {Definition{Plugin: crowded{}, DependsOn: Node, NodeData: Snapshot}, false},
+		"follows":        {Definition{Plugin: addedPodCount{}, DependsOn: NodePods, NodeData: Snapshot}, true},
+		"says no":        {Definition{Plugin: addedPodCount{}, DependsOn: NodePods, NodeData: Snapshot, ScoreCopies: &no}, false},
+		"gets names":     {Definition{Plugin: addedPodCount{}, DependsOn: NodePods}, false},
+		"says yes":       {Definition{Plugin: addedPodCount{}, DependsOn: NodePods, ScoreCopies: &yes}, true},
+		"by the node":    {Definition{Plugin: addedPodCount{}, DependsOn: Node, NodeData: Snapshot}, false},
 		"has no score":   {Definition{Plugin: counting{}, DependsOn: NodePods, NodeData: Snapshot, ScoreCopies: &yes}, false},
 		"does not count": {Definition{Plugin: notCounting{}, DependsOn: NodePods, NodeData: Snapshot}, false},
 	} {
@@ -312,7 +312,7 @@ func TestScoreCopiesIsAnnouncedWhereTheNodesPodsHaveThem(t *testing.T) {
 }
 
 // notCounting has a Filter without a capacity beside its Score.
-type notCounting struct{ crowded }
+type notCounting struct{ addedPodCount }
 
 func (notCounting) Filter(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) *framework.Status {
 	return nil

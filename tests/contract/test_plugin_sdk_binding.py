@@ -83,7 +83,7 @@ async def test_the_steps_after_filter(stack: Stack) -> None:
 
 
 class Binding:
-    """Lets wait, waits, binds and is told."""
+    """Permit lets pods wait, PreBind waits for objects, Bind binds them, and PostBind keeps which were bound."""
 
     info = sdk.Info("Binding")
 

@@ -114,7 +114,7 @@ class _PreparesNoPod(_PreparesFewPods):
 async def test_pre_bind_is_called_for_pods_with_work_alone(
     plugin: type[_PreparesFewPods], tmp_path: pathlib.Path
 ) -> None:
-    """Broken, an author is told of a mistake in a call that the scheduler never makes."""
+    """Broken, a plugin violates a specification by its answer to a call that the scheduler never makes."""
     done = await _verify(plugin, tmp_path)
     assert _numbers(done.violations) == {}
     left_out = {each.specification.number for each in done.having(verification.Outcome.NOT_APPLICABLE)}

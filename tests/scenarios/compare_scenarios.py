@@ -2,7 +2,7 @@
 
     python tests/scenarios/compare_scenarios.py [--seed 1] [--scenarios 100] [--kinds drain,scale] [--json FILE]
 
-For each scenario insight is asked first; then the same changes are made by the API. Every pod has to come to the node
+For each scenario insight simulates first; then the same changes are made by the API. Every pod has to come to the node
 that was said, or stay pending, and exactly those that were said are evicted. Scenarios of all kinds follow one another
 in one cluster. Prints the differences and a table; the exit code is 1 if there is a difference.
 """

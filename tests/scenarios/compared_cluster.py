@@ -327,7 +327,7 @@ class Cluster:
 
     @property
     def first(self) -> Trireme:
-        """The Trireme whose insight is asked."""
+        """The Trireme whose insight simulates."""
         return self.triremes[0]
 
     @contextlib.asynccontextmanager

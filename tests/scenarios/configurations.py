@@ -1,7 +1,7 @@
 """The profiles of the two Tririemes of a comparison.
 
-The first one has the default profile, and its insight is asked. The second one has other profiles, which questions name
-as `trireme simulate --config` does: ASKED_PROFILES is that file. Where a question leaves a plugin out, the second
+The first one has the default profile, and its insight simulates. The second one has other profiles, which questions
+name as `trireme simulate --config` does: ASKED_PROFILES is that file. Where a question leaves a plugin out, the second
 Trireme's profile is without it.
 """
 
@@ -62,7 +62,7 @@ SECOND: list[Json] = [
     *_SAME,
     *({"schedulerName": name, "plugins": real} for (name, _), (_, real) in _WITHOUT.items()),
 ]
-#: What is asked: a profile, and the plugin to leave out of all; empty: none.
+#: What scenarios draw: a profile, and the plugin to leave out of all; empty: none.
 ASKED = [(name, "") for name in ("packed", "memory", "weighted", "by-disk")] + [
     (name, plugin) for name, plugin in _WITHOUT if plugin != pool_plugin.NAME
 ]

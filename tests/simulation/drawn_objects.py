@@ -11,7 +11,7 @@ PRIORITIES = {"low": 0, "middle": 100, "high": 1000}
 
 
 class Scenarios:
-    """Draws scenarios: the changes as insight is asked about them, and the objects that make them."""
+    """Draws scenarios: the changes as a question to insight has them, and the objects that make them."""
 
     def __init__(self, seed: int, several: bool) -> None:
         """`several`: copies of pods, and pods of several kinds, at once."""

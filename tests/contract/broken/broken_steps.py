@@ -463,7 +463,7 @@ class OneStatusForAllKeys(_SortsQueue):
 
 
 class RefusalOfKey(_SortsQueue):
-    """Refuses a pod where it is asked for its place in the queue."""
+    """Refuses a pod at QueueSort, which only orders the queue."""
 
     violates = "P224"
 
