@@ -1,6 +1,5 @@
 """Joins the segments of a folder to one file that begins with a full state (`joining`)."""
 
-import itertools
 import os
 import pathlib
 from collections.abc import Container, Iterator, Sequence
@@ -104,24 +103,13 @@ def _join(joined: "_Joined", segments: Sequence[segment_folder.Segment], since_n
 
     Raises: OSError.
     """
-    first = _first_reaching(segments, since_ns)
+    first = segment_folder.first_reaching(segments, since_ns)
     # Where the writer of a segment crashed at its beginning, the one before it is the last to begin with.
     for segment in reversed(segments[: first + 1]):
         if joined.add(segment.path):
             break
     for segment in segments[first + 1 :]:
         joined.add(segment.path)
-
-
-def _first_reaching(segments: Sequence[segment_folder.Segment], since_ns: int) -> int:
-    """The place of the first segment that may have something from that time or later.
-
-    A segment ends where the next one begins. Where the clock was set back in it, nothing says until when it reaches.
-    """
-    for place, (segment, following) in enumerate(itertools.pairwise(segments)):
-        if following.start_ns > since_ns or following.start_ns < segment.start_ns:
-            return place
-    return max(len(segments) - 1, 0)
 
 
 class _Joined:

@@ -16,13 +16,13 @@ _Frames: TypeAlias = Generator[recording_pb2.RecordedFrame | None, None, None]
 
 
 def start_of(folder: pathlib.Path, since_ns: int) -> segment_folder.Segment | None:
-    """The last segment with a full state that began by that time, else the first one that has one; None: none has.
+    """The last segment with a full state up to what reaches that time, else the first one that has one; None: none has.
 
     Units: nanoseconds since 1970. Raises: OSError.
     """
     segments = segment_folder.segments(folder)
-    last = max((place for place, segment in enumerate(segments) if segment.start_ns <= since_ns), default=0)
-    for segment in (*reversed(segments[: last + 1]), *segments[last + 1 :]):
+    first = segment_folder.first_reaching(segments, since_ns)
+    for segment in (*reversed(segments[: first + 1]), *segments[first + 1 :]):
         if _has_full_state(segment.path):
             return segment
     return None

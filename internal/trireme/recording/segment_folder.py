@@ -1,6 +1,7 @@
 """The segments in a folder: their names, sizes and ages."""
 
 import dataclasses
+import itertools
 import pathlib
 import re
 from collections.abc import Sequence
@@ -56,3 +57,14 @@ def _start_ns(path: pathlib.Path, otherwise: int) -> int:
     except (segment_reader.RecordingError, OSError):
         return otherwise
     return otherwise if header is None else header.start_unix_ns
+
+
+def first_reaching(segments: Sequence[Segment], since_ns: int) -> int:
+    """The place of the first segment that may have something from that time or later; 0 where there is none.
+
+    A segment ends where the next one begins. Where the clock was set back in it, nothing says until when it reaches.
+    """
+    for place, (segment, following) in enumerate(itertools.pairwise(segments)):
+        if following.start_ns > since_ns or following.start_ns < segment.start_ns:
+            return place
+    return max(len(segments) - 1, 0)
