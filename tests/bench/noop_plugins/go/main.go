@@ -12,35 +12,39 @@ import (
 	"trireme.dev/sdk/go/framework"
 )
 
-type noop struct{}
+// scorer is what both plugins have.
+type scorer struct{}
 
-func (noop) Name() string { return "Noop" }
+func (scorer) Name() string { return "Noop" }
 
-func (noop) FilterCapacity(
+func (scorer) Score(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) (int64, *framework.Status) {
+	return 50, nil
+}
+
+func (scorer) ScoreExtensions() framework.ScoreExtensions { return nil }
+
+// byNode depends on the node alone.
+type byNode struct{ scorer }
+
+func (byNode) Filter(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) *framework.Status {
+	return nil
+}
+
+// byPods says of a node how many pods it takes.
+type byPods struct{ scorer }
+
+func (byPods) FilterCapacity(
 	context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo, int,
 ) (int, *framework.Status) {
 	return math.MaxInt32, nil
 }
 
-func (noop) Score(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) (int64, *framework.Status) {
-	return 50, nil
-}
-
-func (noop) ScoreExtensions() framework.ScoreExtensions { return nil }
-
 func main() {
-	dependsOn := trireme.Node
-	var scoreCopies *bool
+	definition := trireme.Definition{Plugin: byNode{}, DependsOn: trireme.Node, PodFields: []string{"metadata.namespace"}}
 	if os.Getenv("DEPENDS_ON") == "NODE_PODS" {
-		dependsOn = trireme.NodePods
 		// Copies of the pod change no score here: there is nothing to count.
 		counts := true
-		scoreCopies = &counts
+		definition.Plugin, definition.DependsOn, definition.ScoreCopies = byPods{}, trireme.NodePods, &counts
 	}
-	trireme.Main(trireme.Definition{
-		Plugin:      noop{},
-		DependsOn:   dependsOn,
-		PodFields:   []string{"metadata.namespace"},
-		ScoreCopies: scoreCopies,
-	})
+	trireme.Main(definition)
 }
