@@ -4,14 +4,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.cache import class_registry, node_json, pod_projection
+from trireme.cache import class_registry, node_json, pod_read_set
 from trireme.config import canary_profiles, commandline
 from trireme.framework import canaries
 from trireme.frontend import phase_configuration, plugin_membership, queue_executor, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
 from trireme.frontend.phase_settings import PhaseSettings
-from trireme.plugin_api import pod_fields
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.client.informers import informer
 
@@ -28,7 +27,7 @@ class PodReads:
         shares: Mapping[str, Sequence[tuple[str, int]]] | None = None,
     ) -> None:
         """`in_tree_fields`: the `pod_fields` of the in-tree plugins; `shares`: those of canaries, by profile."""
-        self._reads = remote_plugins.pod_reads(infos).union(_reads_of_in_tree(in_tree_fields))
+        self._reads = _reads_of(infos, in_tree_fields)
         #: Fields of pods; informers look them up for each pod.
         self.paths = set(self._reads.paths)
         #: For which pods canaries of plugins answer.
@@ -46,8 +45,7 @@ class PodReads:
         in_tree_fields: Sequence[str] = (),
     ) -> bool:
         """Add the fields that these plugins read; False if all of them are read already."""
-        in_tree = _reads_of_in_tree(in_tree_fields)
-        reads = remote_plugins.pod_reads(infos).union(in_tree)
+        reads = _reads_of(infos, in_tree_fields)
         if self._reads.covers(reads):
             return False
         self._reads = self._reads.union(reads)
@@ -59,9 +57,9 @@ class PodReads:
         return True
 
 
-def _reads_of_in_tree(fields: Sequence[str]) -> remote_plugins.PodReadSet:
-    """What in-tree plugins with these `pod_fields` read."""
-    return remote_plugins.PodReadSet(pod_fields.label_keys(fields), pod_projection.missing_fields(fields))
+def _reads_of(infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str]) -> pod_read_set.PodReadSet:
+    """What remote plugins read, and in-tree ones with these `pod_fields`."""
+    return pod_read_set.of_remote_plugins(infos.values()).union(pod_read_set.of_in_tree_plugins(in_tree_fields))
 
 
 class PluginUpdates:

@@ -1,4 +1,4 @@
-"""The frontend's side of remote plugins: the handshake, the pod fields that they read, and calls for the queue."""
+"""The frontend's side of remote plugins: the handshake, and calls for the queue."""
 
 import functools
 import logging
@@ -12,7 +12,6 @@ from google.protobuf import message
 from trireme.config import commandline, model
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.plugin_api import pod_fields
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
 from trireme.remote import remote_client, remote_connection, remote_queue, remote_queue_sort
@@ -31,41 +30,6 @@ PLUGIN_REJECTED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster
 
 _PLUGIN_EVENTS = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", PLUGIN_JOINED.action | PLUGIN_REJECTED.action)
 _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_event.ActionType.ALL)
-
-
-@dataclass(frozen=True, slots=True)
-class PodReadSet:
-    """The pod fields that plugins read beside those of the projection; they decide the pod's class.
-
-    `label_keys` None: all.
-    """
-
-    label_keys: frozenset[str] | None = frozenset()
-    paths: frozenset[str] = frozenset()
-
-    def covers(self, other: "PodReadSet") -> bool:
-        """Whether this includes all of the other."""
-        keys = self.label_keys is None or (other.label_keys is not None and other.label_keys <= self.label_keys)
-        return keys and other.paths <= self.paths
-
-    def union(self, other: "PodReadSet") -> "PodReadSet":
-        """The union of both."""
-        keys = None if self.label_keys is None or other.label_keys is None else self.label_keys | other.label_keys
-        return PodReadSet(keys, self.paths | other.paths)
-
-
-def pod_reads(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodReadSet:
-    """The pod fields that all of these plugins together read."""
-    keys: frozenset[str] | None = frozenset()
-    paths = set()
-    for info in infos.values():
-        own = pod_fields.label_keys(info.pod_fields)
-        keys = None if keys is None or own is None else keys | own
-        for path in info.pod_fields:
-            parts = path.split("[", 1)[0].split(".")
-            if len(parts) > 1 and parts[:2] != ["metadata", "labels"]:
-                paths.add(path)
-    return PodReadSet(keys, frozenset(paths))
 
 
 def any_reads_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:

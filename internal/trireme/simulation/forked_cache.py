@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from trireme.cache import class_registry, cluster_cache
+from trireme.cache import class_registry, cluster_cache, pod_read_set
 from trireme.cache.placed_pod import PlacedPod
 from trireme.simulation import known_classes, lazy_table, node_copies
 from trireme.snapshot import snapshot
@@ -71,13 +71,16 @@ class _ObjectKeys(Collection[Key]):
 class ForkedCache:
     """The cache over a fork, and what brings the fork up to date with it."""
 
-    def __init__(self, fork: snapshot.Snapshot, known: known_classes.KnownClasses) -> None:
-        """`fork` is changed by `publish` alone."""
+    def __init__(
+        self, fork: snapshot.Snapshot, known: known_classes.KnownClasses, reads: pod_read_set.PodReadSet
+    ) -> None:
+        """`fork` is changed by `publish` alone. `reads` is what plugins read of pods."""
         self.snap = fork
         self._known = known
         self._made: dict[str, PlacedPod] = {}
-        registry = class_registry.ClassRegistry(rules=fork.amount_rules)
-        registry.resume(known.contents())
+        keys = reads.label_keys
+        registry = class_registry.ClassRegistry(all_labels=keys is None, rules=fork.amount_rules)
+        registry.resume(known.contents(keys or frozenset()))
         self._pods = lazy_table.LazyTable(_Uids(fork), self._make_pod)
         self.cache = _Cache(registry, self._tables(), any(each.labels_projected for each in fork.classes.values()))
         self.cache.resume(fork, self._free_rows())

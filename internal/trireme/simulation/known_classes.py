@@ -48,8 +48,8 @@ class KnownClasses:
     #: The first number that no class has, or will get from the frontend soon.
     next_class: int
 
-    def contents(self) -> class_registry.RegistryContents:
-        """Tables for a registry of its own."""
+    def contents(self, keys: frozenset[str]) -> class_registry.RegistryContents:
+        """Tables for a registry of its own, which distinguishes these label keys, too."""
 
         def base_entry(number: int) -> class_registry.BaseEntry:
             text = self.texts[number]
@@ -68,7 +68,7 @@ class KnownClasses:
             entries=lazy_table.LazyTable(self.classes, entry),
             next_base=len(self.texts) + 1,
             next_class=self.next_class,
-            keys=self.keys,
+            keys=self.keys | keys,
         )
 
     def base_of(self, class_id: int) -> int:

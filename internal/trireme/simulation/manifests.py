@@ -4,7 +4,7 @@ What the API server fills in by itself is filled in here: default requests from 
 tolerations of failing nodes. What it looks up elsewhere (priority classes, limit ranges, quotas) is not known here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,14 +75,17 @@ def pod_name(manifest: Mapping[str, Any]) -> str:
     return prefix.rstrip("-") or "pod" if isinstance(prefix, str) and prefix else name_of(manifest)
 
 
-def read_pod(manifest: Mapping[str, Any], name: str, uid: str) -> PodOfManifest:
-    """The pod of this name and UID by the manifest. Raises: ManifestError."""
+def read_pod(manifest: Mapping[str, Any], name: str, uid: str, paths: Set[str]) -> PodOfManifest:
+    """The pod of this name and UID by the manifest; `paths` are those of further fields that plugins read.
+
+    Raises: ManifestError.
+    """
     check_kind(manifest, "Pod")
     raw = with_pod_defaults(manifest)
     raw["metadata"].update(name=name, uid=uid)
     raw["metadata"].pop("resourceVersion", None)
     try:
-        parsed = pod_projection.parse(raw)
+        parsed = pod_projection.parse(raw, paths)
     except FieldError as error:
         raise ManifestError(str(error)) from error
     return PodOfManifest(parsed, bool(core_pb2.Pod.FromString(parsed.base).metadata.uid))

@@ -119,7 +119,8 @@ class ScenarioChanges:
 
     def _read_pod(self, field: str, raw: manifests.Json, name: str) -> manifests.PodOfManifest:
         """The pod of the manifest, under this name."""
-        made = _read(field, lambda: manifests.read_pod(raw, name, self._sim.new_uid(name)))
+        paths = self._sim.setup.reads.paths
+        made = _read(field, lambda: manifests.read_pod(raw, name, self._sim.new_uid(name), paths))
         check_pod(self._sim, field, made)
         return made
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.cache import class_registry, object_kinds, pod_projection
+from trireme.cache import class_registry, object_kinds, pod_projection, pod_read_set
 from trireme.cache.placed_pod import PlacedPod
 from trireme.cache.pod_projection import ParsedPod
 from trireme.config import gates, model
@@ -68,6 +68,8 @@ class Setup:
     features: gates.FeatureGates
     filters: filter_engine.FilterProfiles
     scores: score_engine.ScoreProfiles
+    #: What plugins read of pods.
+    reads: pod_read_set.PodReadSet
     #: What identifies the caller to remote plugins.
     caller: cycle_pb2.Cycle
     #: The simulation that runs keeps what it has computed of classes, of all with this setup.
@@ -112,7 +114,7 @@ class Simulation:
         self.setup = setup
         self.known = known
         self.snap = snap.fork(arrays.no_slots(), arrays.no_numbers(), arrays.no_numbers())
-        self._forked = forked_cache.ForkedCache(self.snap, known)
+        self._forked = forked_cache.ForkedCache(self.snap, known, setup.reads)
         self.cache = self._forked.cache
         self.engine = engine.Engine(self.snap, setup.filters, setup.scores)
         self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine, setup.caller)

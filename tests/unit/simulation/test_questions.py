@@ -147,7 +147,7 @@ async def test_pods_of_one_class_are_recognised() -> None:
     simulator = simulating.Simulator(insight.service.cluster, insight.service._make_simulation_setup)
     made = simulator._fork(insight.service._make_simulation_setup(simulation_pb2.SimulateRequest()))
     try:
-        pod = manifests.read_pod(manifest(cpu="1", labels={"app": "web"}), "p", "u").parsed
+        pod = manifests.read_pod(manifest(cpu="1", labels={"app": "web"}), "p", "u", made.setup.reads.paths).parsed
         assert made.class_of(pod) == 1
     finally:
         await made.close()

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from trireme.cache import pod_read_set
+from trireme.config import model
 from trireme.framework import canaries
 from trireme.plugin_api import plugin_info_validation
 from trireme.registry import filter_profiles, score_profiles
@@ -50,15 +52,26 @@ def make_setup(
 ) -> simulation.Setup:
     """The setup of a configuration. Raises: SetupError: a plugin is not known, or its arguments cannot be used."""
     try:
+        completed = profiles.completed_profiles(configuration)
         return simulation.Setup(
-            profiles.completed_profiles(configuration),
+            completed,
             profiles.feature_gates(configuration),
             filter_profiles.make_profiles(configuration, make_remote_filter),
             score_profiles.make_profiles(configuration, make_remote_score),
+            _reads_of(completed, configuration.remote_plugins),
             caller,
         )
     except (LookupError, TypeError, ValueError) as error:
         raise SetupError(f"profiles: {error}: check them with `trireme config validate`") from error
+
+
+def _reads_of(
+    completed: Iterable[model.CompletedProfile], remotes: Iterable[snapshot_pb2.RemotePlugin]
+) -> pod_read_set.PodReadSet:
+    """What plugins read of pods: the scheduler reads it for all remote plugins, of whatever profile."""
+    in_tree = IN_TREE.pod_fields({name for profile in completed for name in profile.all_names()})
+    remote = pod_read_set.of_remote_plugins(each.info for each in remotes)
+    return remote.union(pod_read_set.of_in_tree_plugins(in_tree))
 
 
 def _check_named_points(profile: snapshot_pb2.Profile, remotes: Iterable[snapshot_pb2.RemotePlugin]) -> None:

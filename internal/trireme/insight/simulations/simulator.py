@@ -253,7 +253,7 @@ def _read_pod(
         if not preempts:
             raw.setdefault("spec", {})["preemptionPolicy"] = "Never"
         name = manifests.pod_name(raw)
-        made = manifests.read_pod(raw, name, sim.new_uid(name))
+        made = manifests.read_pod(raw, name, sim.new_uid(name), sim.setup.reads.paths)
     except manifests.ManifestError as error:
         raise scenario.ScenarioError(field, str(error)) from error
     scenario.check_pod(sim, field, made)
