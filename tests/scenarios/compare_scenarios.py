@@ -40,7 +40,7 @@ async def compare(
     scenarios: collections.Counter[str] = collections.Counter()
     found: dict[str, list[str]] = {kind: [] for kind in chosen}
     with launcher.ControlPlane(options) as plane, _folder(logs) as folder:
-        cluster = compared_cluster.Cluster(plane, pathlib.Path(folder))
+        cluster = compared_cluster.Cluster(plane, pathlib.Path(folder), record=logs is not None)
         cluster.start_controllers()
         async with cluster.running(configurations.FIRST, configurations.SECOND):
             compared = comparison.Comparison(cluster, seed)
@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=86400.0, help="begin no scenario after so long")
     parser.add_argument("--kinds", default=",".join(kinds.KINDS), help="default: %(default)s")
     parser.add_argument("--json", type=pathlib.Path, help="add the figures to this file, a line each time")
-    parser.add_argument("--logs", type=pathlib.Path, help="keep the logs of all processes in this folder")
+    parser.add_argument("--logs", type=pathlib.Path, help="keep logs, a recording, and the questions in this folder")
     options = parser.parse_args()
     chosen = options.kinds.split(",")
     rows = asyncio.run(compare(options.seed, options.scenarios, chosen, options.seconds, options.logs))

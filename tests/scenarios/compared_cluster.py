@@ -107,12 +107,15 @@ class _Signal:
 class Trireme:
     """A whole Trireme: the frontend in this process, the other phases as processes of their own."""
 
-    def __init__(self, name: str, folder: pathlib.Path, plane: launcher.ControlPlane, plugin: str) -> None:
-        """`plugin` is the address of the remote plugin that profiles may enable."""
+    def __init__(
+        self, name: str, folder: pathlib.Path, plane: launcher.ControlPlane, plugin: str, *, record: bool
+    ) -> None:
+        """`plugin`: address of the remote plugin that profiles may enable; `record`: insight does, beside questions."""
         self.name = name
         self._folder = folder
         self._plane = plane
         self._plugin = plugin
+        self._record = record
         self._children: list[launcher.Child] = []
         self._task: asyncio.Task[int] | None = None
         self._app: app.App | None = None
@@ -152,6 +155,8 @@ class Trireme:
         if phase == "bind":
             flags += [f"--kubeconfig={self._plane.kubeconfig}", f"--leader-elect-resource-name={self.name}"]
         command = [sys.executable, str(HERE / "phase_program.py"), phase, *flags]
+        if phase == "insight" and self._record:
+            flags.append(f"--record-dir={self._folder}/recording")
         name = f"{self.name}-{phase}"
         self._children.append(launcher.spawn(name, command, self._folder / f"{name}.log"))
 
@@ -271,9 +276,16 @@ class Trireme:
         for _ in range(500):
             answer: simulation_pb2.SimulateResponse = await stub.Simulate(request)
             if answer.evaluated_generation >= generation:
+                if self._record:
+                    self._keep_question(answer.evaluated_generation, question)
                 return answer
             await asyncio.sleep(_POLL)
         raise NotSettledError("insight does not follow")
+
+    def _keep_question(self, generation: int, question: Json) -> None:
+        """Keep a question beside the recording, a line each."""
+        with (self._folder / "questions").open("a") as file:
+            file.write(json.dumps({"generation": generation, "question": question}) + "\n")
 
     async def close(self) -> None:
         """End all."""
@@ -313,8 +325,10 @@ def _print_error(line: object) -> None:
 class Cluster:
     """The control plane, the Tririemes on it, and the API's writes."""
 
-    def __init__(self, plane: launcher.ControlPlane, folder: pathlib.Path) -> None:
+    def __init__(self, plane: launcher.ControlPlane, folder: pathlib.Path, *, record: bool) -> None:
+        """`record`: what happens is recorded in the folder."""
         self.folder = folder
+        self._record = record
         self._plane = plane
         self._session: aiohttp.ClientSession | None = None
         self._plugin: launcher.Child | None = None
@@ -342,7 +356,8 @@ class Cluster:
             self._plugin = launcher.spawn("plugin", command, self.folder / "plugin.log")
             try:
                 for number, profiles in enumerate(configurations):
-                    self.triremes.append(Trireme(f"trireme-{number}", self.folder, self._plane, address))
+                    name, record = f"trireme-{number}", self._record and not number
+                    self.triremes.append(Trireme(name, self.folder, self._plane, address, record=record))
                     await self.triremes[-1].start(profiles, insight=not number)
                 yield self
             finally:
