@@ -154,9 +154,9 @@ class Trireme:
         flags = [f"--listen=unix:{self._folder}/{self.name}-{phase}"]
         if phase == "bind":
             flags += [f"--kubeconfig={self._plane.kubeconfig}", f"--leader-elect-resource-name={self.name}"]
-        command = [sys.executable, str(HERE / "phase_program.py"), phase, *flags]
         if phase == "insight" and self._record:
             flags.append(f"--record-dir={self._folder}/recording")
+        command = [sys.executable, str(HERE / "phase_program.py"), phase, *flags]
         name = f"{self.name}-{phase}"
         self._children.append(launcher.spawn(name, command, self._folder / f"{name}.log"))
 
