@@ -14,6 +14,15 @@ const STEPS = [
   { name: "+5 s", ms: 5_000 },
   { name: "+1 min", ms: 60_000 },
 ];
+// By how much keys move it, as parts of all that is recorded.
+const KEYS: Record<string, number> = {
+  ArrowLeft: -0.001,
+  ArrowDown: -0.001,
+  ArrowRight: 0.001,
+  ArrowUp: 0.001,
+  PageDown: -0.1,
+  PageUp: 0.1,
+};
 
 // What the page shows; null: the cluster as it is now.
 export function useRecording(): Recording | null {
@@ -52,6 +61,12 @@ export function TimeSlider({ recording }: { recording: Recording }) {
     window.clearTimeout(timer.current);
     timer.current = window.setTimeout(() => void move(), SETTLE_MS);
   };
+  const onKey = (event: KeyboardEvent): void => {
+    const part = KEYS[event.key];
+    if (part === undefined) return;
+    event.preventDefault();
+    set(latest.current + Math.sign(part) * Math.max(Math.round(Math.abs(part) * (toMs - fromMs)), 1));
+  };
   return (
     <section class="recording" aria-label="Time of the recording">
       <strong class="file">{recording.file}</strong>
@@ -68,9 +83,11 @@ export function TimeSlider({ recording }: { recording: Recording }) {
         aria-valuetext={stamp(wanted)}
         min={fromMs}
         max={toMs}
-        step={Math.max(Math.floor((toMs - fromMs) / 1000), 1)}
+        // With steps the end would be out of reach: the last step ends before it.
+        step="any"
         value={wanted}
-        onInput={(event) => set(Number(event.currentTarget.value))}
+        onInput={(event) => set(Math.round(Number(event.currentTarget.value)))}
+        onKeyDown={onKey}
       />
       <output class="moment">
         {stamp(wanted)} <span class="note">{age(wanted - fromMs)} of {age(toMs - fromMs)}</span>

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,16 @@ import pytest
 import waiting_gang
 from playwright import sync_api
 
+from trireme_kube.componentbase import clocks
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRIREME = (sys.executable, "-u", str(REPOSITORY / "cmd/trireme"))
 _LIMIT = 3 * installation.START_SECONDS
 _ZONES = "topology.kubernetes.io/zone"
+
+# Pods that this selects nothing for wait for a reason of their own, also where another test has tainted a node: tests
+# run in any order.
+_NOWHERE: Mapping[str, Any] = {"nodeSelector": {"nowhere": "true"}, "tolerations": [{"operator": "Exists"}]}
 
 # What an attacker would try who can add to the page.
 _INLINE_SCRIPT = """() => {
@@ -71,6 +78,18 @@ class World:
         container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
         body = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
         self.call("POST", "/api/v1/namespaces/default/pods", body)
+
+    @contextlib.contextmanager
+    def pods(self, *names: str, cpu: str, **spec: Any) -> Iterator[None]:
+        """Pods within the block: those of one test are not counted by the next one."""
+        try:
+            for name in names:
+                self.create_pod(name, cpu, **spec)
+            yield
+        finally:
+            for name in names:
+                with contextlib.suppress(urllib.error.HTTPError):
+                    self.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
 
     def patch_node(self, name: str, patch: Any) -> None:
         """A merge patch of a node."""
@@ -121,6 +140,12 @@ def _expect(locator: sync_api.Locator) -> sync_api.LocatorAssertions:
     return sync_api.expect(locator)
 
 
+def _reason(page: sync_api.Page, title: str) -> sync_api.Locator:
+    """The row of the pods that wait for this reason: the title is all of its name, not a part of another one."""
+    name = page.locator(".name", has_text=re.compile(f"^{re.escape(title)}$"))
+    return page.locator(".reasons").get_by_role("link").filter(has=name)
+
+
 def test_the_overview_shows_what_the_scheduler_does(world: World) -> None:
     """The page that is left open would show nothing, or numbers of nothing."""
     with world.browser.page() as page:
@@ -141,16 +166,16 @@ def test_the_overview_shows_what_the_scheduler_does(world: World) -> None:
 
 def test_pending_pods_are_grouped_and_lead_to_a_pod(world: World) -> None:
     """From how many wait to which, and what nodes say of them."""
-    with world.browser.page() as page:
+    with world.pods("nowhere-0", "nowhere-1", "nowhere-2", cpu="10m", **_NOWHERE), world.browser.page() as page:
         page.goto(f"{world.console}/#/pending")
-        page.get_by_role("link", name=re.compile("Refused by NodeResourcesFit")).click()
-        _expect(page.get_by_role("heading", name="Refused by NodeResourcesFit")).to_be_visible()
+        _reason(page, "Refused by NodeAffinity").click()
+        _expect(page.get_by_role("heading", name="Refused by NodeAffinity", exact=True)).to_be_visible()
         _expect(page.locator(".example")).to_contain_text("0 of 12 nodes")
-        _expect(page.locator(".example")).to_contain_text("Insufficient cpu")
-        rows = page.get_by_role("region", name=re.compile("Pods: Refused")).locator("tbody tr")
+        _expect(page.locator(".example")).to_contain_text("didn't match Pod's node affinity/selector")
+        rows = page.get_by_role("region", name="Pods: Refused by NodeAffinity").locator("tbody tr")
         _expect(rows).to_have_count(3)
         rows.first.get_by_role("link").click()
-        _expect(page.get_by_role("heading", level=1)).to_contain_text("default/giant-")
+        _expect(page.get_by_role("heading", level=1)).to_contain_text("default/nowhere-")
         _expect(page.get_by_role("region", name="Timeline")).to_contain_text("UnscheduledPodAdd")
 
 
@@ -201,16 +226,16 @@ def test_a_waiting_pod_says_whom_it_would_preempt_or_why_nobody(world: World) ->
     """It waits beside pods of lower priority, and nothing says why they may stay."""
     never = {"metadata": {"name": "polite"}, "value": 500, "preemptionPolicy": "Never"}
     world.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", never)
-    world.create_pod("polite", "7800m", priorityClassName="polite")
-    world.create_pod("ordinary-and-large", "7800m")
-    with world.browser.page() as page:
+    with (
+        world.pods("polite", cpu="7800m", priorityClassName="polite"),
+        world.pods("ordinary-and-large", cpu="7800m"),
+        world.browser.page() as page,
+    ):
         panel = page.locator("section", has=page.get_by_role("heading", name="Preemption", exact=True))
         page.goto(f"{world.console}/#/pods/default/polite")
         _expect(panel).to_contain_text("its preemptionPolicy is Never")
         page.goto(f"{world.console}/#/pods/default/ordinary-and-large")
         _expect(panel).to_contain_text("no pod of lower priority")
-    for name in ("polite", "ordinary-and-large"):
-        world.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
 
 
 def test_nodes_are_a_map_and_a_table(world: World) -> None:
@@ -321,17 +346,18 @@ def _served_recording(world: World, file: Path, folder: Path) -> Iterator[str]:
 @pytest.mark.usefixtures("axe")
 def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, tmp_path: Path) -> None:
     """What an incident looked like would have to be put together from `trireme replay --at`, pod by pod."""
-    world.create_pod("recorded-early", "10m")
-    world.create_pod("recorded-waits", "100")
-    path = "/api/v1/namespaces/default/pods/recorded-early"
-    _wait(lambda: world.call("GET", path)["spec"].get("nodeName"), lambda: "it is not bound")
-    with world.browser.page() as page:
-        page.goto(f"{world.console}/#/pods/default/recorded-waits")
-        _expect(page.locator(".facts").first).to_contain_text("unschedulable")
-        _expect(page.get_by_role("slider")).to_have_count(0)
     file = tmp_path / "incident.trireme"
-    export = [*TRIREME, "record", "export", "--dir", str(world.recordings), str(file)]
-    subprocess.run(export, check=True, capture_output=True)
+    path = "/api/v1/namespaces/default/pods/recorded-early"
+    with world.pods("recorded-early", cpu="10m"), world.pods("recorded-waits", cpu="10m", **_NOWHERE):
+        _wait(lambda: world.call("GET", path)["spec"].get("nodeName"), lambda: "it is not bound")
+        with world.browser.page() as page:
+            page.goto(f"{world.console}/#/pods/default/recorded-waits")
+            _expect(page.locator(".facts").first).to_contain_text("unschedulable")
+            page.goto(f"{world.console}/#/pods/default/recorded-early")
+            _expect(page.locator(".facts").first).to_contain_text("on a node")
+            _expect(page.get_by_role("slider")).to_have_count(0)
+        export = [*TRIREME, "record", "export", "--dir", str(world.recordings), str(file)]
+        subprocess.run(export, check=True, capture_output=True)
     with _served_recording(world, file, tmp_path) as address:
         for dark in (False, True):
             with world.browser.page(dark=dark) as page:
@@ -346,12 +372,11 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
                 _expect(page.locator(".failure").first).to_contain_text("recorded-early")
                 _expect(slider).to_be_focused()
                 page.keyboard.press("End")
+                _expect(slider).to_have_value(slider.get_attribute("max") or "")
                 _expect(facts).to_contain_text("on a node")
                 page.goto(f"{address}/#/pending")
-                _expect(page.locator(".reasons")).to_contain_text("Refused by NodeResourcesFit")
-                waiting = page.get_by_role("link", name=re.compile("Refused by NodeResourcesFit"))
-                waiting.click()
-                rows = page.get_by_role("region", name=re.compile("Pods: Refused")).locator("tbody tr")
+                _reason(page, "Refused by NodeAffinity").click()
+                rows = page.get_by_role("region", name="Pods: Refused by NodeAffinity").locator("tbody tr")
                 _expect(rows.filter(has_text="recorded-waits")).to_have_count(1)
                 slider.focus()
                 page.keyboard.press("Home")
@@ -367,8 +392,6 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
                 _expect(page.locator(".moment")).not_to_contain_text(re.compile(r"\b0s of"))
                 page.goto(f"{address}/#/pods/default/recorded-early")
                 _expect(facts).to_contain_text("on a node")
-    for name in ("recorded-early", "recorded-waits"):
-        world.call("DELETE", f"/api/v1/namespaces/default/pods/{name}")
     world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
 
 
@@ -376,30 +399,30 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
 def test_a_folder_that_insight_records_in_is_looked_back_in(world: World, tmp_path: Path) -> None:
     """The minutes before a page was opened would have to be exported first, and again for what came since."""
     with _served_recording(world, world.recordings, tmp_path) as address, world.browser.page() as page:
-        page.goto(f"{address}/#/pending")
+        page.goto(f"{address}/#/pods/default/looked-back-at")
         slider = page.get_by_role("slider", name="Moment")
+        failure, facts = page.locator(".failure").first, page.locator(".facts").first
+        _expect(failure).to_contain_text("looked-back-at")
         end = int(slider.get_attribute("max") or 0)
         assert chromium.accessibility_problems(page) == []
         # What happens from now on is recorded, and the open page can go there; until then it stays where it is.
-        world.create_pod("looked-back-at", "100")
-        _wait(lambda: int(slider.get_attribute("max") or 0) > end, page.content)
-        rows = page.get_by_role("region", name=re.compile("Pods: Refused")).locator("tbody tr")
-        page.get_by_role("link", name=re.compile("Refused by NodeResourcesFit")).click()
-        _expect(rows.filter(has_text="looked-back-at")).to_have_count(0)
-
-        def is_shown_at_the_end() -> bool:
+        with world.pods("looked-back-at", cpu="10m", **_NOWHERE):
+            with world.browser.page() as live:
+                live.goto(f"{world.console}/#/pods/default/looked-back-at")
+                _expect(live.locator(".facts").first).to_contain_text("unschedulable")
+            known = round(clocks.wall() * 1000)
+            # Something that comes after it, so that the recording reaches further.
+            with world.pods("looked-back-at-later", cpu="10m", **_NOWHERE):
+                _wait(lambda: int(slider.get_attribute("max") or 0) > max(end, known), page.content)
+            _expect(failure).to_contain_text("looked-back-at")
             slider.focus()
             page.keyboard.press("End")
-            return rows.filter(has_text="looked-back-at").count() == 1
-
-        _wait(is_shown_at_the_end, page.content)
-        slider.focus()
-        page.keyboard.press("Home")
-        _expect(rows.filter(has_text="looked-back-at")).to_have_count(0)
+            _expect(facts).to_contain_text("unschedulable")
+            page.keyboard.press("Home")
+            _expect(failure).to_contain_text("looked-back-at")
         # Insight goes on recording into the same file.
         checked = subprocess.run([*TRIREME, "record", "check", str(world.recordings)], check=True, capture_output=True)
         assert b"Gaps        0" in checked.stdout
-    world.call("DELETE", "/api/v1/namespaces/default/pods/looked-back-at")
     world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
 
 

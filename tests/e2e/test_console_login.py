@@ -13,6 +13,8 @@ pytestmark = [
     pytest.mark.skipif(chromium.PATH is None, reason=chromium.MISSING),
 ]
 
+async_api.expect.set_options(timeout=chromium.PATIENCE_SECONDS * 1000)
+
 
 async def _log_in(page: async_api.Page, token: str) -> None:
     await page.get_by_label("Bearer token").fill(token)

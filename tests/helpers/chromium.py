@@ -13,6 +13,9 @@ PATH = shutil.which("chromium")
 MISSING = "chromium is not installed (Debian: apt-get install chromium): pages are not tried in a browser"
 AXE = Path(__file__).resolve().parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 
+# How long a page may take on a machine that others use as well: seconds.
+PATIENCE_SECONDS = 60.0
+
 # Nothing beside what a page itself asks for goes over the network.
 FLAGS = (
     "--headless",
@@ -42,7 +45,7 @@ class Browser:
         )
         try:
             made = context.new_page()
-            made.set_default_timeout(30_000)
+            made.set_default_timeout(PATIENCE_SECONDS * 1000)
             made.on("request", lambda request: self.loaded.append(request.url))
             made.on("console", self._take_message)
             made.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -60,6 +63,8 @@ class Browser:
 def browser(folder: Path) -> Iterator[Browser]:
     """A Chromium with a new profile; `folder` is where Playwright and Chromium may write."""
     folder.mkdir(exist_ok=True)
+    # Of what tests expect of a page; five seconds by default, which a busy machine may take for one answer.
+    sync_api.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
     with sync_api.sync_playwright() as playwright:
         running = playwright.chromium.launch(
             executable_path=PATH, args=list(FLAGS), env={"HOME": str(folder), "TMPDIR": str(folder)}
