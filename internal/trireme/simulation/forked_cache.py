@@ -3,7 +3,7 @@
 Its entries are made when the scheduler first looks at them: a cluster has many pods, and few of them matter.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -68,6 +68,40 @@ class _ObjectKeys(Collection[Key]):
         return self._objects.count
 
 
+class _PodsOfNode(set[PlacedPod]):
+    """The pods of a node: those that came, and once somebody reads all of them, those of the beginning.
+
+    To put a pod on a node, the others need not be known. It is never copied or compared.
+    """
+
+    def __init__(self, others: Callable[[], Iterable[PlacedPod]]) -> None:
+        """`others` returns the pods of the beginning that are still on the node, perhaps with some that came."""
+        super().__init__()
+        self._others: Callable[[], Iterable[PlacedPod]] | None = others
+
+    def _complete(self) -> None:
+        """Add the pods of the beginning."""
+        others, self._others = self._others, None
+        if others is not None:
+            self.update(others())
+
+    def __iter__(self) -> Iterator[PlacedPod]:
+        self._complete()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self._complete()
+        return super().__len__()
+
+    def __bool__(self) -> bool:
+        return self._others is not None or super().__len__() > 0
+
+    def remove(self, pod: PlacedPod, /) -> None:
+        """Remove a pod. Raises: KeyError: it is not there, as far as that is known."""
+        if self._others is None or pod in self:
+            super().remove(pod)
+
+
 class ForkedCache:
     """The cache over a fork, and what brings the fork up to date with it."""
 
@@ -112,7 +146,7 @@ class ForkedCache:
             entries=lazy_table.LazyTable(slots, self._node_entry),
             names=lazy_table.LazyTable(slots, lambda slot: (names[slot], 0)),
             pods=self._pods,
-            on_node=lazy_table.LazyTable(by_name, self._pods_on_node),
+            on_node=lazy_table.LazyTable(by_name, self._pods_of_node),
             objects=lazy_table.LazyTable(_ObjectKeys(self.snap), self._object),
             nominations=lazy_table.LazyTable(self.snap.nominations, self._nomination),
         )
@@ -145,13 +179,16 @@ class ForkedCache:
             self.cache.add_label_keys(made)
         return made
 
-    def _pods_on_node(self, name: str) -> set[PlacedPod]:
-        """The pods that the node has had from the beginning; none of them has left it yet.
+    def _pods_of_node(self, name: str) -> _PodsOfNode:
+        """The pods of a node, made when they are needed: whether one is on it is said by the cache's own entry."""
 
-        Those that are hidden while a group is tried are not in the fork; they were made before they were hidden.
-        """
-        hidden = {pod for pod in self._made.values() if pod.node_name == name}
-        return hidden | {self._make_pod(uid) for uid in self.uids_on(name)}
+        def others() -> Iterator[PlacedPod]:
+            # Pods that are hidden while a group is tried are not in the fork; they were made before they were hidden.
+            uids = dict.fromkeys((*self.uids_on(name), *self._made))
+            found = (self.cache.pod(uid) for uid in uids)
+            return (pod for pod in found if pod is not None and pod.node_name == name)
+
+        return _PodsOfNode(others)
 
     def _object(self, key: Key) -> snapshot_pb2.ClusterObject:
         """The object as the cache stores it."""
