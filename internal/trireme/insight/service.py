@@ -375,7 +375,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             return
         if request.proposals and not response.feasible_count:
             async with self._turns.turn_for(caller):
-                result = await self._proposals.search(self._engine, cycle)
+                works = self._the_simulator().check_of_group(queued) if queued.pod_group else None
+                result = await self._proposals.search(self._engine, cycle, works)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
         if request.preemption and queued.pod_group:

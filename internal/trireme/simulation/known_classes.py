@@ -105,9 +105,14 @@ def of_snapshot(snap: snapshot.Snapshot) -> KnownClasses:
 
 def _parts(known: classes.PodClass) -> tuple[bytes, Labels, frozenset[str]]:
     """The base of a class as bytes, its labels, and the label keys that it shows to be distinguished."""
-    pod = core_pb2.Pod()
-    pod.CopyFrom(known.pod)
-    labels = tuple(sorted(pod.metadata.labels.items()))
-    pod.metadata.ClearField("labels")
-    selected = class_registry.selected_keys(pod) | {key for key, _ in labels}
-    return pod.SerializeToString(deterministic=True), labels, frozenset(selected)
+    labels = tuple(sorted(known.pod.metadata.labels.items()))
+    selected = class_registry.selected_keys(known.pod) | {key for key, _ in labels}
+    return base_text(known.pod), labels, frozenset(selected)
+
+
+def base_text(pod: core_pb2.Pod) -> bytes:
+    """The base of the class of which this is the pod: it without labels, as bytes."""
+    out = core_pb2.Pod()
+    out.CopyFrom(pod)
+    out.metadata.ClearField("labels")
+    return out.SerializeToString(deterministic=True)

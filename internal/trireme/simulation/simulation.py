@@ -176,9 +176,11 @@ class Simulation:
             self.add_pods(some, origin)
             await asyncio.sleep(0)
 
-    async def add_queued_pods(self, queued: Iterable[snapshot_pb2.QueuedPod]) -> None:
-        """Add the pods of the live queue, in its order."""
-        await self.add_many_pods([self._parsed_of_queued(pod) for pod in queued], Origin.QUEUED)
+    async def add_queued_pods(
+        self, queued: Iterable[snapshot_pb2.QueuedPod], changed: Mapping[int, core_pb2.Pod] | None = None
+    ) -> None:
+        """Add the pods of the live queue, in its order; those of classes in `changed` as the pods are there."""
+        await self.add_many_pods([self._parsed_of_queued(pod, changed or {}) for pod in queued], Origin.QUEUED)
 
     def remove_pod(self, uid: str, *, replace: bool) -> None:
         """Delete a pod; with `replace` its controller makes another one. Placed pods leave their budgets."""
@@ -406,15 +408,15 @@ class Simulation:
         text = self.cache.registry.base_text(entry.identity[0])
         return parsed_pod(entry.pod, text, name, self.new_uid(name), labels)
 
-    def _parsed_of_queued(self, queued: snapshot_pb2.QueuedPod) -> ParsedPod:
-        """A pod of the live queue."""
+    def _parsed_of_queued(self, queued: snapshot_pb2.QueuedPod, changed: Mapping[int, core_pb2.Pod]) -> ParsedPod:
+        """A pod of the live queue, as in `changed` if its class is there."""
         number = queued.pod_class
-        text = self.known.texts[self.known.base_of(number)]
+        of_class, text = self.known.classes[number].pod, self.known.texts[self.known.base_of(number)]
+        if number in changed:
+            of_class, text = changed[number], known_classes.base_text(changed[number])
         nominee = self.snap.nominations.get(queued.pod.uid)
         nominated = "" if nominee is None else self.snap.nodes.names[nominee.slot]
-        made = parsed_pod(
-            self.known.classes[number].pod, text, queued.pod.name, queued.pod.uid, self.known.labels_of(number)
-        )
+        made = parsed_pod(of_class, text, queued.pod.name, queued.pod.uid, self.known.labels_of(number))
         return made._replace(scheduler_name=queued.profile, nominated_node=nominated)
 
     def _add_known_groups(self) -> None:

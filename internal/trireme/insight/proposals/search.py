@@ -5,16 +5,25 @@ not tried is reported. Between two of them other calls are answered.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from trireme.evaluation import engine
-from trireme.insight.proposals import node_shapes, pod_changes, request_changes, simulated_cluster, victims
+from trireme.insight.proposals import (
+    node_shapes,
+    pod_changes,
+    request_changes,
+    simulated_cluster,
+    victims,
+)
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
-from trireme.v1 import cycle_pb2, insight_pb2
+from trireme.v1 import core_pb2, cycle_pb2, insight_pb2
+
+Works = Callable[[insight_pb2.Proposal, core_pb2.Pod | None], Awaitable[bool]]
+"""Whether a proposal works, of which filter says so; with the changed pod, None where the cluster is changed."""
 
 # After so long no further simulation begins; one with remote plugins may end later.
 SECONDS = 2.0
@@ -53,17 +62,21 @@ class ProposalSearch:
         self._seconds = seconds
         self._max_candidates = max_candidates
 
-    async def search(self, evaluating: engine.Engine, cycle: cycle_pb2.Cycle) -> SearchResult:
+    async def search(
+        self, evaluating: engine.Engine, cycle: cycle_pb2.Cycle, works: Works | None = None
+    ) -> SearchResult:
         """Search on the snapshot as it is now; nothing is found where the pod is feasible somewhere already.
 
-        Raises: as FilterEngine.filter.
+        `works` has the last word on a proposal: for a member of a group it is not enough that nodes take the member.
+
+        Raises: as FilterEngine.filter, and as `works`.
         """
         deadline = self._clock() + self._seconds
         cluster = simulated_cluster.SimulatedCluster(evaluating.snap, evaluating.filter.profiles, cycle)
         if (await cluster.feasible_slots(cycle.pod_class)).size:
             return SearchResult()
         refused = await cluster.slots_refused_by_plugin()
-        return await _SearchOfPod(cluster, refused, self._max_candidates, deadline, self._clock).run()
+        return await _SearchOfPod(cluster, refused, works, self._max_candidates, deadline, self._clock).run()
 
 
 class _SearchOfPod:
@@ -73,6 +86,7 @@ class _SearchOfPod:
         self,
         cluster: simulated_cluster.SimulatedCluster,
         refused: Mapping[str, arrays.BoolArray],
+        works: Works | None,
         max_candidates: int,
         deadline: float,
         clock: Callable[[], float],
@@ -80,6 +94,7 @@ class _SearchOfPod:
         """`refused` has the refused slots by plugin, as far as plugins were called. Shapes: (slot,)."""
         self._cluster = cluster
         self._refused = refused
+        self._works = works
         self._max_candidates = max_candidates
         self._deadline = deadline
         self._clock = clock
@@ -122,7 +137,7 @@ class _SearchOfPod:
                 if self._time_is_up:
                     break
                 count += 1
-                self._add(change.proposal, await cluster.feasible_slots(number), cluster)
+                await self._add(change.proposal, await cluster.feasible_slots(number), cluster, change.pod)
             self._note_untried(kind, count, len(by_kind[kind]))
 
     async def _lower_requests(self) -> None:
@@ -164,7 +179,7 @@ class _SearchOfPod:
         cluster = self._cluster.fork()
         numbers = cluster.add_classes([change.pod for change in tried])
         return [
-            self._add(change.proposal, await cluster.feasible_slots(number), cluster)
+            await self._add(change.proposal, await cluster.feasible_slots(number), cluster, change.pod)
             for change, number in zip(tried, numbers, strict=True)
         ]
 
@@ -186,7 +201,7 @@ class _SearchOfPod:
             cluster.set_node(slot, node_shapes.node_of_shape(self._cluster.snap, shape.slot))
             slots = await cluster.feasible_slots(cluster.cycle.pod_class)
             node = insight_pb2.AddNode(like_node=self._cluster.snap.nodes.names[shape.slot])
-            works += self._add(insight_pb2.Proposal(add_node=node), slots, cluster)
+            works += await self._add(insight_pb2.Proposal(add_node=node), slots, cluster)
         self._note_untried("add_node", count, len(shapes))
 
     async def _delete_pods(self) -> None:
@@ -200,19 +215,24 @@ class _SearchOfPod:
             rows = np.array(candidate.rows, dtype=np.intp)
             cluster = self._cluster.fork(rows)
             slots = await cluster.feasible_slots(cluster.cycle.pod_class)
-            if self._add(victims.deletion(self._cluster.snap, candidate), slots, cluster):
+            if await self._add(victims.deletion(self._cluster.snap, candidate), slots, cluster):
                 return
 
-    def _add(
+    async def _add(
         self,
         proposal: insight_pb2.Proposal,
         slots: arrays.SlotArray,
         cluster: simulated_cluster.SimulatedCluster,
+        changed: core_pb2.Pod | None = None,
     ) -> bool:
-        """Add the proposal if there are feasible slots in the changed cluster; return whether. Shape: slots (n,)."""
-        if slots.size:
-            self._found.proposals.append(cluster.with_nodes(proposal, slots))
-        return bool(slots.size)
+        """Add the proposal if there are feasible slots in the changed cluster, and it works; return whether.
+
+        `changed` is the changed pod, if the pod is changed. Shape: slots (n,).
+        """
+        if not slots.size or (self._works is not None and not await self._works(proposal, changed)):
+            return False
+        self._found.proposals.append(cluster.with_nodes(proposal, slots))
+        return True
 
 
 def _ordered(proposals: Iterable[insight_pb2.Proposal]) -> list[insight_pb2.Proposal]:

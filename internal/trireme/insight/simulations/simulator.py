@@ -15,7 +15,7 @@ from google.protobuf import struct_pb2
 from trireme.cache import class_registry
 from trireme.cache.pod_projection import ParsedPod
 from trireme.insight import observed_cluster
-from trireme.insight.simulations import answers, group_preemption, setups, turns
+from trireme.insight.simulations import answers, group_preemption, group_proposals, setups, turns
 from trireme.scheduling import ports
 from trireme.simulation import (
     capacity,
@@ -92,16 +92,26 @@ class Simulator:
         """Whom the group of this pod would preempt, or why nobody. Raises: SimulationError."""
         async with self._turn(caller):
             setup = self._make_setup(simulation_pb2.SimulateRequest())
-            members = [
-                pod
-                for pod in self._queued_pods(setup)[0]
-                if (pod.pod.namespace, pod.pod_group) == (queued.pod.namespace, queued.pod_group)
-            ]
             sim = self._fork(setup)
             try:
-                return await group_preemption.explain(sim, members, queued.pod_group, self._cluster)
+                return await group_preemption.explain(
+                    sim, self._members(queued, setup), queued.pod_group, self._cluster
+                )
             finally:
                 await sim.close()
+
+    def check_of_group(self, queued: snapshot_pb2.QueuedPod) -> group_proposals.GroupCheck:
+        """What checks proposals for a member of a group on the whole group.
+
+        It does not wait for its turn: searches for proposals have turns of their own.
+        """
+        setup = self._make_setup(simulation_pb2.SimulateRequest())
+        return group_proposals.GroupCheck(lambda: self._fork(setup), queued, self._members(queued, setup))
+
+    def _members(self, queued: snapshot_pb2.QueuedPod, setup: simulation.Setup) -> list[snapshot_pb2.QueuedPod]:
+        """The members of the pod's group that wait and can be tried."""
+        group = queued.pod.namespace, queued.pod_group
+        return [pod for pod in self._queued_pods(setup)[0] if (pod.pod.namespace, pod.pod_group) == group]
 
     @contextlib.asynccontextmanager
     async def _turn(self, caller: str) -> AsyncIterator[None]:

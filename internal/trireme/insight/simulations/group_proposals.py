@@ -1,0 +1,62 @@
+"""Checks proposals for a member of a group: with the change, the scheduler's own cycle places the group.
+
+That nodes take one member says little: the others need room, too, and a group is scheduled as a whole.
+"""
+
+from collections.abc import Callable, Sequence
+
+from trireme.cache import class_registry
+from trireme.scheduling import ports
+from trireme.simulation import known_classes, node_copies, simulation
+from trireme.v1 import core_pb2, insight_pb2, snapshot_pb2
+
+_NOT_SIMULATED = (
+    simulation.SimulationLimitError,
+    known_classes.UnknownLabelKeyError,
+    class_registry.InvalidPod,
+    ports.PhaseFault,
+    ports.PhaseUnavailable,
+)
+
+
+class GroupCheck:
+    """Whether a proposal lets the group of a pod be scheduled: `search.Works`."""
+
+    def __init__(
+        self,
+        fork: Callable[[], simulation.Simulation],
+        queued: snapshot_pb2.QueuedPod,
+        members: Sequence[snapshot_pb2.QueuedPod],
+    ) -> None:
+        """`fork` makes a simulation of the cluster as it is; `members` wait, `queued` among them."""
+        self._fork = fork
+        self._queued = queued
+        self._members = members
+
+    async def __call__(self, proposal: insight_pb2.Proposal, changed: core_pb2.Pod | None) -> bool:
+        """Whether the pod has a node when its group was scheduled with the change, alone and without evictions.
+
+        Members of the pod's class change as it does: they are of one template. Raises: OutOfStepError.
+        """
+        sim = self._fork()
+        try:
+            _change_cluster(sim, proposal)
+            await sim.add_queued_pods(self._members, {} if changed is None else {self._queued.pod_class: changed})
+            await sim.run()
+            return bool(sim.node_of(self._queued.pod.uid)) and not sim.writes.evicted
+        except _NOT_SIMULATED:
+            # Then it is not known to work.
+            return False
+        finally:
+            await sim.close()
+
+
+def _change_cluster(sim: simulation.Simulation, proposal: insight_pb2.Proposal) -> None:
+    """Make the change of the cluster, if the proposal is one."""
+    kind = proposal.WhichOneof("change")
+    if kind == "add_node":
+        slot = sim.snap.nodes.slot_of_name[proposal.add_node.like_node]
+        sim.set_node(node_copies.node_like(sim.snap, slot, f"{proposal.add_node.like_node}-"))
+    elif kind == "delete_pods":
+        for pod in proposal.delete_pods.pods:
+            sim.remove_pod(pod.uid, replace=False)

@@ -1,0 +1,71 @@
+"""Proposals for a pod of a group, by the RPC that explains pods: each lets the whole group be scheduled."""
+
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from phase_calls import context
+from simulated_insight import SimulatedInsight
+from waiting_gang import waiting_gang
+
+from trireme.v1 import cycle_pb2, insight_pb2
+
+GPU = ("gpu", "true", "NoSchedule")
+
+
+async def proposals_for(insight: SimulatedInsight, **nodes: dict[str, Any]) -> list[insight_pb2.Proposal]:
+    """What is proposed for the first member, after these nodes have come."""
+    for name, fields in nodes.items():
+        insight.builder.set_node(name, **fields)
+    pod = cycle_pb2.PodIdentity(namespace="default", name="m0", uid="uid-of-m0")
+    response = await insight.service.Explain(insight_pb2.ExplainRequest(pod=pod, proposals=True), context())
+    assert not response.feasible_count
+    return list(response.proposals)
+
+
+def node(cpu: str, *taints: tuple[str, str, str]) -> dict[str, Any]:
+    """The fields of a node."""
+    return {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "20"}, "taints": list(taints)}
+
+
+def kinds(found: list[insight_pb2.Proposal]) -> list[str | None]:
+    """The kinds of the proposals."""
+    return [each.WhichOneof("change") for each in found]
+
+
+async def test_a_node_that_takes_one_member_is_no_help() -> None:
+    """Else people add a node for a gang of two, and both still wait."""
+    assert kinds(await proposals_for(await waiting_gang(2, priority=1))) == []
+    with_room_for_one = await proposals_for(await waiting_gang(2, priority=1), tainted=node("2", GPU))
+    assert kinds(with_room_for_one) == []
+
+
+async def test_what_lets_all_members_be_scheduled_is_proposed() -> None:
+    """The change is of the template, so all members of the class have it."""
+    found = await proposals_for(await waiting_gang(2, priority=1), t0=node("2", GPU), t1=node("2", GPU))
+    assert kinds(found) == ["tolerate_taints"]
+    assert found[0].feasible_count == 2
+
+
+async def test_one_node_helps_where_all_members_fit_there() -> None:
+    """Members need not have nodes of their own."""
+    found = await proposals_for(await waiting_gang(2, priority=1, cpu="1"))
+    assert kinds(found) == ["add_node"]
+
+
+async def test_a_request_is_lowered_until_all_members_fit() -> None:
+    """The node with most left takes one member with a larger request than both can have."""
+    (found,) = await proposals_for(await waiting_gang(2, priority=1), s0=node("1500m"), s1=node("1"))
+    assert json_format.MessageToDict(found.lower_request)["proposed"] == {"string": "1"}
+    assert found.feasible_count == 2
+
+
+@pytest.mark.parametrize("cpu", ["1", "2"])
+async def test_pods_whose_deletion_makes_room_for_one_member_are_not_proposed(cpu: str) -> None:
+    """The other one would still wait, or preempt more pods than the proposal says."""
+    assert "delete_pods" not in kinds(await proposals_for(await waiting_gang(2, priority=100, cpu=cpu)))
+
+
+async def test_a_group_that_lacks_a_member_is_helped_by_none() -> None:
+    """It is not tried, whatever nodes there are."""
+    assert kinds(await proposals_for(await waiting_gang(1, priority=1, cpu="1"))) == []
