@@ -97,6 +97,8 @@ def _constraint_text(drop: Report) -> str:
         return f"node affinity {_requirement_text(drop['nodeAffinity'])}"
     if "requiredNodeAffinity" in drop:
         return f"all {len(drop['requiredNodeAffinity']['nodeSelectorTerms'])} terms of node affinity"
+    if "boundVolume" in drop:
+        return _volume_text(drop["boundVolume"])
     for field, name in (("podAffinity", "pod affinity"), ("podAntiAffinity", "pod anti-affinity")):
         if field in drop:
             return f"{name} to {_selector_text(drop[field])} by {drop[field]['topologyKey']}"
@@ -104,6 +106,18 @@ def _constraint_text(drop: Report) -> str:
         spread = drop["topologySpread"]
         return f"the spread of {_selector_text(spread)} over {spread['topologyKey']} (maxSkew {spread['maxSkew']})"
     return str(drop["field"])
+
+
+def _volume_text(bound: Report) -> str:
+    """A claim and its volume, and which nodes alone reach that."""
+    text = f"the volume of claim {bound['claimName']}, bound to {bound['volumeName']}"
+    terms = bound.get("requiredNodeAffinity", {}).get("nodeSelectorTerms", ())
+    if not terms:
+        return text
+    requirements = [[*term.get("matchExpressions", ()), *term.get("matchFields", ())] for term in terms]
+    where = " or ".join(" and ".join(_requirement_text(each) for each in term) for term in requirements)
+    count = bound.get("reachingCount", 0)
+    return f"{text}, which {'1 node reaches' if count == 1 else f'{count} nodes reach'} ({where})"
 
 
 def _selector_text(holder: Report) -> str:

@@ -13,6 +13,7 @@ from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import meta_pb2 as _meta_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
+from trireme.v1 import volume_proposal_pb2 as _volume_proposal_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -414,9 +415,10 @@ class DropConstraint(_message.Message):
     POD_ANTI_AFFINITY_FIELD_NUMBER: _builtins.int
     TOPOLOGY_SPREAD_FIELD_NUMBER: _builtins.int
     REQUIRED_NODE_AFFINITY_FIELD_NUMBER: _builtins.int
+    BOUND_VOLUME_FIELD_NUMBER: _builtins.int
     field: _builtins.str
     """REQUIRED. The path in the pod, e.g. `spec.nodeSelector[zone]` or `spec.topologySpreadConstraints[0]`; indices are
-    those of the pod's lists.
+    those of the pod's lists, volumes have their names: `spec.volumes[data]`.
     """
     @_builtins.property
     def node_selector(self) -> _core_pb2.NodeSelectorRequirement:
@@ -444,6 +446,10 @@ class DropConstraint(_message.Message):
     def required_node_affinity(self) -> _core_pb2.NodeSelector:
         """All of the required node affinity, where it is several terms and one of them has a single requirement."""
 
+    @_builtins.property
+    def bound_volume(self) -> _volume_proposal_pb2.BoundVolume:
+        """A volume with its claim, which is bound; another claim may take its place."""
+
     def __init__(
         self,
         *,
@@ -454,12 +460,13 @@ class DropConstraint(_message.Message):
         pod_anti_affinity: _core_pb2.PodAffinityTerm | None = ...,
         topology_spread: _core_pb2.TopologySpreadConstraint | None = ...,
         required_node_affinity: _core_pb2.NodeSelector | None = ...,
+        bound_volume: _volume_proposal_pb2.BoundVolume | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "required_node_affinity", b"required_node_affinity", "topology_spread", b"topology_spread"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bound_volume", b"bound_volume", "constraint", b"constraint", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "required_node_affinity", b"required_node_affinity", "topology_spread", b"topology_spread"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "field", b"field", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "required_node_affinity", b"required_node_affinity", "topology_spread", b"topology_spread"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_volume", b"bound_volume", "constraint", b"constraint", "field", b"field", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "required_node_affinity", b"required_node_affinity", "topology_spread", b"topology_spread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_constraint: _TypeAlias = _typing.Literal["node_selector", "node_affinity", "pod_affinity", "pod_anti_affinity", "topology_spread", "required_node_affinity"]  # noqa: Y015
+    _WhichOneofReturnType_constraint: _TypeAlias = _typing.Literal["node_selector", "node_affinity", "pod_affinity", "pod_anti_affinity", "topology_spread", "required_node_affinity", "bound_volume"]  # noqa: Y015
     _WhichOneofArgType_constraint: _TypeAlias = _typing.Literal["constraint", b"constraint"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_constraint) -> _WhichOneofReturnType_constraint | None: ...
 

@@ -4,6 +4,7 @@ Simulations take time, so their number is bounded: by kind, and by the time afte
 not tried is reported. Between two of them other calls are answered.
 """
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy as np
 
 from trireme.evaluation import engine
 from trireme.insight.proposals import (
+    bound_volumes,
     node_shapes,
     pod_changes,
     request_changes,
@@ -126,7 +128,10 @@ class _SearchOfPod:
             "tolerate_taints": pod_changes.tolerations_to_add(
                 self._pod, self._cluster.snap, list(self._refused.values())
             ),
-            "drop_constraint": list(pod_changes.constraints_to_drop(self._pod)),
+            "drop_constraint": [
+                *pod_changes.constraints_to_drop(self._pod),
+                *bound_volumes.volumes_to_drop(self._pod, self._cluster.snap),
+            ],
         }
         tried = {kind: changes[: self._max_candidates] for kind, changes in by_kind.items()}
         cluster = self._cluster.fork()
@@ -243,7 +248,8 @@ def _ordered(proposals: Iterable[insight_pb2.Proposal]) -> list[insight_pb2.Prop
 def _size_of_change(proposal: insight_pb2.Proposal) -> tuple[int, float]:
     """How much a proposal changes: the group of its kind, and a size by which those of one group are compared.
 
-    Half a request counts as much as one toleration or one constraint; deletions that violate a budget come last.
+    Half a request counts as much as one toleration or one constraint. A volume, which may have data, is the last of the
+    pod's changes; deletions that violate a budget are the last of all.
     """
     kind = proposal.WhichOneof("change")
     group = next(number for number, kinds in enumerate(_KINDS_IN_ORDER) if kind in kinds)
@@ -251,6 +257,8 @@ def _size_of_change(proposal: insight_pb2.Proposal) -> tuple[int, float]:
         return group, 2 * request_changes.lowered_share(proposal.lower_request)
     if kind == "tolerate_taints":
         return group, len(proposal.tolerate_taints.taints)
+    if kind == "drop_constraint" and proposal.drop_constraint.HasField("bound_volume"):
+        return group, math.inf
     if kind == "delete_pods":
         return group + bool(proposal.delete_pods.budget_violations), len(proposal.delete_pods.pods)
     return group, 1

@@ -1,0 +1,37 @@
+"""Candidates without one of the pod's volumes: a claim may be bound to one that full nodes alone reach."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from trireme.framework import selectors
+from trireme.insight.proposals import pod_changes
+from trireme.snapshot import node_selection, snapshot
+from trireme.v1 import core_pb2, insight_pb2, volume_proposal_pb2
+
+
+def volumes_to_drop(pod: core_pb2.Pod, snap: snapshot.Snapshot) -> Iterator[pod_changes.PodChange]:
+    """A candidate for each volume whose claim is bound, in the order of the pod's volumes."""
+    for number, volume in enumerate(pod.spec.volumes):
+        name = volume.volume_source.persistent_volume_claim.claim_name
+        claim = snap.objects.get("persistent_volume_claim", pod.metadata.namespace, name) if name else None
+        if claim is None or not claim.spec.volume_name:
+            continue
+        changed = pod_changes.copy_of(pod)
+        del changed.spec.volumes[number]
+        # By name, for classes have only the volumes that nodes may refuse.
+        drop = insight_pb2.DropConstraint(field=f"spec.volumes[{volume.name}]", bound_volume=_bound_volume(claim, snap))
+        yield pod_changes.PodChange(changed, insight_pb2.Proposal(drop_constraint=drop))
+
+
+def _bound_volume(claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot) -> volume_proposal_pb2.BoundVolume:
+    """The claim with its volume, and where that is reached."""
+    out = volume_proposal_pb2.BoundVolume(claim_name=claim.metadata.name, volume_name=claim.spec.volume_name)
+    volume = snap.objects.get("persistent_volume", "", claim.spec.volume_name)
+    if volume is not None and volume.spec.node_affinity.HasField("required"):
+        required = volume.spec.node_affinity.required
+        out.required_node_affinity.CopyFrom(required)
+        terms = selectors.parse_terms(required.node_selector_terms)
+        reaching = node_selection.matches_any(snap.nodes, terms, snap.nodes.live_slots())
+        out.reaching_count = int(np.count_nonzero(reaching))
+    return out
