@@ -33,18 +33,17 @@ async def compare_volumes(compared: Comparison) -> None:
     compared.afterwards(functools.partial(remove_volumes, compared))
     nodes = await cluster.list(NODES)
     for _ in range(draw.choice((3, 6, 10))):
-        await cluster.create(VOLUMES, _volume(compared, draw.choice(nodes), "later"))
+        await cluster.create(VOLUMES, volume(compared, draw.choice(nodes), "later"))
     bound = []
     for _ in range(draw.choice((0, 1, 2))):
-        await cluster.create(VOLUMES, _volume(compared, draw.choice(nodes), "at-once", "10Gi"))
-        bound.append(_volume_claim(compared, "at-once", "1Gi"))
+        await cluster.create(VOLUMES, volume(compared, draw.choice(nodes), "at-once", "10Gi"))
+        bound.append(volume_claim(compared, "at-once", "1Gi"))
         await cluster.create(VOLUME_CLAIMS, bound[-1])
-    await _until(compared, VOLUME_CLAIMS, lambda found: all(each["status"].get("phase") == "Bound" for each in found))
-    await _catch_up(compared, VOLUME_CLAIMS, VOLUMES)
+    await until_bound(compared)
     claims, pods = [], []
     for _ in range(draw.choice((1, 2, 4))):
         own = [
-            _volume_claim(compared, "later", draw.choice(("1Gi", "4Gi", "8Gi"))) for _ in range(draw.choice((1, 1, 2)))
+            volume_claim(compared, "later", draw.choice(("1Gi", "4Gi", "8Gi"))) for _ in range(draw.choice((1, 1, 2)))
         ]
         claims += own
         used = [*own, *(draw.sample(bound, 1) if bound and draw.random() < 0.5 else ())]
@@ -61,7 +60,13 @@ async def compare_volumes(compared: Comparison) -> None:
     await compare_new_pods(compared, pods, [{"apply": {"manifest": claim}} for claim in claims])
 
 
-def _volume(compared: Comparison, node: Json, storage_class: str, size: str = "") -> Json:
+async def until_bound(compared: Comparison) -> None:
+    """Wait until all claims for volumes are bound, and the schedulers have seen it."""
+    await _until(compared, VOLUME_CLAIMS, lambda found: all(each["status"].get("phase") == "Bound" for each in found))
+    await _catch_up(compared, VOLUME_CLAIMS, VOLUMES)
+
+
+def volume(compared: Comparison, node: Json, storage_class: str, size: str = "") -> Json:
     """A volume that is reached from a node, or from its zone."""
     key = compared.draw.choice((_ZONE, _HOSTNAME))
     expression = {"key": key, "operator": "In", "values": [node["metadata"]["labels"][key]]}
@@ -77,7 +82,7 @@ def _volume(compared: Comparison, node: Json, storage_class: str, size: str = ""
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
 
 
-def _volume_claim(compared: Comparison, storage_class: str, size: str) -> Json:
+def volume_claim(compared: Comparison, storage_class: str, size: str) -> Json:
     """A claim for a volume."""
     metadata = {"name": f"claim-{next(compared.numbers)}", "namespace": "default"}
     spec = {
@@ -102,13 +107,13 @@ async def compare_devices(compared: Comparison) -> None:
     cluster, draw = compared.cluster, compared.draw
     compared.afterwards(functools.partial(remove_devices, compared))
     for node in draw.sample(await compared.nodes(), draw.choice((2, 4, 8))):
-        await cluster.create(SLICES, _slice(compared, node))
+        await cluster.create(SLICES, device_slice(compared, node))
     claims, pods = [], []
     # Pods that share a claim are tried again when it is written for the first of them: what others do meanwhile depends
     # on how long that takes.
     shared = draw.random() < 0.4
     for _ in range(1 if shared else draw.choice((1, 2, 4))):
-        claim = _claim(compared)
+        claim = device_claim(compared)
         claims.append(claim)
         named = [{"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}]
         app = f"app-{draw.randrange(4)}"
@@ -120,7 +125,7 @@ async def compare_devices(compared: Comparison) -> None:
     await compare_new_pods(compared, pods, [{"apply": {"manifest": claim}} for claim in claims])
 
 
-def _slice(compared: Comparison, node: str) -> Json:
+def device_slice(compared: Comparison, node: str) -> Json:
     """The devices of a node."""
     models = [compared.draw.choice(("small", "large")) for _ in range(compared.draw.choice((1, 2, 4)))]
     spec = {
@@ -135,7 +140,7 @@ def _slice(compared: Comparison, node: str) -> Json:
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
-def _claim(compared: Comparison) -> Json:
+def device_claim(compared: Comparison) -> Json:
     """A claim for one or two devices, of either model or of one."""
     exactly: Json = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": compared.draw.choice((1, 1, 2))}
     if compared.draw.random() < 0.5:

@@ -29,7 +29,8 @@ from google.protobuf import json_format
 from trireme.cli import simulate_command
 from trireme.config import commandline
 from trireme.frontend import app, early_lists, running
-from trireme.frontend.phase_clients import local_phases
+from trireme.frontend.phase_clients import insight_replicas, local_phases
+from trireme.frontend.serving import insight_report
 from trireme.queueing import backoff
 from trireme.queueing.states import BackOff
 from trireme.v1 import insight_pb2_grpc, simulation_pb2
@@ -286,6 +287,21 @@ class Trireme:
         """Keep a question beside the recording, a line each."""
         with (self._folder / "questions").open("a") as file:
             file.write(json.dumps({"generation": generation, "question": question}) + "\n")
+
+    async def explain(self, name: str, uid: str) -> Json:
+        """The evaluation with proposals that `trireme explain` shows of a pod that pends, on the state of now."""
+        built = self.app
+        built.phases.publisher.publish()
+        generation, insight = built.cluster.cache.generation, built.phases.links.insight
+        assert insight is not None
+        for _ in range(500):
+            # Insight hears of the queue a moment later than of the cluster.
+            with contextlib.suppress(insight_replicas.InsightRefusal):
+                found = await insight_report.evaluate_pod(insight, f"default/{name}", uid, (), (), proposals=True)
+                if found is not None and found["generation"] >= generation:
+                    return found
+            await asyncio.sleep(_POLL)
+        raise NotSettledError("insight does not follow")
 
     async def close(self) -> None:
         """End all."""

@@ -13,6 +13,7 @@ import compared_cluster
 import configurations
 import drawn_objects
 import pool_plugin
+import proposal_kind
 from compared_cluster import BUDGETS, GROUPS, NODES, PODS
 from comparison import Comparison, compare_new_pods, names_of_pods
 
@@ -312,4 +313,5 @@ KINDS: dict[str, Callable[[Comparison], Awaitable[None]]] = {
     "groups": compare_groups,
     "volumes": claim_kinds.compare_volumes,
     "devices": claim_kinds.compare_devices,
+    "proposals": proposal_kind.compare_proposals,
 }

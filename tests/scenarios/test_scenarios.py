@@ -10,7 +10,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 # Two scenarios of each kind.
-SCENARIOS = 24
+SCENARIOS = 26
 
 
 @pytest.mark.controlplane
