@@ -57,7 +57,7 @@ class _Scene:
         pod = await self._cluster.get(PODS, name)
         assert pod is not None
         answer = await self._cluster.first.explain(name, pod["metadata"]["uid"])
-        if answer["feasibleNodes"]:
+        if answer["feasibleNodes"] and self._pod.members == 1:
             self._differ({}, f"pends, though {answer['feasibleNodes']} nodes are feasible")
         proposals: Sequence[Json] = answer["proposals"]
         counts["pods with proposals" if proposals else "pods without a proposal"] += 1

@@ -24,9 +24,9 @@ _KINDS: Mapping[str, str] = {
 def render_proposals(evaluation: Report, wide: bool) -> list[console.RenderableType]:
     """The proposals under their heading, and what was not tried; a hint where they were not requested.
 
-    Nothing where a node is feasible. `wide`: with the names of all pods.
+    Nothing where a node is feasible, unless the pod's group is helped by something. `wide`: with the names of all pods.
     """
-    if evaluation["feasibleNodes"]:
+    if evaluation["feasibleNodes"] and not evaluation.get("proposals"):
         return []
     if "proposals" not in evaluation:
         return ["", "What would help? --proposals tries changes of the pod and of the cluster"]

@@ -364,7 +364,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         response: insight_pb2.ExplainResponse,
         caller: str,
     ) -> None:
-        """Add what else is requested: whom the pod would preempt and, where no node is feasible, what would help.
+        """Add what else is requested where no node is feasible, or for a member of a group.
+
+        That is whom the pod would preempt, and what would help.
 
         Raises: TooManyWaitingError.
         """
@@ -373,14 +375,14 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             if request.preemption:
                 await self._add_recorded_preemption(queued, cycle, response, last, caller)
             return
-        if request.proposals and not response.feasible_count:
+        # A member may have feasible nodes, and its group none for all.
+        if request.proposals and (queued.pod_group or not response.feasible_count):
             async with self._turns.turn_for(caller):
                 works = self._the_simulator().check_of_group(queued) if queued.pod_group else None
                 result = await self._proposals.search(self._engine, cycle, works)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
         if request.preemption and queued.pod_group:
-            # A member may have feasible nodes, and its group none for all.
             response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
         elif request.preemption and not response.feasible_count:
             async with self._turns.turn_for(caller):

@@ -138,8 +138,8 @@ class ExplainResponse(_message.Message):
 
     @_builtins.property
     def proposals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Proposal]:
-        """OPTIONAL. With proposals, where no node is feasible: changes each of which lets the pod be scheduled by itself, the
-        least first. They are of the state at which the search began, which may be later than evaluated_generation.
+        """OPTIONAL. With proposals, where no node is feasible, or the pod's group does not fit: changes each of which lets the
+        pod, and its group, be scheduled by itself, the least first. They are of the state at which the search began, which may be later than evaluated_generation.
         """
 
     @_builtins.property
@@ -282,7 +282,9 @@ Global___WeightedScorePlugin: _TypeAlias = WeightedScorePlugin  # noqa: Y015
 
 @_typing.final
 class Proposal(_message.Message):
-    """Proposal is one change that lets the pod be scheduled: filter accepts it on a copy of the cluster with the change."""
+    """Proposal is one change that lets the pod be scheduled: filter accepts it on a copy of the cluster with the change. A
+    pod of a group is scheduled with the group there, and changes of the pod are made to all members of its class.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

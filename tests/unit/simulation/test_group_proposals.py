@@ -19,7 +19,6 @@ async def proposals_for(insight: SimulatedInsight, **nodes: dict[str, Any]) -> l
         insight.builder.set_node(name, **fields)
     pod = cycle_pb2.PodIdentity(namespace="default", name="m0", uid="uid-of-m0")
     response = await insight.service.Explain(insight_pb2.ExplainRequest(pod=pod, proposals=True), context())
-    assert not response.feasible_count
     return list(response.proposals)
 
 
@@ -58,6 +57,16 @@ async def test_a_request_is_lowered_until_all_members_fit() -> None:
     (found,) = await proposals_for(await waiting_gang(2, priority=1), s0=node("1500m"), s1=node("1"))
     assert json_format.MessageToDict(found.lower_request)["proposed"] == {"string": "1"}
     assert found.feasible_count == 2
+
+
+async def test_a_member_that_has_room_is_helped_by_room_for_the_others() -> None:
+    """Nodes take the member that is asked about; that the group does not fit is what keeps it waiting."""
+    assert kinds(await proposals_for(await waiting_gang(2, priority=1), free=node("2"))) == ["add_node"]
+
+
+async def test_nothing_is_proposed_for_a_group_that_fits() -> None:
+    """It is tried again soon, as it is."""
+    assert kinds(await proposals_for(await waiting_gang(2, priority=1), free=node("4"))) == []
 
 
 @pytest.mark.parametrize("cpu", ["1", "2"])

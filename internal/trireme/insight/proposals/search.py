@@ -70,12 +70,15 @@ class ProposalSearch:
         """Search on the snapshot as it is now; nothing is found where the pod is feasible somewhere already.
 
         `works` has the last word on a proposal: for a member of a group it is not enough that nodes take the member.
+        Then nothing is found where a proposal without a change works.
 
         Raises: as FilterEngine.filter, and as `works`.
         """
         deadline = self._clock() + self._seconds
         cluster = simulated_cluster.SimulatedCluster(evaluating.snap, evaluating.filter.profiles, cycle)
-        if (await cluster.feasible_slots(cycle.pod_class)).size:
+        if (await cluster.feasible_slots(cycle.pod_class)).size and (
+            works is None or await works(insight_pb2.Proposal(), None)
+        ):
             return SearchResult()
         refused = await cluster.slots_refused_by_plugin()
         return await _SearchOfPod(cluster, refused, works, self._max_candidates, deadline, self._clock).run()
