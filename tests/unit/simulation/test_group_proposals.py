@@ -8,7 +8,8 @@ from phase_calls import context
 from simulated_insight import SimulatedInsight
 from waiting_gang import waiting_gang
 
-from trireme.v1 import cycle_pb2, insight_pb2
+from trireme.insight.simulations import group_proposals
+from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2
 
 GPU = ("gpu", "true", "NoSchedule")
 
@@ -78,3 +79,15 @@ async def test_pods_whose_deletion_makes_room_for_one_member_are_not_proposed(cp
 async def test_a_group_that_lacks_a_member_is_helped_by_none() -> None:
     """It is not tried, whatever nodes there are."""
     assert kinds(await proposals_for(await waiting_gang(1, priority=1, cpu="1"))) == []
+
+
+async def test_a_group_that_cannot_be_simulated_in_time_has_no_proposals() -> None:
+    """A search goes on for two seconds; others wait for theirs."""
+    insight = await waiting_gang(2, priority=1, cpu="1")
+    (queued, _) = insight.service.cluster.queue.all()
+    simulator = insight.service._the_simulator()
+    members = simulator._members(queued, setup := simulator._make_setup(simulation_pb2.SimulateRequest()))
+    proposal = insight_pb2.Proposal(add_node=insight_pb2.AddNode(like_node="n0"))
+    for seconds, works in ((60.0, True), (0.0, False)):
+        check = group_proposals.GroupCheck(lambda: simulator._fork(setup), queued, members, seconds=seconds)
+        assert await check(proposal, None) is works

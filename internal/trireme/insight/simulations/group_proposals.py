@@ -3,6 +3,7 @@
 That nodes take one member says little: the others need room, too, and a group is scheduled as a whole.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from trireme.cache import class_registry
@@ -10,7 +11,11 @@ from trireme.scheduling import ports
 from trireme.simulation import known_classes, node_copies, simulation
 from trireme.v1 import core_pb2, insight_pb2, snapshot_pb2
 
+# A check that takes longer fails: a search ends soon, and callers wait for its turn. Units: seconds.
+SECONDS = 5.0
+
 _NOT_SIMULATED = (
+    TimeoutError,
     simulation.SimulationLimitError,
     known_classes.UnknownLabelKeyError,
     class_registry.InvalidPod,
@@ -27,11 +32,14 @@ class GroupCheck:
         fork: Callable[[], simulation.Simulation],
         queued: snapshot_pb2.QueuedPod,
         members: Sequence[snapshot_pb2.QueuedPod],
+        *,
+        seconds: float = SECONDS,
     ) -> None:
         """`fork` makes a simulation of the cluster as it is; `members` wait, `queued` among them."""
         self._fork = fork
         self._queued = queued
         self._members = members
+        self._seconds = seconds
 
     async def __call__(self, proposal: insight_pb2.Proposal, changed: core_pb2.Pod | None) -> bool:
         """Whether the pod has a node when its group was scheduled with the change, alone and without evictions.
@@ -40,9 +48,10 @@ class GroupCheck:
         """
         sim = self._fork()
         try:
-            _change_cluster(sim, proposal)
-            await sim.add_queued_pods(self._members, {} if changed is None else {self._queued.pod_class: changed})
-            await sim.run()
+            async with asyncio.timeout(self._seconds):
+                _change_cluster(sim, proposal)
+                await sim.add_queued_pods(self._members, {} if changed is None else {self._queued.pod_class: changed})
+                await sim.run()
             return bool(sim.node_of(self._queued.pod.uid)) and not sim.writes.evicted
         except _NOT_SIMULATED:
             # Then it is not known to work.
