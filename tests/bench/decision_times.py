@@ -40,6 +40,12 @@ CLASSES = 20
 class _Context:
     """Of a call that must not fail."""
 
+    def peer(self) -> str:
+        return "bench"
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
     async def abort(self, code: object, details: str, trailing: object = ()) -> NoReturn:
         raise AssertionError(f"{code}: {details}")
 
