@@ -107,7 +107,7 @@ def _spec(compared: Comparison, app: str) -> Json:
     spec = compared.drawn.pod_spec(app)
     if draw.random() < 0.7:
         spec = {name: spec[name] for name in ("priorityClassName", "priority", "containers")}
-    name = draw.choice(("low", "middle", "high"))
+    name = draw.choice(("low", "middle", "high", "high"))
     spec |= {"priorityClassName": name, "priority": drawn_objects.PRIORITIES[name]}
     if draw.random() < 0.85:
         # Else it preempts others where it may, and waits no longer.
