@@ -9,7 +9,7 @@ Sums over topology domains (`DomainSums`) are rebuilt from the sums per slot whe
 may have changed, and otherwise updated with the counter.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Reversible
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from trireme.snapshot import arrays, classes, pod_overlay, pods, slot_changes, s
 ClassWeights = Callable[[classes.PodClass], Mapping[str, int]]
 
 # The classes that may have a weight, in order of arrival, where these are few.
-WeightedClasses = Callable[[snapshot.Snapshot], Sequence[classes.PodClass]]
+WeightedClasses = Callable[[snapshot.Snapshot], Reversible[classes.PodClass]]
 
 _NO_WEIGHTS: arrays.Int64Array = np.zeros(0, dtype=np.int64)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import label_selectors
-from trireme.snapshot import classes, derived, snapshot, snapshot_view
+from trireme.snapshot import class_counters, classes, derived, labelled_classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
 
@@ -66,33 +66,23 @@ def required_terms(pod_class: classes.PodClass) -> tuple[tuple[AffinityTerm, ...
     )
 
 
-class _ClassesWithTerms:
-    """The classes of a snapshot that state any term, in order of arrival."""
+def classes_with_terms_about(pod_class: classes.PodClass) -> class_counters.WeightedClasses:
+    """What finds the classes with a term that may be about pods of this class, in order of arrival: mostly few."""
+    labels = (None, *pod_class.labels.items())
 
-    __slots__ = ("_arrival", "_generation", "found")
+    def find(snap: snapshot.Snapshot) -> Sequence[classes.PodClass]:
+        """The classes of this snapshot."""
+        found = labelled_classes.classes_found_by(snap, "affinity_terms", _labels_that_terms_require, labels)
+        return labelled_classes.in_order_of_arrival(found)
 
-    nbytes = derived.SMALL
-
-    def __init__(self) -> None:
-        self._arrival = 0
-        self._generation = -1
-        self.found: list[classes.PodClass] = []
-
-    def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Update to the snapshot's classes, of which only new ones are looked at."""
-        if self._generation == snap.classes_generation:
-            return
-        self._generation = snap.classes_generation
-        new = list(itertools.takewhile(lambda each: each.arrival > self._arrival, reversed(snap.classes.values())))
-        there = [each for each in self.found if snap.classes.get(each.id) is each]
-        self.found = [*there, *(each for each in reversed(new) if terms_of(each).has_any)]
-        if new:
-            self._arrival = new[0].arrival
+    return find
 
 
-def classes_with_terms(snap: snapshot.Snapshot) -> Sequence[classes.PodClass]:
-    """The classes that state any term, in order of arrival: in most clusters few of them."""
-    return snap.derived("classes_with_affinity_terms", lambda _: _ClassesWithTerms()).found
+def _labels_that_terms_require(pod_class: classes.PodClass) -> Iterable[labelled_classes.Label | None]:
+    """The labels of pods that the class's terms are about; None where a term requires none to have a value."""
+    terms = terms_of(pod_class)
+    for term in itertools.chain(terms.affinity, terms.anti_affinity, terms.preferred, terms.preferred_anti):
+        yield from labelled_classes.labels_required_by(term.selector)
 
 
 class ResolvedTerms:
@@ -123,6 +113,8 @@ class ResolvedTerms:
 
 def terms_with_namespaces(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> AffinityTerms:
     """Return the class's terms with their namespace selectors resolved, as pods that are there are checked by them."""
+    if not terms_of(pod_class).has_any:
+        return _NONE
     key = ("resolved_affinity_terms", pod_class.id)
     return snap.derived(key, lambda _: ResolvedTerms(pod_class), pod_class.id).terms
 

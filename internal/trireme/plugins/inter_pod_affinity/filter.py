@@ -14,7 +14,15 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
-from trireme.snapshot import arrays, class_counters, classes, slot_changes, snapshot, snapshot_view
+from trireme.snapshot import (
+    arrays,
+    class_counters,
+    classes,
+    labelled_classes,
+    slot_changes,
+    snapshot,
+    snapshot_view,
+)
 from trireme.snapshot.dictionary import ABSENT
 
 _AFFINITY = "node(s) didn't match pod affinity rules"
@@ -210,7 +218,7 @@ class InterPodAffinityFilter:
             return _count_keys(term.key for term in terms if term.matches_pods_of(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
-        among = affinity_terms.classes_with_terms
+        among = affinity_terms.classes_with_terms_about(pod_class)
         return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id, among=among)
 
 
@@ -303,7 +311,9 @@ def _affinity_counter(
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return {"": 1} if affinity_terms.matches_all(terms, existing) else {}
 
-    return class_counters.class_counter(snap, ("affinity", terms), weigh)
+    # A pod is counted that matches all terms, so it matches the first.
+    among = labelled_classes.classes_selected_by([terms[0].selector])
+    return class_counters.class_counter(snap, ("affinity", terms), weigh, among=among)
 
 
 def _anti_affinity_counter(
@@ -314,7 +324,8 @@ def _anti_affinity_counter(
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return _count_keys(key for key, _ in affinity_terms.weights_by_key(terms, existing))
 
-    return class_counters.class_counter(snap, ("anti_affinity", terms), weigh)
+    among = labelled_classes.classes_selected_by([term.selector for term in terms])
+    return class_counters.class_counter(snap, ("anti_affinity", terms), weigh, among=among)
 
 
 def _count_keys(keys: Iterable[str]) -> Mapping[str, int]:

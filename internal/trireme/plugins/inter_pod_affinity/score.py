@@ -12,7 +12,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums, joint_scores
 from trireme.plugins.inter_pod_affinity import args as affinity_args
-from trireme.snapshot import arrays, class_counters, classes, snapshot
+from trireme.snapshot import arrays, class_counters, classes, labelled_classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
 
@@ -104,11 +104,13 @@ class InterPodAffinityScore:
     def _make_counter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False
     ) -> class_counters.ClassCounter:
-        """A counter of weights, or of matching terms; where the class prefers nothing, of classes with terms alone."""
+        """A counter of weights, or of matching terms: of the classes that have terms, or that the class prefers."""
         own = affinity_terms.terms_with_namespaces(pod_class, snap)
-        prefers = own.preferred or own.preferred_anti
         weigh = self._weight_function(pod_class, snap, hits=hits)
-        return class_counters.ClassCounter(weigh, among=None if prefers else affinity_terms.classes_with_terms)
+        preferred = [term.selector for term in (*own.preferred, *own.preferred_anti)]
+        about = affinity_terms.classes_with_terms_about(pod_class)
+        among = labelled_classes.classes_selected_by(preferred, about)
+        return class_counters.ClassCounter(weigh, among=among)
 
     def _key_of_shared_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         """Return all that a counter depends on: classes that agree in it share the counter."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from trireme.framework import label_selectors
 from trireme.plugins.pod_topology_spread.constraints import Constraint
-from trireme.snapshot import arrays, class_counters, classes, snapshot_view
+from trireme.snapshot import arrays, class_counters, classes, labelled_classes, snapshot_view
 
 
 def matching_pods_per_slot(
@@ -50,7 +50,8 @@ def _matching_pods_counter(
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
 
-    return class_counters.class_counter(snap, ("spread", namespace, selector), weigh, live_only=True)
+    among = labelled_classes.classes_selected_by([selector])
+    return class_counters.class_counter(snap, ("spread", namespace, selector), weigh, live_only=True, among=among)
 
 
 def _count_moved_pods(namespace: str, snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
