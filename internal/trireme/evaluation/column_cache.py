@@ -12,7 +12,8 @@ from trireme.snapshot import classes, snapshot
 
 # Memory limit in bytes; beyond it the classes that were evaluated longest ago are dropped, but for a few. It is
 # measured for each eighth of the classes that is made anew, for that takes time for each class, so it may be exceeded
-# by as much; where there is much room, not before half of it is taken by classes of the mean size.
+# by as much; where there is much room, not before half of it is taken by classes of the mean size. Only classes that
+# were used since are measured: the columns of all others are as large as they were.
 COLUMN_BYTES = 64 * 1024 * 1024
 COLUMN_BYTES_PER_NODE = 300
 MIN_CLASSES = 8
@@ -26,6 +27,9 @@ class _CacheableColumns(Protocol):
     def nbytes(self) -> int: ...
 
 
+# Profile and class.
+_Key = tuple[str, int]
+
 ColumnsT = TypeVar("ColumnsT", bound=_CacheableColumns)
 
 
@@ -36,7 +40,11 @@ class ColumnCache(Generic[ColumnsT]):
         self._snap = snap
         self._make = make
         self._incarnation = snap.incarnation
-        self._columns: OrderedDict[tuple[str, int], ColumnsT] = OrderedDict()
+        self._columns: OrderedDict[_Key, ColumnsT] = OrderedDict()
+        # Their memory when they were measured last, in bytes, and the sum; and the classes that were used since.
+        self._sizes: dict[_Key, int] = {}
+        self._measured = 0
+        self._used: set[_Key] = set()
         # How many classes were not in the cache when they were evaluated.
         self.made = 0
         self._measure_at = 0  # so many made
@@ -58,7 +66,7 @@ class ColumnCache(Generic[ColumnsT]):
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> ColumnsT:
         """The columns of the class, made if they are missing."""
         if self._incarnation != self._snap.incarnation:
-            self._columns.clear()
+            self.clear()
             self._incarnation = self._snap.incarnation
         key = (profile, pod_class.id)
         columns = self._columns.get(key)
@@ -67,29 +75,48 @@ class ColumnCache(Generic[ColumnsT]):
             columns = self._columns[key] = self._make()
             self.made += 1
         self._columns.move_to_end(key)
+        self._used.add(key)
         return columns
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop the columns of a class, if they are in the cache."""
-        self._columns.pop((profile, class_id), None)
+        if (profile, class_id) in self._columns:
+            self._remove((profile, class_id))
 
     def clear(self) -> None:
         """Drop the columns of all classes."""
         self._columns.clear()
-        self._measure_at = 0
+        self._sizes.clear()
+        self._used.clear()
+        self._measured = self._measure_at = 0
+
+    def _remove(self, key: _Key) -> None:
+        """Drop the columns of a class that is in the cache."""
+        del self._columns[key]
+        self._measured -= self._sizes.pop(key, 0)
+
+    def _measure_used(self) -> None:
+        """Measure the classes that were used since they were measured last."""
+        for key in self._used:
+            columns = self._columns.get(key)
+            if columns is not None:
+                size = columns.nbytes
+                self._measured += size - self._sizes.get(key, 0)
+                self._sizes[key] = size
+        self._used.clear()
 
     def _drop_oldest(self) -> None:
         """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
         if self._classes_generation != self._snap.classes_generation:
             self._classes_generation = self._snap.classes_generation
             for key in [key for key in self._columns if key[1] not in self._snap.classes]:
-                del self._columns[key]
+                self._remove(key)
         if self.made < self._measure_at:
             return
         limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
-        total = self.nbytes
-        while total > limit and len(self._columns) > MIN_CLASSES:
-            total -= self._columns.popitem(last=False)[1].nbytes
-        count = len(self._columns)
+        self._measure_used()
+        while self._measured > limit and len(self._columns) > MIN_CLASSES:
+            self._remove(next(iter(self._columns)))
+        count, total = len(self._columns), self._measured
         room = (limit - total) * count // (2 * total) if total else 0
         self._measure_at = self.made + max(count // _PART_UNMEASURED, room)

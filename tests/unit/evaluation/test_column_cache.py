@@ -46,6 +46,18 @@ def test_columns_are_hardly_measured_where_there_is_much_room(monkeypatch: pytes
     assert Columns.measured < 100
 
 
+def test_only_classes_that_were_used_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The columns of all others are as large as they were."""
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
+    cache, _ = make_cache(2000)
+    monkeypatch.setattr(Columns, "measured", 0)
+    for number in range(2000):
+        cache.columns_of("default", SimpleNamespace(id=number))
+    assert Columns.measured <= 2000
+    cache.drop("default", 1999)
+    assert cache.nbytes == 10 * len(cache)
+
+
 def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were used longest ago are dropped."""
     monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
