@@ -20,8 +20,14 @@ class Engine:
         scores: score_engine.ScoreProfiles,
     ) -> None:
         self.snap = snap
-        self.filter = filter_engine.FilterEngine(snap, filters)
-        self.score = score_engine.ScoreEngine(snap, scores)
+        # Times are for the frontend's metrics, which it has from services.
+        self.filter = filter_engine.FilterEngine(snap, filters, timed=False)
+        self.score = score_engine.ScoreEngine(snap, scores, timed=False)
+
+    def drop(self, profile: str, class_id: int) -> None:
+        """Drop what was computed for a class, which is computed again when it is needed."""
+        self.filter.drop(profile, class_id)
+        self.score.drop(profile, class_id)
 
     def drop_all(self) -> None:
         """Drop what was computed for all classes, which is computed again when it is needed."""

@@ -42,7 +42,8 @@ class FilterEngine:
     Each request begins with a cycle, which names profile, class and perhaps the pod.
     """
 
-    def __init__(self, snap: snapshot.Snapshot, profiles: FilterProfiles) -> None:
+    def __init__(self, snap: snapshot.Snapshot, profiles: FilterProfiles, *, timed: bool = True) -> None:
+        """`timed`: answers say how long extension points and plugins took."""
         self._snap = snap
         self._profiles = profiles
         self._evaluator = filter_evaluator.FilterEvaluator(snap, profiles.chains)
@@ -52,7 +53,7 @@ class FilterEngine:
             )
             for profile, chain in profiles.chains.items()
         }
-        self._timers = plugin_timer.PluginTimers()
+        self._timers = plugin_timer.PluginTimers(timed=timed)
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:

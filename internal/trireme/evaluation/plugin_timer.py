@@ -59,15 +59,43 @@ class PluginTimer:
         self._times[plugin, point] = (code, spent + (known[1] if known else 0.0))
 
 
+class _NoTimer(PluginTimer):
+    """Measures nothing."""
+
+    __slots__ = ()
+
+    def now(self) -> float:
+        """No time in particular."""
+        return 0.0
+
+    def record_point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
+        """Record nothing."""
+
+    def record_plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
+        """Record nothing."""
+
+    def timing_messages(self) -> Iterator[filter_phase_pb2.Timing]:
+        """None."""
+        return iter(())
+
+
+# For calls whose times nobody reads: to measure some fifty steps takes as long as several of them.
+NO_TIMER: PluginTimer = _NoTimer()
+
+
 class PluginTimers:
     """Makes a PluginTimer for each call; every tenth of them times plugins too."""
 
-    def __init__(self, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, clock: Clock = time.perf_counter, *, timed: bool = True) -> None:
+        """Without `timed` nothing is measured, and answers have no times."""
         self._calls = itertools.count()
         self._clock = clock
+        self._timed = timed
 
     def timer_of_next_call(self) -> PluginTimer:
         """Make the timer of one call."""
+        if not self._timed:
+            return NO_TIMER
         return PluginTimer(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
 
 

@@ -79,12 +79,13 @@ class ScoreEngine:
     Each request begins with a cycle, which names profile and class.
     """
 
-    def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles) -> None:
+    def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles, *, timed: bool = True) -> None:
+        """`timed`: answers say how long extension points and plugins took."""
         self._snap = snap
         self._configured = configured
         self._evaluator = score_evaluator.ScoreEvaluator(snap, configured.chains)
         self._ties = np.zeros(0, dtype=np.int64)
-        self._timers = plugin_timer.PluginTimers()
+        self._timers = plugin_timer.PluginTimers(timed=timed)
 
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:

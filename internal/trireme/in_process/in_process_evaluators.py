@@ -204,11 +204,13 @@ class InProcessEvaluators(ports.Evaluators):
 def _to_filter_result(
     answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer, *, of_one: bool
 ) -> FilterResult:
-    """The engine's answer as the port's result. `of_one`: about one pod, not about its class."""
-    columns = filter_pb2.NodeColumns() if found.columns is None else node_columns.to_message(found.columns)
+    """The engine's answer as the port's result. `of_one`: about one pod, not about its class.
+
+    `place` reads the whole answer here, so nothing of it is encoded for the wire.
+    """
     return FilterResult(
         answer=answer,
-        columns=columns,
+        columns=filter_pb2.NodeColumns(),
         refusal=found.refusal,
         constraints=tuple(domain_constraints.to_message(each) for each in found.constraints),
         max_batch=found.max_batch,

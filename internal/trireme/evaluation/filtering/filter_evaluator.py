@@ -83,7 +83,7 @@ class FilterEvaluator:
         prepared their answers.
         """
         cached = self._cache.columns_of(profile, pod_class)
-        timer = timer or plugin_timer.PluginTimer()
+        timer = timer or plugin_timer.NO_TIMER
         of_profile = self._profiles[profile]
         plugins = of_profile.chain.asynchronous
         if not plugins:

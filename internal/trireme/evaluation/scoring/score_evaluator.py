@@ -59,7 +59,7 @@ class ScoreEvaluator:
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
         """
         cached = self.columns_of(profile, pod_class)
-        timer = timer or plugin_timer.PluginTimer()
+        timer = timer or plugin_timer.NO_TIMER
         incarnation = self._snap.incarnation
         if self._chains[profile].asynchronous:
             failed = await self._prepare_asynchronous_plugins(profile, pod_class, cached, timer)
@@ -121,9 +121,10 @@ class ScoreEvaluator:
 
         Joint plugins get only PreScore here, as their scores depend on which nodes passed.
         """
-        for name in self._chains[profile].asynchronous:
+        chain = self._chains[profile]
+        for name in chain.asynchronous:
             cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
-        for plugin in self._chains[profile].synchronous:
+        for plugin in chain.synchronous:
             column = cached.plugins.get(plugin.name)
             started = timer.now()
             if column is None or column.is_stale(plugin, self._snap):
@@ -137,7 +138,7 @@ class ScoreEvaluator:
                 return column.state
             timer.record_point("PreScore", started)
             started = timer.now()
-            scorer = self._chains[profile].plain.get(plugin.name)
+            scorer = chain.plain.get(plugin.name)
             if scorer is not None and not column.silent:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 if slots.size:
