@@ -340,7 +340,7 @@ class ScorePlugin(Protocol):
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """Raw scores of the slots, which all hold nodes. Shape: (given slot,)."""
+        """Raw scores of the slots, ascending or rolled, which all hold nodes. Shape: (given slot,)."""
         ...
 
 
@@ -443,7 +443,10 @@ class OwnNodeScore(Protocol):
     def score_copies(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
-        """Raw scores for the first copy, the second, … each with the ones before it there. Shape: (slot, copy)."""
+        """Raw scores for the first copy, the second, … each with the ones before it there. Shape: (slot, copy).
+
+        The slots are ascending or rolled.
+        """
         ...
 
 

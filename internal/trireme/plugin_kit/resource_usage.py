@@ -82,7 +82,7 @@ def allocatable_and_usage(
 
     If a node has none of an extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
     """
-    has = snap.nodes.allocatable[entry.number, slots]
+    has = snap.nodes.allocatable[entry.number, arrays.slot_index(slots)]
     used = usage_with_copies(snap.nodes, entry, slots, copies, nonzero=nonzero)
     name = snap.nodes.resource_names.names[entry.number]
     if devices is None or not device_resources.may_come_from_devices(name):
@@ -98,10 +98,13 @@ def usage_with_copies(
     table: nodes.NodeTable, entry: ScoredResource, slots: arrays.SlotArray, copies: int, *, nonzero: bool
 ) -> arrays.Int64Array:
     """What is in use with one copy, two, … on the node. Shape: (slot, copy)."""
+    where = arrays.slot_index(slots)
     if nonzero and entry.number in (resources.CPU, resources.MEMORY):
-        base = table.nonzero[entry.number, slots]
+        base = table.nonzero[entry.number, where]
         placed, own = entry.placed_nonzero, entry.own_nonzero
     else:
-        base = table.requested[entry.number, slots]
+        base = table.requested[entry.number, where]
         placed, own = entry.placed, entry.own
+    if copies == 1:
+        return base[:, None] + own
     return base[:, None] + (np.arange(copies, dtype=np.int64) * placed + own)

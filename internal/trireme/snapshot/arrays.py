@@ -4,6 +4,7 @@ Axes: `slot` is a node's number, `resource` a resource's number, `row` a placed 
 class (`PodClass.index`, not its number).
 """
 
+import functools
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,14 @@ MIN_CAPACITY = 64
 
 # Up to this many entries a Python loop is faster than array operations.
 FEW = 16
+
+
+# Empty arrays, where columns begin: nothing can be written to them, so all may share them.
+EMPTY_BOOL: BoolArray = np.zeros(0, dtype=np.bool_)
+EMPTY_INT16: Int16Array = np.zeros(0, dtype=np.int16)
+EMPTY_INT32: Int32Array = np.zeros(0, dtype=np.int32)
+EMPTY_INT64: Int64Array = np.zeros(0, dtype=np.int64)
+EMPTY_SLOTS: SlotArray = np.zeros(0, dtype=np.intp)
 
 
 def no_slots() -> SlotArray:
@@ -43,7 +52,16 @@ def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
     """Copy `array` with a last axis of `capacity` entries, the new ones zero."""
     shape = (*array.shape[:-1], capacity)
     out = np.zeros(shape, dtype=array.dtype)
-    out[..., : array.shape[-1]] = array
+    if array.size:
+        out[..., : array.shape[-1]] = array
+    return out
+
+
+@functools.lru_cache(maxsize=4)
+def first_slots(size: int) -> SlotArray:
+    """The slots below `size`, ascending; read-only, as it is shared. Shape: (size,)."""
+    out = np.arange(size)
+    out.flags.writeable = False
     return out
 
 

@@ -65,6 +65,8 @@ class NodeTable(forkable_columns.ForkableColumns):
         self.slot_of_name: dict[str, int] = {}
         self.resource_names = resources.ResourceNames()
         self.alive = np.zeros(0, dtype=np.bool_)
+        # The slots that are alive; None: to be found again.
+        self._live: arrays.SlotArray | None = None
         self.allocatable = np.zeros((resources.FIRST_SCALAR, 0), dtype=np.int64)  # (resource, slot)
         self.requested = np.zeros((resources.FIRST_SCALAR, 0), dtype=np.int64)  # (resource, slot)
         self.nonzero = np.zeros((2, 0), dtype=np.int64)  # (cpu | memory, slot): with defaults for absent requests
@@ -94,7 +96,7 @@ class NodeTable(forkable_columns.ForkableColumns):
         out.messages, out.jsons = self.messages, self.jsons
         out.names, out.slot_of_name = self.names, self.slot_of_name
         out._shares_names = self._shares_names = True
-        out.count, out.count_generation = self.count, self.count_generation
+        out.count, out.count_generation, out._live = self.count, self.count_generation, self._live
         out.resource_names, out.taint_sets, out.feature_sets = self.resource_names, self.taint_sets, self.feature_sets
         out.object_changes = self.object_changes.fork(self.capacity)
         out.pod_changes = self.pod_changes.fork(self.capacity)
@@ -128,6 +130,7 @@ class NodeTable(forkable_columns.ForkableColumns):
         name = node.metadata.name
         if not self.alive[slot]:
             self.alive[slot] = True
+            self._live = None
             self.count += 1
             self.count_generation = generation
         if self.names[slot] != name:
@@ -172,6 +175,7 @@ class NodeTable(forkable_columns.ForkableColumns):
         self.before_change(np.array([slot], dtype=np.intp))
         self._rename(slot, "")
         self.alive[slot] = False
+        self._live = None
         self.count -= 1
         self.count_generation = generation
         self.allocatable[:, slot] = 0
@@ -211,8 +215,11 @@ class NodeTable(forkable_columns.ForkableColumns):
         self.pod_count[slot] += count
 
     def live_slots(self) -> arrays.SlotArray:
-        """The slots that hold a node, ascending."""
-        return np.flatnonzero(self.alive[: self.size])
+        """The slots that hold a node, ascending; read-only. Shape: (node,)."""
+        if self._live is None:
+            self._live = np.flatnonzero(self.alive[: self.size])
+            self._live.flags.writeable = False
+        return self._live
 
     def changed_since(self, generation: int, pods: bool) -> arrays.SlotArray:
         """The slots whose node (with `pods`: or pods) changed after `generation`, removed nodes included."""

@@ -15,7 +15,7 @@ from trireme.snapshot import arrays
 LOG_ENTRIES = 256
 LOG_PART = 8
 
-NO_SLOTS: arrays.SlotArray = np.zeros(0, dtype=np.intp)
+NO_SLOTS = arrays.EMPTY_SLOTS
 
 
 class SlotChanges:
@@ -30,7 +30,7 @@ class SlotChanges:
 
     def __init__(self) -> None:
         self.latest = 0
-        self.at = np.zeros(0, dtype=np.int64)
+        self.at = arrays.EMPTY_INT64
         # Of a fork, as long as its log says it all: the latest change before it, and the size of the column.
         self._before: int | None = None
         self._capacity = 0

@@ -34,3 +34,11 @@ def test_a_log_that_is_full_forgets_nothing() -> None:
     for since in (0, slot_changes.LOG_ENTRIES - 2, 2 * slot_changes.LOG_ENTRIES - 3):
         found = set(changed.since(since, SIZE).tolist())
         assert found == {generation % SIZE for generation in range(since + 1, 2 * slot_changes.LOG_ENTRIES)}
+
+
+def test_slots_may_come_in_any_order() -> None:
+    """Pods are listed by row: slots that begin with the first and end as a range would are no range."""
+    changed = slot_changes.SlotChanges()
+    changed.ensure_capacity(SIZE)
+    changed.touch(np.array([0, 5, 2]), 7)
+    assert np.flatnonzero(changed.at == 7).tolist() == [0, 2, 5]

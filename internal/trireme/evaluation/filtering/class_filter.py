@@ -53,7 +53,7 @@ class ClassFilter:
         cached.ensure_capacity(max(self._snap.nodes.size, self._snap.nodes.capacity))
         parts, renewed = self._filter_changed_slots(pod_class, cached, timer)
         if changed:
-            due = np.arange(self._snap.nodes.size)
+            due = arrays.first_slots(self._snap.nodes.size)
         else:
             parts.append(self._snap.nodes.changed_since(cached.generation, pods=False))
             due = slot_changes.union(parts, self._snap.nodes.size)
@@ -144,11 +144,14 @@ class ClassFilter:
         """
         generation = self._snap.generation
         due, with_nominees = self._nominated.verdicts_with_nominees(pod_class, cached, due, renewed)
-        there = self._snap.nodes.alive[due]
+        there = arrays.entries_at(self._snap.nodes.alive, due)
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, cached.next_stamp)
-        self._combine_on_live_slots(cached, due[there], with_nominees, stamp)
-        cached.clear_slots(due[~there], stamp)
+        if there.all():
+            self._combine_on_live_slots(cached, due, with_nominees, stamp)
+        else:
+            self._combine_on_live_slots(cached, due[there], with_nominees, stamp)
+            cached.clear_slots(due[~there], stamp)
         cached.generation = generation
         cached.next_stamp = generation + 1
 

@@ -41,11 +41,11 @@ class ClassVerdicts:
     narrowed: frozenset[str] | None = None
     # The plugins that narrowed them.
     narrowed_by: tuple[str, ...] = ()
-    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
-    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    index: arrays.Int16Array = field(default_factory=lambda: arrays.EMPTY_INT16)
+    capacity: arrays.Int32Array = field(default_factory=lambda: arrays.EMPTY_INT32)
     changed: slot_changes.SlotChanges = field(default_factory=slot_changes.SlotChanges)
     # The slots that pods are nominated to which count for the class.
-    nominated: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    nominated: arrays.SlotArray = field(default_factory=lambda: arrays.EMPTY_SLOTS)
     # Held while an AsyncFilter prepares answers about the class.
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
@@ -111,10 +111,11 @@ class ClassVerdicts:
             index[at] = np.where(refuses, verdicts.index, index[at])
             assert verdicts.capacity is not None
             capacity[at] = np.minimum(capacity[at], verdicts.capacity)
-        differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
-        self.index[slots] = index
-        self.capacity[slots] = capacity
-        self.changed.touch(slots[differs], stamp)
+        where = arrays.slot_index(slots)
+        differs = (self.index[where] != index) | (self.capacity[where] != capacity)
+        self.index[where] = index
+        self.capacity[where] = capacity
+        self.changed.touch(slots if differs.all() else slots[differs], stamp)
 
     def _merge_verdicts_in_order(
         self,
@@ -134,19 +135,20 @@ class ClassVerdicts:
             column = self.plugins[name]
             if column.prefilter.skip:
                 continue
-            refused = column.index[slots]
+            refused = arrays.entries_at(column.index, slots)
             stale = column.unanswered_slots(table, slots)
             if stale is not None:
-                refused[stale] = interfaces.PASSES
+                refused = np.where(stale, interfaces.PASSES, refused)
                 unanswered = np.zeros_like(index) if unanswered is None else unanswered
                 unanswered[stale] = self.unanswered_status(name)
-            np.copyto(index, refused, where=index == interfaces.PASSES)
-            if column.domain_refused is None:
-                capacity[refused != interfaces.PASSES] = 0
-            else:
-                capacity[(refused != interfaces.PASSES) & ~column.domain_refused[slots]] = 0
+            refuses = refused != interfaces.PASSES
+            if refuses.any():
+                np.copyto(index, refused, where=index == interfaces.PASSES)
+                if column.domain_refused is not None:
+                    refuses &= ~arrays.entries_at(column.domain_refused, slots)
+                np.copyto(capacity, 0, where=refuses)
             if column.capacity is not None:
-                np.minimum(capacity, column.capacity[slots], out=capacity)
+                np.minimum(capacity, arrays.entries_at(column.capacity, slots), out=capacity)
         if unanswered is not None:
             capacity[unanswered != interfaces.PASSES] = 0
             np.copyto(index, unanswered, where=index == interfaces.PASSES)

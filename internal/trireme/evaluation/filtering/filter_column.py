@@ -15,7 +15,7 @@ class FilterColumn:
     prefilter: interfaces.PreFilterResult
     prefilter_generation: int
     generation: int = -1
-    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    index: arrays.Int16Array = field(default_factory=lambda: arrays.EMPTY_INT16)
     capacity: arrays.Int32Array | None = None
     # Refusals by a domain constraint alone.
     domain_refused: arrays.BoolArray | None = None
@@ -71,7 +71,7 @@ class FilterColumn:
             changed = slot_changes.union([self.affected, changed], live.shape[0])
             return changed[live[changed]]
         if self.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
+            return snap.nodes.live_slots()
         pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
         changed = snap.nodes.changed_since(self.generation, pods)
         return changed[live[changed]]

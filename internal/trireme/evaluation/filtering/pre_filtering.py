@@ -31,8 +31,9 @@ class PreFiltering:
                 answer = self._call_pre_filter(plugin, pod_class, cached.table)
                 timer.record_plugin(plugin.name, "PreFilter", started, _pre_filter_code_for_metrics(answer))
                 if column is None:
-                    column = cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
+                    cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
                     changed = True
+                    continue
                 changed |= answer.skip != column.prefilter.skip
                 column.store_pre_filter(
                     answer, self._snap.generation, self._slots_affected_by_new_answer(plugin, column, answer)

@@ -25,10 +25,10 @@ class ClassScores:
 
     plugins: dict[str, score_column.ScoreColumn] = field(default_factory=dict)
     capacity_generation: int = -1
-    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    refused: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    capacity: arrays.Int32Array = field(default_factory=lambda: arrays.EMPTY_INT32)
+    refused: arrays.BoolArray = field(default_factory=lambda: arrays.EMPTY_BOOL)
     # The slots that take pods now, and how many there are; None: not known of any.
-    open: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    open: arrays.BoolArray = field(default_factory=lambda: arrays.EMPTY_BOOL)
     open_count: int = 0
     cached_ranking: ranking.Ranking | None = None
     # The most copies that one node got of a batch, the last time: for so many, scores are found out ahead.
@@ -53,16 +53,17 @@ class ClassScores:
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         size = min(table.size, self.capacity.shape[0])
         if self._unopened is None or self.open.shape[0] != size:
-            slots = np.arange(size)
+            slots = arrays.first_slots(size)
             self.open, self.open_count = np.zeros(size, dtype=np.bool_), 0
             self.unranked = None
         else:
             parts = [*self._unopened, table.object_changes.since(self._seen, size)]
             slots = slot_changes.union(parts, self.capacity.shape[0])
             slots = slots[: np.searchsorted(slots, size)]
-        opened = (self.capacity[slots] > 0) & table.alive[slots] & ~self.refused[slots]
-        self.open_count += int(np.count_nonzero(opened)) - int(np.count_nonzero(self.open[slots]))
-        self.open[slots] = opened
+        where = arrays.slot_index(slots)
+        opened = (self.capacity[where] > 0) & table.alive[where] & ~self.refused[where]
+        self.open_count += int(np.count_nonzero(opened)) - int(np.count_nonzero(self.open[where]))
+        self.open[where] = opened
         self.mark_unranked(slots)
         self._unopened = []
         self._seen = table.object_changes.latest
@@ -115,8 +116,11 @@ class ClassScores:
         size = self.open.shape[0]
         if self.cached_ranking is None or not self.cached_ranking.has_same_columns(plugins, size):
             self.cached_ranking, self.unranked = ranking.Ranking(plugins, size), None
-        slots = np.arange(size) if self.unranked is None else slot_changes.union(self.unranked, ties.shape[0])
-        slots = slots[: np.searchsorted(slots, size)]
-        self.cached_ranking.update(slots, self.open[slots], ties)
+        if self.unranked is None:
+            slots = arrays.first_slots(size)
+        else:
+            slots = slot_changes.union(self.unranked, ties.shape[0])
+            slots = slots[: np.searchsorted(slots, size)]
+        self.cached_ranking.update(slots, arrays.entries_at(self.open, slots), ties)
         self.unranked = []
         return self.cached_ranking

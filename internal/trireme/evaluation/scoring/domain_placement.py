@@ -135,7 +135,7 @@ class DomainPlacer:
             *placement.highest_keys(keys, 2 * count),
             *placement.highest_keys(np.where(keys < 0, -1, alone), 4 * count),
         }
-        new = [each for each in likely if each not in self._rows]
+        new = sorted(each for each in likely if each not in self._rows)
         self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
         return self._rows[node]
 

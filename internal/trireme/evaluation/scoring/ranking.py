@@ -46,9 +46,9 @@ class _MaximumRawScore:
 
     def update(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> bool:
         """Store the slots' raw scores; return whether the maximum is another one now."""
-        before = self.most
-        old, self.raw[slots] = self.raw[slots], raw
-        self.holders += int(np.count_nonzero(raw == before)) - int(np.count_nonzero(old == before))
+        before, where = self.most, arrays.slot_index(slots)
+        self.holders += int(np.count_nonzero(raw == before)) - int(np.count_nonzero(self.raw[where] == before))
+        self.raw[where] = raw
         if self.holders <= 0 or int(raw.max(initial=before)) > before:
             self.most = int(self.raw.max(initial=0))
             self.holders = int(np.count_nonzero(self.raw == self.most))
@@ -88,22 +88,24 @@ class Ranking:
         """
         if not slots.shape[0]:
             return
+        where = arrays.slot_index(slots)
         own = np.zeros(slots.shape[0], dtype=np.int64)
         moved = False
         for number, each in enumerate(self._plugins):
-            raw = each.column.raw[slots]
+            raw = each.column.raw[where]
             if each.own:
                 own += placement.apply_weight(raw, each.weight)
             elif number in self._maxima:
                 moved |= self._maxima[number].update(slots, np.where(opened, raw, _NONE))
-        self.own[slots] = own
-        self._keys[slots] = np.where(opened, 0, -1)
+        self.own[where] = own
+        self._keys[where] = np.where(opened, 0, -1)
         if moved:
             slots = np.flatnonzero(self._keys >= 0)
             opened = np.ones(slots.shape[0], dtype=np.bool_)
-        static = self.static[slots] = self._static_totals(slots)
-        keys = ((self.own[slots] + static) << placement.TIE_BITS) + ties[slots]
-        self._keys[slots] = np.where(opened, keys, -1)
+            where = arrays.slot_index(slots)
+        static = self.static[where] = self._static_totals(slots)
+        keys = ((self.own[where] + static) << placement.TIE_BITS) + ties[where]
+        self._keys[where] = np.where(opened, keys, -1)
         if moved or slots.shape[0] >= self._best.shape[0]:
             self._best = self._blocks.max(axis=1)
         else:
@@ -116,6 +118,11 @@ class Ranking:
 
     def best_open_slots(self, count: int) -> arrays.SlotArray:
         """The open slots with the `count` highest totals, ascending; all where there are fewer."""
+        if count == 1 and self.size:
+            block = int(self._best.argmax())
+            within = int(self._blocks[block].argmax())
+            found = [(block << _BLOCK_BITS) + within] if self._blocks[block, within] >= 0 else []
+            return np.array(found, dtype=np.intp)
         blocks = np.arange(self._best.shape[0])
         if blocks.shape[0] > count:
             blocks = np.argpartition(self._best, -count)[-count:]
@@ -128,11 +135,11 @@ class Ranking:
 
     def _static_totals(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The weighted sum of the slots' scores that no placement changes, while maxima stay. Shape: as `slots`."""
-        total = np.zeros(slots.shape[0], dtype=np.int64)
+        total, where = np.zeros(slots.shape[0], dtype=np.int64), arrays.slot_index(slots)
         for number, each in enumerate(self._plugins):
             if each.own:
                 continue
-            raw = each.column.raw[slots]
+            raw = each.column.raw[where]
             if number in self._maxima:
                 raw = placement.scale_scores(raw, each.normalization, self._maxima[number].most)
             total += placement.apply_weight(raw, each.weight)

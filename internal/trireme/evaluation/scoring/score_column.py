@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from trireme.evaluation.scoring import copy_scores
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, slot_changes, snapshot
@@ -21,7 +19,7 @@ class ScoreColumn:
     state_generation: int
     generation: int = -1
     silent: bool = False
-    raw: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    raw: arrays.Int64Array = field(default_factory=lambda: arrays.EMPTY_INT64)
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
     copies: copy_scores.CopyScores = field(default_factory=copy_scores.CopyScores)
@@ -34,7 +32,7 @@ class ScoreColumn:
     def write_scores(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
         """Store a plugin's raw scores of these slots; `size` is how many slots there may be."""
         self.ensure_capacity(size)
-        self.raw[slots] = raw
+        self.raw[arrays.slot_index(slots)] = raw
         self.copies.drop(slots)
         if self.generation < 0:
             self.uniform = int(raw[0])
@@ -51,8 +49,8 @@ class ScoreColumn:
         """The slots of which a plugin that depends on this may have another score by now, ascending."""
         if self.generation == snap.generation and depends_on != interfaces.Dependency.CLUSTER:
             return slot_changes.NO_SLOTS
-        live = snap.nodes.alive[: snap.nodes.size]
         if self.generation < 0 or depends_on == interfaces.Dependency.CLUSTER:
-            return np.flatnonzero(live)
+            return snap.nodes.live_slots()
+        live = snap.nodes.alive[: snap.nodes.size]
         changed = snap.nodes.changed_since(self.generation, depends_on == interfaces.Dependency.NODE_PODS)
         return changed[live[changed]]

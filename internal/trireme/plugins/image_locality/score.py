@@ -30,12 +30,13 @@ class ImageLocality:
     ) -> arrays.Int64Array:
         """Bytes of the pod's images on the node, each scaled by the share of nodes that have it, between thresholds."""
         images: tuple[str, ...] = state
+        found = [image for image in map(snap.nodes.images.find, images) if image is not None]
         total = np.zeros(slots.shape[0], dtype=np.int64)
-        for name in images:
-            image = snap.nodes.images.find(name)
-            if image is not None:
-                scaled = int(image.size * (image.count / snap.nodes.count))
-                total += np.where(image.has(slots), scaled, 0)
+        if not found and images:
+            return total
+        for image in found:
+            scaled = int(image.size * (image.count / snap.nodes.count))
+            total += np.where(image.has(slots), scaled, 0)
         most = _MAX_CONTAINER_THRESHOLD * len(images)
         # In this order: without containers the upper threshold is below the lower one, which then holds.
         clamped = np.maximum(np.minimum(total, most), _MIN_THRESHOLD)

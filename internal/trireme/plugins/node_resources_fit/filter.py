@@ -12,10 +12,9 @@ from trireme.plugin_kit import device_resources, plugin_context
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.snapshot import arrays, classes, snapshot_view
 
-# So many flags and the number of an entry fit an int64.
+# So many flags fit a byte; so many, and the number of an entry, an int64.
+_FLAGS_OF_BYTE = 8
 _FLAGS_AT_ONCE = 30
-
-_ONE = np.zeros(1, dtype=np.intp)
 
 # In which order a refusal names what is short, as kube-scheduler does; all others follow by name. The order of a map is
 # another one in each process, and so would be the text.
@@ -82,7 +81,8 @@ class NodeResourcesFitFilter:
         demand: _RequestedResources = state
         nodes = snap.nodes
         nodes.ensure_resource_rows()
-        copies = nodes.allowed_pods[slots] - snap.pod_count(slots)
+        where = arrays.slot_index(slots)
+        copies = nodes.allowed_pods[where] - snap.pod_count(slots)
         crowded = copies < 1
         lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
@@ -97,7 +97,7 @@ class NodeResourcesFitFilter:
                 # No node has it. Names that pods make up take no memory.
                 allocatable, free = np.zeros((2, slots.shape[0]), dtype=np.int64)
             else:
-                allocatable = nodes.allocatable[number, slots]
+                allocatable = nodes.allocatable[number, where]
                 free = allocatable - snap.requested(number, slots)
             if own is not None:
                 own.give_back(name, amount, free)
@@ -112,18 +112,17 @@ class NodeResourcesFitFilter:
             if own is not None:
                 own.check_growth_only(name, amount, allocatable, too_much)
             unresolvable |= too_much
-            copies = np.minimum(copies, fits)
+            np.minimum(copies, fits, out=copies)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         refused = np.flatnonzero(copies < 1)
         if refused.size:
-            flags = [each[refused] for each in (unresolvable, crowded, *lacking)]
-            first, inverse = _distinct_combinations(flags)
-            kinds = np.array(flags)[:, first].T
-            numbers = [
-                table.intern(self._refusal_for_lacking(kind[0], kind[1], kind[2:], demand)) for kind in kinds.tolist()
-            ]
-            index[refused] = np.array(numbers, dtype=np.int16)[inverse]
-        return interfaces.Verdicts(index, np.minimum(np.maximum(copies, 0), interfaces.UNLIMITED).astype(np.int32))
+            kinds, kind_of = _distinct_combinations([each[refused] for each in (unresolvable, crowded, *lacking)])
+            number_of = np.zeros(max(kinds) + 1, dtype=np.int16)
+            for number, kind in kinds.items():
+                number_of[number] = table.intern(self._refusal_for_lacking(kind[0], kind[1], kind[2:], demand))
+            index[refused] = number_of.take(kind_of)
+            np.maximum(copies, 0, out=copies)
+        return interfaces.Verdicts(index, np.minimum(copies, interfaces.UNLIMITED, out=copies).astype(np.int32))
 
     def _is_ignored(self, name: str) -> bool:
         """Whether the arguments have the resource ignored, by its name or its group; only extended resources can be."""
@@ -189,17 +188,25 @@ def _find_node_of_resized_pod(
     return None if own is None else _NodeOfResizedPod(int(at[0]), snap.classes[own].amounts.placed)
 
 
-def _distinct_combinations(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:
-    """The distinct combinations of flags: where each occurs first, and which one each entry has. Shape: flags (n,)."""
-    if flags[0].shape[0] == 1:
-        return _ONE, _ONE
-    code = np.zeros(flags[0].shape[0], dtype=np.int64)
+def _distinct_combinations(
+    flags: Sequence[arrays.BoolArray],
+) -> tuple[dict[int, list[bool]], arrays.UInt8Array | arrays.Int64Array]:
+    """The distinct combinations of flags by number, ascending, and the number of each entry's. Shapes: (n,)."""
+    if len(flags) <= _FLAGS_OF_BYTE:
+        code = flags[0].view(np.uint8).copy()
+        for flag in flags[1:]:
+            code <<= 1
+            code |= flag.view(np.uint8)
+        shifts = range(len(flags) - 1, -1, -1)
+        found = np.flatnonzero(np.bincount(code)).tolist()
+        return {number: [bool(number >> shift & 1) for shift in shifts] for number in found}, code
+    many = np.zeros(flags[0].shape[0], dtype=np.int64)
     for count, flag in enumerate(flags, start=1):
-        code = code * 2 + flag
+        many = many * 2 + flag
         if count % _FLAGS_AT_ONCE == 0:
-            code = np.unique(code, return_inverse=True)[1]
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return first, inverse
+            many = np.unique(many, return_inverse=True)[1]
+    _, first, inverse = np.unique(many, return_index=True, return_inverse=True)
+    return dict(enumerate(np.array(flags)[:, first].T.tolist())), inverse
 
 
 def _place_in_refusals(name: str) -> tuple[int, str]:

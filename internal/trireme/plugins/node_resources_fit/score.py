@@ -65,17 +65,22 @@ class NodeResourcesFitScore:
         """
         scored: tuple[resource_usage.ScoredResource, ...] = state
         total = np.zeros((slots.shape[0], copies), dtype=np.int64)
-        weights = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        # One number as long as all nodes have the resources.
+        weights: arrays.Int64Array | int = 0
         for entry in scored:
             capacity, requested = resource_usage.allocatable_and_usage(
                 snap, entry, slots, copies, nonzero=True, devices=self._devices
             )
-            score = self._score_by_strategy(requested, np.maximum(capacity, 1))
-            counts = np.broadcast_to(capacity > 0, score.shape)
+            counts: arrays.BoolArray = capacity > 0
+            everywhere = bool(counts.all())
+            score = self._score_by_strategy(requested, capacity if everywhere else np.maximum(capacity, 1))
             if self._shape is not None:
                 counts = counts & (score > 0)
-            total += np.where(counts, score, 0) * entry.weight
-            weights += np.where(counts, entry.weight, 0)
+                everywhere = False
+            if not everywhere:
+                score = np.where(counts, score, 0)
+            total += score if entry.weight == 1 else score * entry.weight
+            weights = weights + (entry.weight if everywhere else np.where(counts, entry.weight, 0))
         divisor = np.maximum(weights, 1)
         if self._shape is not None:
             return np.floor(total / divisor + 0.5).astype(np.int64)
@@ -83,16 +88,14 @@ class NodeResourcesFitScore:
 
     def _score_by_strategy(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
         """Return the score of one resource, 0 to 100, for what is requested of each capacity. Shape: as `requested`."""
-        over = requested > capacity
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
-            return np.where(over, 0, _percentage(capacity - requested, capacity))
-        utilization = np.where(over, 100, _percentage(requested, capacity))
+            left = capacity - requested
+            np.maximum(left, 0, out=left)
+            left *= 100
+            left //= capacity
+            return left
+        utilization = np.clip(requested, 0, capacity) * 100 // capacity
         return utilization if self._shape is None else self._shape[utilization]
-
-
-def _percentage(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
-    """Part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
-    return np.clip(part, 0, None) * 100 // whole
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesFitScore:
