@@ -133,8 +133,14 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
 
 def _amounts_of_containers(pod: core_pb2.Pod) -> PodAmounts:
     """`pod_amounts` of most pods: where only containers request something, it counts alike for all."""
-    whole = _amounts_in_whole_units(_requested_total(pod, {}, {}))
-    nonzero = _cpu_and_memory(_requested_total(pod, {}, _SCORING_DEFAULTS))
+    spec = pod.spec
+    if len(spec.containers) == 1 and not spec.init_containers and not spec.overhead:
+        total = nanos_of(spec.containers[0].resources.requests)
+        total_nonzero = {**_SCORING_DEFAULTS, **total}
+    else:
+        total = _requested_total(pod, {}, {})
+        total_nonzero = _requested_total(pod, {}, _SCORING_DEFAULTS)
+    whole, nonzero = _amounts_in_whole_units(total), _cpu_and_memory(total_nonzero)
     return PodAmounts(whole, whole, nonzero, whole, nonzero, whole)
 
 

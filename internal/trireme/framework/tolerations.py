@@ -6,7 +6,7 @@ do not, a toleration with one of them tolerates nothing.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from trireme.framework import selectors
 from trireme.v1 import core_pb2
@@ -14,6 +14,18 @@ from trireme.v1 import core_pb2
 GATE: Final = "TaintTolerationComparisonOperators"
 
 Taint = tuple[str, str, str]  # key, value, effect
+
+
+class Toleration(NamedTuple):
+    """What is read of a toleration, in a form that is read faster than a message and may be a key."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+AnyToleration = core_pb2.Toleration | Toleration
 
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -25,7 +37,12 @@ UNSCHEDULABLE: Taint = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 
-def tolerates(toleration: core_pb2.Toleration, taint: Taint, *, comparing: bool) -> bool:
+def read(stated: Iterable[core_pb2.Toleration]) -> tuple[Toleration, ...]:
+    """The tolerations."""
+    return tuple([Toleration(each.key, each.operator, each.value, each.effect) for each in stated])
+
+
+def tolerates(toleration: AnyToleration, taint: Taint, *, comparing: bool) -> bool:
     """Whether one toleration tolerates one taint."""
     key, value, effect = taint
     if toleration.effect and toleration.effect != effect:
@@ -48,13 +65,13 @@ def _value_within_bound(operator: str, value: str, bound: str) -> bool:
     return there < limit if operator == "Lt" else there > limit
 
 
-def is_tolerated(tolerations: Iterable[core_pb2.Toleration], taint: Taint, *, comparing: bool) -> bool:
+def is_tolerated(tolerations: Iterable[AnyToleration], taint: Taint, *, comparing: bool) -> bool:
     """Whether any toleration tolerates the taint."""
     return any(tolerates(toleration, taint, comparing=comparing) for toleration in tolerations)
 
 
 def first_untolerated_taint(
-    tolerations: Sequence[core_pb2.Toleration], taints: Iterable[Taint], effects: Iterable[str], *, comparing: bool
+    tolerations: Sequence[AnyToleration], taints: Iterable[Taint], effects: Iterable[str], *, comparing: bool
 ) -> Taint | None:
     """The first taint with one of the effects that no toleration tolerates, or None."""
     for taint in taints:

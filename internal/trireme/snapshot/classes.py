@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trireme.framework import amounts, resizes
+from trireme.framework import amounts, resizes, tolerations
 from trireme.snapshot import arrays, resources
 from trireme.v1 import core_pb2
 
@@ -96,6 +96,11 @@ class PodClass:
     def host_ports(self) -> tuple[Port, ...]:
         """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", _host_ports)
+
+    @property
+    def tolerations(self) -> tuple[tolerations.Toleration, ...]:
+        """What pods of the class tolerate."""
+        return self.memo("tolerations", lambda of: tolerations.read(of.pod.spec.tolerations))
 
     def _amounts_vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:
         """The class's amounts of this kind as a vector, made once."""

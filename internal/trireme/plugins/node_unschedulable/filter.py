@@ -28,7 +28,7 @@ class NodeUnschedulable:
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Skip pods that tolerate the taint of unschedulable nodes."""
-        own = pod_class.pod.spec.tolerations
+        own = pod_class.tolerations
         tolerated = tolerations.is_tolerated(own, tolerations.UNSCHEDULABLE, comparing=self._comparing)
         return interfaces.PreFilterResult(skip=tolerated)
 
@@ -41,7 +41,9 @@ class NodeUnschedulable:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse the cordoned slots."""
-        cordoned = snap.nodes.unschedulable[slots]
+        cordoned = arrays.entries_at(snap.nodes.unschedulable, slots)
+        if not cordoned.any():
+            return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
         return interfaces.Verdicts(np.where(cordoned, table.intern(self._refusal), 0).astype(np.int16))
 
 

@@ -3,7 +3,8 @@
 Source: pkg/scheduler/framework/plugins/podtopologyspread (common.go), plugins/helper/spread.go.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -111,22 +112,14 @@ def read_constraints(
     InvalidSelectorError.
     """
     own = pod_class.pod.spec.topology_spread_constraints
-    found = tuple(
-        _make_constraint(each, pod_class, rules) for each in own or rules.defaults if each.when_unsatisfiable == action
-    )
-    return found if own or not found else _with_selector(found, default_selector(pod_class, objects))
-
-
-def _with_selector(
-    constraints: Iterable[Constraint], selector: label_selectors.LabelSelector
-) -> tuple[Constraint, ...]:
-    """Return the default constraints with the selector that was found; none if it is empty."""
+    stated = [each for each in own or rules.defaults if each.when_unsatisfiable == action]
+    if own or not stated:
+        return tuple(_make_constraint(each, pod_class, rules) for each in stated)
+    selector = default_selector(pod_class, objects)
     if selector.empty:
         return ()
-    return tuple(
-        Constraint(each.key, each.max_skew, each.min_domains, selector, each.honor_affinity, each.honor_taints)
-        for each in constraints
-    )
+    defaults = (_make_constraint(each, pod_class, rules) for each in stated)
+    return tuple(dataclasses.replace(each, selector=selector) for each in defaults)
 
 
 def _make_constraint(

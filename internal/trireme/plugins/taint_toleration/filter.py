@@ -1,5 +1,6 @@
 """TaintToleration's Filter: hard taints keep pods away."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from trireme.plugins.taint_toleration import taint_sets
 from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) had untolerated taint(s)"
+# What is cached of taints: a cluster has few different ones, and many pods with the same tolerations.
+_CACHED = 4096
+
 _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 
 
@@ -29,14 +33,11 @@ class TaintTolerationFilter:
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Return, per taint set, the number of its refusal in the table, PASSES where the class tolerates it."""
-        own = list(pod_class.pod.spec.tolerations)
+        own = pod_class.tolerations
 
         def number_of_refusal(taints: tuple[tolerations.Taint, ...]) -> int:
-            taint = tolerations.first_untolerated_taint(own, taints, _HARD, comparing=self._comparing)
-            if taint is None:
-                return interfaces.PASSES
-            reason = status.Reason.of("untoleratedTaint", {"key": taint[0], "value": taint[1], "effect": taint[2]})
-            return table.intern(status.unresolvable(self.name, _REASON, reasons=(reason,)))
+            taint = _first_hard_taint(own, taints, self._comparing)
+            return interfaces.PASSES if taint is None else table.intern(_refusal_by(taint))
 
         return interfaces.PreFilterResult(state=taint_sets.ValueByTaintSet(number_of_refusal))
 
@@ -51,6 +52,21 @@ class TaintTolerationFilter:
         """Refuse slots with a hard taint that the class does not tolerate."""
         numbers: taint_sets.ValueByTaintSet = state
         return interfaces.Verdicts(numbers.at(snap.nodes, slots).astype(np.int16))
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def _first_hard_taint(
+    own: tuple[tolerations.Toleration, ...], taints: tuple[tolerations.Taint, ...], comparing: bool
+) -> tolerations.Taint | None:
+    """The first of the taints that keeps pods with these tolerations away; None: none does."""
+    return tolerations.first_untolerated_taint(own, taints, _HARD, comparing=comparing)
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def _refusal_by(taint: tolerations.Taint) -> status.Status:
+    """The refusal by a taint that the pod does not tolerate."""
+    reason = status.Reason.of("untoleratedTaint", {"key": taint[0], "value": taint[1], "effect": taint[2]})
+    return status.unresolvable(TaintTolerationFilter.name, _REASON, reasons=(reason,))
 
 
 def make(context: plugin_context.PluginContext) -> TaintTolerationFilter:

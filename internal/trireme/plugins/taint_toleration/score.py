@@ -23,7 +23,7 @@ class TaintTolerationScore:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """Return, per taint set, how many of its soft taints the class does not tolerate."""
-        soft = [t for t in pod_class.pod.spec.tolerations if t.effect in ("", tolerations.PREFER_NO_SCHEDULE)]
+        soft = [t for t in pod_class.tolerations if t.effect in ("", tolerations.PREFER_NO_SCHEDULE)]
 
         def count_untolerated(taints: tuple[tolerations.Taint, ...]) -> int:
             prefer = [taint for taint in taints if taint[2] == tolerations.PREFER_NO_SCHEDULE]

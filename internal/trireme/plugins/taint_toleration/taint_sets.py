@@ -27,4 +27,7 @@ class ValueByTaintSet:
         if known < len(table.taint_sets):
             new = [self._of(taints) for taints in table.taint_sets.values_from(known)]
             self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
-        return self._numbers[table.taint_set[slots]]
+        number_of = self._numbers
+        if number_of.shape[0] > 1 and (number_of[1:] == number_of[1]).all():
+            return np.full(slots.shape[0], number_of[1])
+        return number_of.take(arrays.entries_at(table.taint_set, slots))
