@@ -71,6 +71,38 @@ def _manifest(number: int, shapes: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{number}"}, "spec": spec}
 
 
+def _varied_manifest(number: int) -> dict[str, Any]:
+    """A pod with requests, labels and an image of its own; one in five or so has each kind of demand beside them."""
+    labels, kind = {"app": f"varied-{number}"}, number % 20
+    requests = {"cpu": f"{100 + number}m", "memory": f"{128 + number % 37}Mi"}
+    container = {
+        "name": "main",
+        "image": f"example.com/varied-{number}:v{number % 7}",
+        "resources": {"requests": requests},
+    }
+    about_itself = {"labelSelector": {"matchLabels": labels}}
+    apart = {"topologyKey": "kubernetes.io/hostname", **about_itself}
+    spec: dict[str, Any] = {"containers": [container]}
+    if kind < 6:
+        spec["tolerations"] = [{"key": "pool", "value": f"p{2 * (number % 10)}", "effect": "NoSchedule"}]
+    if kind in (1, 7, 8, 9):
+        spec["nodeSelector"] = {"node.kubernetes.io/instance-type": f"t{number % 12}"}
+    if kind in (2, 10):
+        in_zone = {"matchExpressions": [{"key": proposal_times.ZONE, "operator": "In", "values": [f"z{number % 3}"]}]}
+        preferred = [{"weight": 1 + number % 50, "preference": in_zone}]
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    if kind in (3, 11):
+        weighted = [{"weight": 100, "podAffinityTerm": apart}]
+        spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}
+    if kind == 12:
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    if kind in (4, 13, 14, 15):
+        action = "DoNotSchedule" if kind == 15 else "ScheduleAnyway"
+        spread = {"topologyKey": proposal_times.ZONE, "maxSkew": 1, "whenUnsatisfiable": action, **about_itself}
+        spec["topologySpreadConstraints"] = [spread]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{number}", "labels": labels}, "spec": spec}
+
+
 async def _time(asking: simulator.Simulator, request: simulation_pb2.SimulateRequest) -> tuple[float, Any]:
     """Seconds of processor time, the least of five, and the answer."""
     best, answer = float("inf"), None
@@ -92,6 +124,14 @@ async def _measure(nodes: int, pods: int) -> None:
         seconds, answer = await _time(asking, request)
         assert len(answer.placements) == SINGLE_PODS
         print(f"single pods of {shapes} shapes: {SINGLE_PODS / seconds:.0f} per CPU second")
+    request = simulation_pb2.SimulateRequest()
+    for number in range(SINGLE_PODS):
+        request.single_pods.manifests.add().update(_varied_manifest(number))
+    seconds, answer = await _time(asking, request)
+    assert len(answer.placements) + sum(len(group.pods) for group in answer.pending) == SINGLE_PODS
+    print(
+        f"single pods of {SINGLE_PODS} shapes that differ in more than CPU: {SINGLE_PODS / seconds:.0f} per CPU second"
+    )
     request = simulation_pb2.SimulateRequest()
     request.scenario.changes.add().drain.node_names.append("node-1")
     seconds, answer = await _time(asking, request)

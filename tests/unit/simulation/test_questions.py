@@ -2,9 +2,12 @@
 
 import inspect
 import sys
+from typing import Any
 
+import pytest
 from simulated_insight import SimulatedInsight, manifest, nodes_of, stored
 
+from trireme.evaluation import engine
 from trireme.insight.simulations import simulator as simulating
 from trireme.simulation import manifests
 from trireme.v1 import simulation_pb2
@@ -19,6 +22,22 @@ async def test_single_pods_do_not_see_each_other() -> None:
     (group,) = answer.pending
     assert [pod.name for pod in group.pods] == ["large"]
     assert group.message.startswith("0/2 nodes are available: 2 Insufficient cpu")
+
+
+async def test_single_pods_leave_nothing_computed_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks about their classes again, and a thousand of them would take the memory of as many columns."""
+    made: list[engine.Engine] = []
+    begin = engine.Engine.__init__
+
+    def note(self: engine.Engine, *arguments: Any) -> None:
+        begin(self, *arguments)
+        made.append(self)
+
+    insight = await SimulatedInsight(n0="2", n1="1").start()
+    monkeypatch.setattr(engine.Engine, "__init__", note)
+    pods = [manifest(f"p{number}", cpu=f"{100 + number}m") for number in range(5)]
+    assert len(nodes_of(await insight.ask(singlePods={"manifests": pods}))) == 5
+    assert [(each.filter.statistics().classes, each.score.statistics().classes) for each in made] == [(0, 0)]
 
 
 async def test_a_single_pod_that_preempts_names_node_and_victims() -> None:
