@@ -92,6 +92,7 @@ class PodTopologySpreadFilter:
     def __init__(self, rules: ConstraintRules) -> None:
         self._rules = rules
         self._key = f"{self.name}/filter/{next(_instances)}"
+        self._hard_by_default = any(each.when_unsatisfiable == HARD for each in rules.defaults)
         self._refusals: dict[str, status.Status] = {}
 
     def pre_filter(
@@ -209,6 +210,8 @@ class PodTopologySpreadFilter:
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> tuple[Constraint, ...]:
         """Return the class's hard constraints, cached with the snapshot. Raises: InvalidSelectorError."""
+        if not self._hard_by_default and not pod_class.pod.spec.topology_spread_constraints:
+            return ()
         key = (self._key, pod_class.id)
         return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._rules), pod_class.id).constraints
 
