@@ -14,7 +14,8 @@ MAX_BYTES = 32 * 1024 * 1024
 MAX_BYTES_PER_NODE = 512
 MIN_ENTRIES = 32
 
-# Memory is measured again once one entry in this many is new: measuring visits all entries.
+# Memory is measured again, which visits all entries, once one entry in this many is new; where those that are new have
+# not filled the limit by what they took when they were made, only once as many are new as there were.
 _MEASURE_PART = 8
 
 # About what a small entry takes whose memory does not depend on the cluster, in bytes.
@@ -47,6 +48,9 @@ class DerivedTable(Generic[SourceT]):
         self._entries: OrderedDict[Hashable, Derived[SourceT]] = OrderedDict()
         # The keys of what was made for a class, perhaps dropped since.
         self._keys_of_class: dict[int, set[Hashable]] = {}
+        # The memory of all entries when it was measured, that of new ones when each was made, and how many these are.
+        self._measured = 0
+        self._added = 0
         self._unmeasured = 0
 
     def __len__(self) -> int:
@@ -65,16 +69,18 @@ class DerivedTable(Generic[SourceT]):
         An entry that is made `of_class` goes with that class; other classes that share it have it made again.
         """
         entry = self._entries.get(key)
-        if entry is None:
-            self._drop_least_recently_used(nodes)
-            entry = self._entries[key] = make(snap)
-            self._unmeasured += 1
-            if of_class is not None:
-                self._keys_of_class.setdefault(of_class, set()).add(key)
-        else:
+        if entry is not None:
             self._entries.move_to_end(key)
-        entry.refresh(snap)
-        return cast(Entry, entry)
+            entry.refresh(snap)
+            return cast(Entry, entry)
+        self._drop_least_recently_used(nodes)
+        made = self._entries[key] = make(snap)
+        if of_class is not None:
+            self._keys_of_class.setdefault(of_class, set()).add(key)
+        self._unmeasured += 1
+        made.refresh(snap)
+        self._added += made.nbytes or 0
+        return made
 
     def drop_entries_of_class(self, class_id: int) -> None:
         """Drop what was made for a class that exists no more."""
@@ -83,10 +89,11 @@ class DerivedTable(Generic[SourceT]):
 
     def _drop_least_recently_used(self, nodes: int) -> None:
         """Drop the entries used longest ago while there is too much memory in them; measured only now and then."""
-        if len(self._entries) < MIN_ENTRIES or self._unmeasured * _MEASURE_PART < len(self._entries):
+        count, limit = len(self._entries), max(MAX_BYTES, MAX_BYTES_PER_NODE * nodes)
+        part = 2 if self._measured + self._added <= limit else _MEASURE_PART
+        if count < MIN_ENTRIES or self._unmeasured * part < count:
             return
-        self._unmeasured = 0
-        limit = max(MAX_BYTES, MAX_BYTES_PER_NODE * nodes)
+        self._unmeasured = self._added = 0
         total = self.nbytes
         for key in list(self._entries):
             if total <= limit or len(self._entries) <= MIN_ENTRIES:
@@ -95,3 +102,4 @@ class DerivedTable(Generic[SourceT]):
             if size is not None:
                 total -= size
                 del self._entries[key]
+        self._measured = total

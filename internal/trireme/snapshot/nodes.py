@@ -96,7 +96,7 @@ class NodeTable(forkable_columns.ForkableColumns):
         out.messages, out.jsons = self.messages, self.jsons
         out.names, out.slot_of_name = self.names, self.slot_of_name
         out._shares_names = self._shares_names = True
-        out.count, out.count_generation, out._live = self.count, self.count_generation, self._live
+        out.count, out.count_generation, out._live = self.count, self.count_generation, self.live_slots()
         out.resource_names, out.taint_sets, out.feature_sets = self.resource_names, self.taint_sets, self.feature_sets
         out.object_changes = self.object_changes.fork(self.capacity)
         out.pod_changes = self.pod_changes.fork(self.capacity)

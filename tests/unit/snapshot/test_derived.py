@@ -41,6 +41,37 @@ def test_a_reset_drops_all_values() -> None:
     assert _get(builder.snap, "one", None) is not made
 
 
+def test_values_are_seldom_measured_where_there_is_room_and_at_once_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each new class makes values: to measure those of all classes for each of them takes longer than to make them."""
+    measured = 0
+
+    class Measured:
+        """A value that counts how often any is measured."""
+
+        def __init__(self, size: int) -> None:
+            self._size = size
+
+        @property
+        def nbytes(self) -> int:
+            nonlocal measured
+            measured += 1
+            return self._size
+
+        def refresh(self, _: snapshot.Snapshot) -> None:
+            """It follows nothing."""
+
+    snap = SnapshotBuilder().snap
+    for number in range(1000):
+        snap.derived(number, lambda _: Measured(100))
+    assert measured < 4000
+    monkeypatch.setattr(derived, "MAX_BYTES", 200_000)
+    for number in range(1000, 1400):
+        snap.derived(number, lambda _: Measured(50_000))
+    assert snap._derived.nbytes <= 200_000 + 50_000 * (1400 // 8 + 1)
+
+
 def test_beyond_the_limit_the_values_read_longest_ago_are_dropped_but_for_those_without_a_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
