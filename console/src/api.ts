@@ -1,5 +1,6 @@
 // Requests to insight. The token stays in the memory of this page: a reload asks for it again.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { moment } from "./moment.ts";
 import { Store } from "./store.ts";
 
 export class ApiError extends Error {
@@ -32,6 +33,14 @@ interface Answer<T> {
   etag: string;
 }
 
+// From when to when there are moments. It is as of no moment itself.
+export const RECORDING = "v1/recording";
+
+function asOf(path: string, atMs: number | null): string {
+  return atMs === null || path === RECORDING ? path : path.replace(/^v1\//, `v1/recorded/${atMs}/`);
+}
+
+// `path` is that of the page as of now; the answer is as of the moment that the page shows.
 export async function request<T>(path: string, etag = "", signal?: AbortSignal, body?: unknown): Promise<Answer<T>> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
@@ -39,7 +48,7 @@ export async function request<T>(path: string, etag = "", signal?: AbortSignal, 
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
   try {
-    response = await fetch(path, {
+    response = await fetch(asOf(path, moment.value), {
       headers,
       signal: signal ?? null,
       cache: "no-store",
@@ -79,12 +88,18 @@ export interface Loaded<T> {
 // After an error.
 const RETRY_MS = 2_000;
 
+// Whether a request that failed may succeed later, though it is of a moment: that is being read, or nobody answered.
+export function mayPass(error: unknown): boolean {
+  return !(error instanceof ApiError) || error.code >= 500 || error.code === 429;
+}
+
 // What `ask` returns, again after each period, while the page is visible. `key` says what is requested: with another one
-// what was there before is dropped.
+// what was there before is dropped. `isPast`: it is of a moment, and requested again only after a failure.
 export function usePolled<T>(
   key: string | null,
   ask: (signal: AbortSignal) => Promise<T | null>,
   periodMs: number,
+  isPast = moment.value !== null,
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string | null; data: T | null; error: ApiError | null }>({
     key: null,
@@ -100,6 +115,7 @@ export function usePolled<T>(
     let timer = 0;
     const once = async (): Promise<void> => {
       let wait = periodMs;
+      let failure: unknown = null;
       try {
         const data = await asking.current(abort.signal);
         if (abort.signal.aborted) return;
@@ -107,13 +123,14 @@ export function usePolled<T>(
         else setState((before) => (before.key === key && before.error ? { ...before, error: null } : before));
       } catch (error) {
         if (abort.signal.aborted) return;
+        failure = error;
         // What is not known yet may be in a moment: a decision arrives after the pod's node.
         wait = Math.min(periodMs, RETRY_MS);
         // Lost connections are shown once for the whole page, and what is known stays.
         if (error instanceof ApiError)
           setState((before) => ({ key, data: before.key === key ? before.data : null, error }));
       }
-      timer = window.setTimeout(next, wait);
+      if (!isPast || (failure !== null && mayPass(failure))) timer = window.setTimeout(next, wait);
     };
     const next = (): void => {
       if (document.hidden || login.value.needed) timer = window.setTimeout(next, 300);
@@ -124,7 +141,7 @@ export function usePolled<T>(
       abort.abort();
       window.clearTimeout(timer);
     };
-  }, [key, periodMs, turn]);
+  }, [key, periodMs, turn, isPast]);
   const current = state.key === key;
   return {
     data: current ? state.data : null,

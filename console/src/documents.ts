@@ -46,7 +46,9 @@ export interface Overview {
   plugins: { total: number; ok: number };
   missingPhases: string[];
   series: Series;
-  // Where the page shows a recording.
+  // Whether the reader may look at what was recorded.
+  recorded: boolean;
+  // Where it is as of a moment of a recording.
   recording?: Recording;
 }
 
@@ -55,6 +57,8 @@ export interface Recording {
   fromMs: number;
   toMs: number;
   atMs: number;
+  // Whether there is a state of now as well.
+  live: boolean;
 }
 
 export interface WaitReason {

@@ -3,8 +3,9 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { hasToken, login, lostSince, setToken } from "./api.ts";
 import { age, count } from "./format.ts";
+import { moment } from "./moment.ts";
 import { useOverview } from "./overview_data.ts";
-import { TimeSlider, useRecording } from "./recording.tsx";
+import { OpenRecording, TimeSlider } from "./recording.tsx";
 import { PodSearch } from "./search.tsx";
 import { clock, useStore } from "./store.ts";
 import "./style.css";
@@ -18,8 +19,8 @@ import { PodView } from "./views/pod.tsx";
 import { PreemptionsView } from "./views/preemptions.tsx";
 import { SimulationView } from "./views/simulation.tsx";
 
-// Those that are `live` show what a recording does not hold.
-const VIEWS: { href: string; name: string; live?: boolean }[] = [
+// Those that are `live` show what a recording does not hold, or lead to it.
+const VIEWS: { href: string; name: string; live?: boolean; recorded?: boolean }[] = [
   { href: "#/", name: "Overview" },
   { href: "#/pending", name: "Pending" },
   { href: "#/nodes", name: "Nodes" },
@@ -27,6 +28,7 @@ const VIEWS: { href: string; name: string; live?: boolean }[] = [
   { href: "#/preemptions", name: "Preemptions", live: true },
   { href: "#/scheduler", name: "Scheduler", live: true },
   { href: "#/simulation", name: "Simulation" },
+  { href: "#/recording", name: "Recording", live: true, recorded: true },
 ];
 
 function useRoute(): { parts: string[]; query: URLSearchParams } {
@@ -51,6 +53,7 @@ function Shown({ parts, query }: { parts: string[]; query: URLSearchParams }) {
   if (view === "preemptions") return <PreemptionsView />;
   if (view === "simulation") return <SimulationView />;
   if (view === "scheduler") return <ComponentsView />;
+  if (view === "recording") return <OpenRecording />;
   return (
     <div class="empty">
       <h1>There is no such page</h1>
@@ -133,15 +136,15 @@ function Page() {
   const { needed } = useStore(login);
   const route = useRoute();
   const overview = useOverview();
-  const recording = useRecording();
+  const atMs = useStore(moment);
   const main = useRef<HTMLElement>(null);
   const path = route.parts.join("/");
   useEffect(() => {
     const name = route.parts.length > 1 ? route.parts.slice(1).join("/") : (route.parts[0] ?? "overview");
-    document.title = `${name} · Trireme`;
+    document.title = `${name} · ${atMs === null ? "" : "past · "}Trireme`;
     window.scrollTo(0, 0);
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [path]);
+  }, [path, atMs === null]);
   if (needed) return <Login />;
   const section = route.parts[0] === "pods" ? "pending" : (route.parts[0] ?? "");
   return (
@@ -155,7 +158,7 @@ function Page() {
           Trireme
         </a>
         <nav aria-label="Views">
-          {VIEWS.filter((view) => !(view.live && recording)).map((view) => (
+          {VIEWS.filter((view) => !(view.live && atMs !== null) && !(view.recorded && !overview?.recorded)).map((view) => (
             <a key={view.href} href={view.href} aria-current={view.href === `#/${section}` ? "page" : undefined}>
               {view.name}
               {view.name === "Pending" && overview && overview.cluster.queued > 0 && (
@@ -172,10 +175,10 @@ function Page() {
         )}
       </header>
       <Connection />
-      {recording && <TimeSlider recording={recording} />}
+      {atMs !== null && <TimeSlider atMs={atMs} />}
       <main id="content" ref={main} tabIndex={-1}>
         {/* Of another moment nothing holds that was loaded before. */}
-        <Shown key={recording?.atMs ?? 0} parts={route.parts} query={route.query} />
+        <Shown key={atMs ?? 0} parts={route.parts} query={route.query} />
       </main>
     </>
   );

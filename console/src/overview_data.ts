@@ -1,13 +1,17 @@
-// The overview is requested once a second for the whole page, and only with the samples that are new.
+// The overview is requested once a second for the whole page, and only with the samples that are new; that of a moment
+// once.
 import { useEffect } from "preact/hooks";
-import { login, request } from "./api.ts";
+import { ApiError, login, mayPass, request } from "./api.ts";
 import type { Overview, Series } from "./documents.ts";
-import { pinClock, Store, useStore } from "./store.ts";
+import { moment, showMoment } from "./moment.ts";
+import { Store, useStore } from "./store.ts";
 
 const PERIOD_MS = 1000;
 const SAMPLES = 900;
 
 const overview = new Store<Overview | null>(null);
+// Why there is none as of the moment that the page shows.
+export const overviewFailure = new Store<ApiError | null>(null);
 let followers = 0;
 let timer = 0;
 
@@ -23,27 +27,39 @@ function merged(before: Overview | null, next: Overview): Overview {
 
 async function load(): Promise<void> {
   const before = overview.value;
+  const atMs = moment.value;
   try {
     const after = before?.series.atMs.at(-1) ?? 0;
     const answer = await request<Overview>(`v1/overview?after=${after}`);
-    if (answer.body) {
-      pinClock(answer.body.recording?.atMs ?? null);
+    if (answer.body && moment.value === atMs) {
+      // Of a recording alone: there is no state of now.
+      if (answer.body.recording && atMs === null) showMoment(answer.body.recording.atMs);
       // Of another replica, or of one that was started again: its samples are others.
       const other = before && before.instance !== answer.body.instance && after > 0;
       overview.set(other ? null : merged(before, answer.body));
     }
-  } catch {
-    // Shown by the frame of the page.
+    if (moment.value === atMs) overviewFailure.set(null);
+  } catch (error) {
+    // That the connection is lost is shown by the frame of the page.
+    if (moment.value === atMs && error instanceof ApiError) overviewFailure.set(error);
   }
 }
 
-// Requests it at once: the moment of a recording has changed.
-export async function followOverview(): Promise<void> {
-  await load();
+function isThere(): boolean {
+  if (moment.value === null) return false;
+  const failure = overviewFailure.value;
+  return overview.value?.recording?.atMs === moment.value || (failure !== null && !mayPass(failure));
 }
 
+moment.subscribe(() => {
+  // Of another time: its samples do not continue.
+  if (moment.value === null) overview.set(null);
+  overviewFailure.set(null);
+  if (followers > 0 && !isThere()) void load();
+});
+
 function turn(): void {
-  const due = !document.hidden && !login.value.needed;
+  const due = !document.hidden && !login.value.needed && !isThere();
   void (due ? load() : Promise.resolve()).then(() => {
     if (followers > 0) timer = window.setTimeout(turn, PERIOD_MS);
   });

@@ -1,12 +1,16 @@
-// The time slider, where the page shows a recording: the whole page is as of the moment that it sets.
+// What was recorded: the way to it, and the time slider, which sets the moment that the whole page shows.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { request } from "./api.ts";
+import { mayPass, RECORDING, request, usePolled, type Loaded } from "./api.ts";
 import type { Recording } from "./documents.ts";
 import { age, timeOfDay } from "./format.ts";
-import { followOverview, useOverview } from "./overview_data.ts";
-import { pinClock } from "./store.ts";
+import { showMoment } from "./moment.ts";
+import { overviewFailure, useOverview } from "./overview_data.ts";
+import { Pill, Waiting } from "./parts.tsx";
+import { useStore } from "./store.ts";
 
-// While the slider is dragged, the page is moved this often.
+// The end of a recording moves on; how often it is looked at.
+const PERIOD_MS = 2000;
+// The page is moved once the slider has been still for so long.
 const SETTLE_MS = 200;
 const STEPS = [
   { name: "−1 min", ms: -60_000 },
@@ -24,9 +28,8 @@ const KEYS: Record<string, number> = {
   PageUp: 0.1,
 };
 
-// What the page shows; null: the cluster as it is now.
-export function useRecording(): Recording | null {
-  return useOverview()?.recording ?? null;
+function useRecording(): Loaded<Recording> {
+  return usePolled<Recording>(RECORDING, async (signal) => (await request<Recording>(RECORDING, "", signal)).body, PERIOD_MS, false);
 }
 
 function stamp(milliseconds: number): string {
@@ -34,32 +37,44 @@ function stamp(milliseconds: number): string {
   return `${at.toLocaleDateString("en-CA")} ${timeOfDay(milliseconds)}`;
 }
 
-export function TimeSlider({ recording }: { recording: Recording }) {
-  const { fromMs, toMs } = recording;
-  const [wanted, setWanted] = useState(recording.atMs);
-  const [moving, setMoving] = useState(false);
-  const [problem, setProblem] = useState("");
-  const timer = useRef(0);
-  const latest = useRef(recording.atMs);
-  useEffect(() => () => window.clearTimeout(timer.current), []);
+// Goes to the newest moment once it is known: the process that reads the recording may have to be started first.
+export function OpenRecording() {
+  const { data, error } = useRecording();
+  useEffect(() => {
+    if (!data) return;
+    showMoment(data.atMs);
+    location.replace("#/");
+  }, [data]);
+  return (
+    <>
+      <h1>Recording</h1>
+      <p>What was recorded is being opened, at its newest moment.</p>
+      <Waiting error={error} />
+    </>
+  );
+}
 
-  const move = async (): Promise<void> => {
-    setMoving(true);
-    try {
-      const { body } = await request<Recording>("v1/recording", "", undefined, { atMs: latest.current });
-      if (body) pinClock(body.atMs);
-      await followOverview();
-      setProblem("");
-    } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
-    }
-    setMoving(false);
-  };
-  const set = (atMs: number): void => {
-    latest.current = Math.min(Math.max(atMs, fromMs), toMs);
+export function TimeSlider({ atMs }: { atMs: number }) {
+  const { data: recording, error } = useRecording();
+  const overview = useOverview();
+  const [wanted, setWanted] = useState(atMs);
+  const timer = useRef(0);
+  const latest = useRef(atMs);
+  useEffect(() => {
+    // The browser's Back and Forward lead to another moment.
+    window.clearTimeout(timer.current);
+    latest.current = atMs;
+    setWanted(atMs);
+    return () => window.clearTimeout(timer.current);
+  }, [atMs]);
+
+  const fromMs = Math.min(recording?.fromMs ?? atMs, atMs);
+  const toMs = Math.max(recording?.toMs ?? atMs, atMs);
+  const set = (milliseconds: number): void => {
+    latest.current = Math.min(Math.max(milliseconds, recording?.fromMs ?? fromMs), toMs);
     setWanted(latest.current);
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => void move(), SETTLE_MS);
+    timer.current = window.setTimeout(() => showMoment(latest.current), SETTLE_MS);
   };
   const onKey = (event: KeyboardEvent): void => {
     const part = KEYS[event.key];
@@ -67,9 +82,14 @@ export function TimeSlider({ recording }: { recording: Recording }) {
     event.preventDefault();
     set(latest.current + Math.sign(part) * Math.max(Math.round(Math.abs(part) * (toMs - fromMs)), 1));
   };
+  const failure = useStore(overviewFailure);
+  const isReading = overview?.recording?.atMs !== wanted && (failure === null || mayPass(failure));
+  const problem = error ?? (failure && !mayPass(failure) ? failure : null);
   return (
     <section class="recording" aria-label="Time of the recording">
-      <strong class="file">{recording.file}</strong>
+      <span class="what">
+        <Pill tone="warn">Past</Pill> <strong class="file">{recording && !recording.live ? recording.file : ""}</strong>
+      </span>
       <span class="steps">
         {STEPS.map((step) => (
           <button key={step.name} type="button" class="quiet" onClick={() => set(latest.current + step.ms)}>
@@ -90,14 +110,22 @@ export function TimeSlider({ recording }: { recording: Recording }) {
         onKeyDown={onKey}
       />
       <output class="moment">
-        {stamp(wanted)} <span class="note">{age(wanted - fromMs)} of {age(toMs - fromMs)}</span>
+        {stamp(wanted)}{" "}
+        <span class="note">
+          {isReading ? "reading…" : `${age(wanted - fromMs)} of ${age(toMs - fromMs)}${recording?.live ? `, ${age(Date.now() - wanted)} ago` : ""}`}
+        </span>
       </output>
+      {recording?.live && (
+        <button type="button" class="primary" onClick={() => showMoment(null, true)}>
+          Back to now
+        </button>
+      )}
       <span class="note" role="status">
-        {moving ? "moving…" : ""}
+        {isReading && failure ? failure.message : ""}
       </span>
       {problem && (
         <span class="problem" role="alert">
-          {problem}
+          {problem.message}
         </span>
       )}
     </section>

@@ -24,8 +24,6 @@ import pytest
 import waiting_gang
 from playwright import sync_api
 
-from trireme_kube.componentbase import clocks
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRIREME = (sys.executable, "-u", str(REPOSITORY / "cmd/trireme"))
 _LIMIT = 3 * installation.START_SECONDS
@@ -44,6 +42,9 @@ _INLINE_SCRIPT = """() => {
     } catch {}
     return window.ran ? "ran" : "refused";
 }"""
+
+# By how many pixels a page is too wide.
+_OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 pytestmark = [
     pytest.mark.slow,
@@ -388,42 +389,110 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
                 page.keyboard.press("Tab")
                 _expect(slider).to_be_focused()
                 page.keyboard.press("End")
-                # The moment is the site's: the next page begins with it.
+                # The moment is in the address: a link of it, and a reload, show the same.
+                _expect(page).to_have_url(re.compile(rf"[?]at={slider.get_attribute('max')}#/nodes$"))
+                page.reload()
                 _expect(page.locator(".moment")).not_to_contain_text(re.compile(r"\b0s of"))
-                page.goto(f"{address}/#/pods/default/recorded-early")
+                page.evaluate("() => { location.hash = '#/pods/default/recorded-early' }")
                 _expect(facts).to_contain_text("on a node")
+                # There is nothing but the recording.
+                _expect(page.get_by_role("button", name="Back to now")).to_have_count(0)
     world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
 
 
 @pytest.mark.usefixtures("axe")
-def test_a_folder_that_insight_records_in_is_looked_back_in(world: World, tmp_path: Path) -> None:
-    """The minutes before a page was opened would have to be exported first, and again for what came since."""
-    with _served_recording(world, world.recordings, tmp_path) as address, world.browser.page() as page:
-        page.goto(f"{address}/#/pods/default/looked-back-at")
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_the_console_looks_back_at_what_was_and_returns_to_now(world: World, width: int, dark: bool) -> None:
+    """Why a pod had to wait is asked once it has a node: then nodes refuse it no more, and nothing says why."""
+    name, node = f"looked-back-at-{width}", f"node-{width % 7}"
+    path = f"/api/v1/namespaces/default/pods/{name}"
+    wanted = {"nodeSelector": {"looked-back-at": str(width)}, "tolerations": [{"operator": "Exists"}]}
+    with world.pods(name, cpu="10m", **wanted), world.browser.page(width=width, dark=dark) as page:
+        page.goto(f"{world.console}/#/pods/default/{name}")
+        facts, failure = page.locator(".facts").first, page.locator(".failure").first
         slider = page.get_by_role("slider", name="Moment")
-        failure, facts = page.locator(".failure").first, page.locator(".facts").first
-        _expect(failure).to_contain_text("looked-back-at")
-        end = int(slider.get_attribute("max") or 0)
+        _expect(facts).to_contain_text("unschedulable")
+        world.patch_node(node, {"metadata": {"labels": wanted["nodeSelector"]}})
+        _wait(lambda: world.call("GET", path)["spec"].get("nodeName"), lambda: "it is not bound")
+        _expect(facts).to_contain_text("on a node")
+        _expect(slider).to_have_count(0)
+
+        page.get_by_role("link", name="Recording").click()
+        _expect(page.get_by_text("Past", exact=True)).to_be_visible()
+        # It begins at the newest moment that is recorded, which may be before the pod had its node.
+        page.evaluate(f"() => {{ location.hash = '#/pods/default/{name}' }}")
+        _until_shown(page, facts, "on a node")
         assert chromium.accessibility_problems(page) == []
-        # What happens from now on is recorded, and the open page can go there; until then it stays where it is.
-        with world.pods("looked-back-at", cpu="10m", **_NOWHERE):
-            with world.browser.page() as live:
-                live.goto(f"{world.console}/#/pods/default/looked-back-at")
-                _expect(live.locator(".facts").first).to_contain_text("unschedulable")
-            known = round(clocks.wall() * 1000)
-            # Something that comes after it, so that the recording reaches further.
-            with world.pods("looked-back-at-later", cpu="10m", **_NOWHERE):
-                _wait(lambda: int(slider.get_attribute("max") or 0) > max(end, known), page.content)
-            _expect(failure).to_contain_text("looked-back-at")
-            slider.focus()
-            page.keyboard.press("End")
-            _expect(facts).to_contain_text("unschedulable")
-            page.keyboard.press("Home")
-            _expect(failure).to_contain_text("looked-back-at")
-        # Insight goes on recording into the same file.
-        checked = subprocess.run([*TRIREME, "record", "check", str(world.recordings)], check=True, capture_output=True)
-        assert b"Gaps        0" in checked.stdout
-    world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
+        slider.focus()
+        page.keyboard.press("Home")
+        _expect(failure).to_contain_text("neither in the queue nor on a node")
+        # In steps back to when it waited: the moment is before the one that it was seen on a node at.
+        page.keyboard.press("End")
+        _expect(facts).to_contain_text("on a node")
+        timeline = page.get_by_role("region", name="Timeline")
+        _expect(timeline).to_contain_text("bound")
+        waited_at = _moment_in_which_it_waited(page, name)
+        page.goto(f"{world.console}/?at={waited_at}#/pods/default/{name}")
+        _expect(facts).to_contain_text("unschedulable")
+        _expect(page.get_by_role("region", name="What nodes say")).to_contain_text("0 of 12 nodes")
+        _expect(page.get_by_role("region", name="What nodes say")).to_contain_text("NodeAffinity")
+        assert chromium.accessibility_problems(page) == []
+        _check_other_views_of_the_past(page, name, node)
+        page.evaluate(f"() => {{ location.hash = '#/pods/default/{name}' }}")
+        _expect(facts).to_contain_text("unschedulable")
+
+        page.get_by_role("button", name="Back to now").click()
+        _expect(slider).to_have_count(0)
+        _expect(facts).to_contain_text("on a node")
+        page.go_back()
+        _expect(slider).to_be_visible()
+        _expect(facts).to_contain_text("unschedulable")
+        world.patch_node(node, {"metadata": {"labels": {"looked-back-at": None}}})
+    # Insight goes on recording into the same file.
+    checked = subprocess.run([*TRIREME, "record", "check", str(world.recordings)], check=True, capture_output=True)
+    assert b"Gaps        0" in checked.stdout
+    world.browser.complaints = [text for text in world.browser.complaints if "status of 4" not in text]
+
+
+def _check_other_views_of_the_past(page: sync_api.Page, name: str, node: str) -> None:
+    """The pod is among those that wait; and nobody is kept from a view, by its width or otherwise."""
+    page.get_by_role("link", name="Pending").click()
+    _reason(page, "Refused by NodeAffinity").click()
+    rows = page.get_by_role("region", name="Pods: Refused by NodeAffinity").locator("tbody tr")
+    _expect(rows.filter(has_text=name)).to_have_count(1)
+    for view, shown in (("nodes", "canvas"), (f"nodes/{node}", ".labels div"), ("groups", "main .rows, main .empty")):
+        page.evaluate(f"() => {{ location.hash = '#/{view}' }}")
+        page.locator(shown).first.wait_for()
+        assert chromium.accessibility_problems(page) == []
+        assert page.evaluate(_OVERFLOW) <= 0
+
+
+def _until_shown(page: sync_api.Page, shown: sync_api.Locator, text: str) -> None:
+    """Go to the newest moment until it shows this: what has just happened may not be recorded yet."""
+
+    def is_shown() -> bool:
+        newest = page.get_by_role("slider", name="Moment").get_attribute("max")
+        page.evaluate("at => history.replaceState(null, '', `?at=${at}${location.hash}`)", newest)
+        page.reload()
+        page.locator(".facts, .failure").first.wait_for()
+        return text in (shown.inner_text() if shown.count() else "")
+
+    _wait(is_shown, page.content)
+
+
+def _moment_in_which_it_waited(page: sync_api.Page, name: str) -> int:
+    """A moment between the pod's last refusal and its binding, by its timeline."""
+    timeline = page.evaluate(
+        """async name => {
+            const at = new URLSearchParams(location.search).get("at");
+            const answer = await fetch(`v1/recorded/${at}/namespaces/default/pods/${name}/timeline`);
+            return await answer.json();
+        }""",
+        name,
+    )
+    refused = next(entry for entry in timeline["entries"] if entry["state"] == "unschedulable")
+    # Insight heard of it a moment later.
+    return int(refused["atMs"] + timeline["leftQueueAtMs"]) // 2
 
 
 @pytest.mark.usefixtures("axe")
@@ -518,9 +587,7 @@ def test_axe_finds_nothing_and_nothing_overflows(world: World, width: int, dark:
             page.goto(f"{world.console}/#/{path}")
             page.locator(shown).first.wait_for()
             found = chromium.accessibility_problems(page)
-            overflow = page.evaluate(
-                "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            )
+            overflow = page.evaluate(_OVERFLOW)
             if found or overflow > 0:
                 problems[path] = [*found, *([f"{overflow} pixels too wide"] if overflow > 0 else [])]
     assert problems == {}

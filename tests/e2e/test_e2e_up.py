@@ -73,6 +73,7 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         async with aiohttp.ClientSession() as http, http.get(page, params={"nodes": "node-3"}) as response:
             (refusal,) = (await response.json())["refusals"]
         assert (refusal["nodes"], refusal["nodeCount"]) == (["node-3"], 10)
+        await _check_the_past(page.partition("/v1/")[0], giant)
         assert "manifest file" not in up.said
         assert f"export KUBECONFIG={tmp_path}/state/trireme/kubeconfig" in up.said
         up.signal(signal.SIGINT)
@@ -80,6 +81,17 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
     finally:
         up.stop()
         plugin.stop()
+
+
+async def _check_the_past(console: str, giant: str) -> None:
+    """The console looks back at what was recorded, though nobody asked for a recording."""
+    async with aiohttp.ClientSession() as http:
+        async with http.get(f"{console}/v1/recording") as response:
+            newest = (await response.json())["toMs"]
+        page = f"{console}/v1/recorded/{newest}/namespaces/{giant.replace('/', '/pods/')}/explanation"
+        async with http.get(page) as response:
+            explanation = await response.json()
+            assert (response.status, explanation["feasibleCount"], explanation["nodeCount"]) == (200, 0, 10)
 
 
 async def _any_pod(kubeconfig: pathlib.Path, prefix: str) -> dict[str, Any]:

@@ -104,7 +104,12 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(
-    folder: Path, *, tls: bool = True, reviews: bool = True, api: fake.Script = review
+    folder: Path,
+    *,
+    tls: bool = True,
+    reviews: bool = True,
+    api: fake.Script = review,
+    recordings: Path | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the API on loopback, as the flags would."""
     authority = certificates.Authority()
@@ -118,7 +123,7 @@ async def served(
         supervisor = supervision.Supervisor()
         replica_service = await replica()
         checked = flags.HttpFlags(address, certificate, key, users, kubeconfig, kubeconfig)
-        async with serving.serve(checked, replica_service, supervisor) as url:
+        async with serving.serve(checked, replica_service, supervisor, recordings) as url:
             port = int(url.rpartition(":")[2])
             yield Served(url, port, api_server, replica_service, folder, authority)
         await asyncio.wait_for(supervisor.close(), 5)

@@ -127,7 +127,7 @@ export function Preemption({ explanation, error }: { explanation: Explanation | 
   if (!explanation) return error ? <Waiting error={error} /> : <div class="loading">Looking for victims…</div>;
   const found = explanation.preemption;
   // Meanwhile a node may have become feasible, or the pod may be bound.
-  if (!found) return <p class="note">A node is feasible now: nobody has to go.</p>;
+  if (!found) return <p class="note">A node is feasible: nobody has to go.</p>;
   if (found.reason) return <Nobody found={found} />;
   if (!found.victims.length) return <p class="note">It would preempt pods, which only those see who may list all pods and nodes.</p>;
   if (found.podGroup) return <GroupPreemption found={found} />;

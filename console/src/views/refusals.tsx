@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Explanation, RefusalStatus } from "../documents.ts";
 import { count, nodeHref, plural } from "../format.ts";
+import { moment } from "../moment.ts";
 import { Pill } from "../parts.tsx";
 
 export function statusText(status: RefusalStatus): string {
@@ -32,7 +33,7 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
           {explanation.feasibleAtMost && "at most "}
           {count(explanation.feasibleCount)} of {plural(explanation.nodeCount, "node")}
         </Pill>{" "}
-        {explanation.feasibleCount === 1 ? "is" : "are"} feasible now
+        {explanation.feasibleCount === 1 ? "is" : "are"} feasible {moment.value === null ? "now" : "then"}
       </p>
       {refusals.length > 0 && (
         <table class="plain">

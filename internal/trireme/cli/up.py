@@ -34,6 +34,8 @@ _CLUSTER = "cluster"
 _RESTART_SECONDS = 10.0
 # Lines that the frontend logs at every start, as kube-scheduler does; here they would look like a failure.
 _HIDDEN = ("] The manifest file is empty, ignoring.",)
+# Without a folder for recordings, so much is kept, in memory where /tmp is, until the end.
+_OWN_RECORDING_BYTES, _OWN_RECORDING_AGE = "64Mi", "6h"
 # How often the given configuration files are looked at, as often as a frontend looks at its own.
 _LOOK_SECONDS = 1.0
 # A scheduler that does not lead after this time is reported as a standby.
@@ -95,7 +97,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--record-dir",
         type=pathlib.Path,
         metavar="DIR",
-        help="record what insight receives, and the decisions, in a folder here for each replica",
+        help="record what insight receives, and the decisions, in a folder here for each replica; without it the "
+        f"console looks back at the last {_OWN_RECORDING_AGE} or {_OWN_RECORDING_BYTES}, of which nothing is kept",
     )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded API server (default: a free one)")
     parser.add_argument("--demo", action="store_true", help="create a few workloads and show where they go")
@@ -144,9 +147,6 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
         for url in [process.announced for process in running if process.announced]:
             output.print_message(f"the console: {url}/")
             output.print_message(f"why a pod waits: curl {url}/v1/namespaces/NAMESPACE/pods/POD/explanation")
-        if options.record_dir is not None and options.insights:
-            recorded = shlex.quote(str(options.record_dir / ("insight" if options.insights == 1 else "insight-0")))
-            output.print_message(f"the console with a time slider: {program} replay {recorded} --serve")
         return await _show_status_until_stopped(options, layout, running, output, stopping)
     finally:
         output.set_status("")
@@ -324,15 +324,21 @@ def _processes_by_start_order(
             extra = ["--http-listen", "127.0.0.1:0"]
         for number in range(count):
             name = phase if count == 1 else f"{phase}-{number}"
-            recording = []
-            if phase == "insight" and options.record_dir is not None:
-                recording = ["--record-dir", str(options.record_dir / name)]
+            recording = _recording_flags(options, layout, name) if phase == "insight" else []
             command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra, *recording])
             out.append(processes.Process(name, command, output, ready=_READY, announcement=_HTTP))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
     out.append(processes.Process("frontend", _phase_command("frontend", frontend), output, hidden=_HIDDEN))
     return [cluster, out]
+
+
+def _recording_flags(options: argparse.Namespace, layout: Layout, name: str) -> Sequence[str]:
+    """The flags of a replica of insight for its recording: in the given folder, or, bounded, in that of this run."""
+    if options.record_dir is not None:
+        return ["--record-dir", str(options.record_dir / name)]
+    bounds = ["--record-max-bytes", _OWN_RECORDING_BYTES, "--record-max-age", _OWN_RECORDING_AGE]
+    return ["--record-dir", str(layout.folder / "recordings" / name), *bounds]
 
 
 def _process_counts(options: argparse.Namespace) -> Mapping[str, int]:

@@ -10,6 +10,8 @@ CONSOLE = "console"
 """The page of all requests for the console's views and files."""
 SIMULATIONS = "simulations"
 """The page of requests for simulations."""
+RECORDED = "recorded"
+"""The page of requests for what was recorded."""
 
 
 class HttpMetrics:

@@ -4,6 +4,7 @@ Only for callers over HTTP it talks to an API server, which reviews them.
 """
 
 import argparse
+import pathlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -26,7 +27,8 @@ async def _serve_http(
     # An HTTP server and client, which insight needs for this alone.
     from trireme.insight.http_api import serving
 
-    async with serving.serve(checked, served, supervisor):
+    recordings = pathlib.Path(options.record_dir) if options.record_dir else None
+    async with serving.serve(checked, served, supervisor, recordings):
         yield
 
 

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from trireme.cli import processes, up
+from trireme.config import model
+from trireme.insight import recording_flags
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
 
@@ -33,6 +35,31 @@ def test_the_admin_socket_is_the_one_that_is_named(tmp_path: pathlib.Path, text:
     assert admin == pathlib.Path(socket)
     document = up._trireme_document(options, up.Layout(tmp_path, tmp_path / "kubeconfig", admin))
     assert yaml.safe_load(yaml.safe_dump(document))["admin"] == {"socket": socket}
+
+
+@pytest.mark.parametrize("given", [None, "here"], ids=["of the run", "named"])
+def test_each_replica_of_insight_records_in_a_folder_of_its_own(tmp_path: pathlib.Path, given: str | None) -> None:
+    """The console could not look back, or two replicas would wait for each other's folder; or /tmp would be filled."""
+    parser = argparse.ArgumentParser()
+    up.add_parser(parser.add_subparsers())
+    named = [] if given is None else ["--record-dir", given]
+    options = parser.parse_args(["up", "--insights", "2", *named])
+    layout = up.Layout(tmp_path, tmp_path / "kubeconfig", tmp_path / "admin.sock")
+    _, started = up._processes_by_start_order(
+        options, layout, model.LeaderElection(), processes.SharedOutput(lambda: None)
+    )
+    flags = recording_flags_parser()
+    folders = [flags.parse_known_args(process._command)[0] for process in started if process.name.startswith("insight")]
+    root = tmp_path / "recordings" if given is None else pathlib.Path(given)
+    assert [pathlib.Path(each.record_dir) for each in folders] == [root / "insight-0", root / "insight-1"]
+    assert {each.record_max_bytes for each in folders} == {(64 if given is None else 1024) << 20}
+
+
+def recording_flags_parser() -> argparse.ArgumentParser:
+    """What insight makes of its flags for recordings."""
+    parser = argparse.ArgumentParser()
+    recording_flags.add(parser)
+    return parser
 
 
 class Ending:

@@ -12,12 +12,16 @@ from trireme_kube.componentbase import clocks
 
 @dataclass(frozen=True, slots=True)
 class RecordingSpan:
-    """The recording that the state is of, and the moment in it. Units: milliseconds since 1970."""
+    """The recording that the state is of, and the moment in it. Units: milliseconds since 1970.
+
+    `is_live`: insight is writing it, and its console has the state of now too.
+    """
 
     file: str
     from_ms: int
     to_ms: int
     at_ms: int
+    is_live: bool = False
 
 
 class ConsoleState:
@@ -38,6 +42,8 @@ class ConsoleState:
         self.history = scheduler_history.SchedulerHistory()
         #: None: it is the state of now.
         self.recording: RecordingSpan | None = None
+        #: Whether the console also shows what was recorded.
+        self.is_recorded = False
         #: Of this process: what is cached of another one does not hold here.
         self.instance = uuid.uuid4().hex
 

@@ -69,13 +69,20 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
             "waiting": [sample.queue.unschedulable for sample in samples],
             "gated": [sample.queue.gated for sample in samples],
         },
+        "recorded": state.is_recorded and sight.lists_nodes and sight.lists_pods,
         **({} if state.recording is None else {"recording": recording_document(state.recording)}),
     }
 
 
 def recording_document(span: console_state.RecordingSpan) -> Json:
     """The recording that is shown, and the moment in it."""
-    return {"file": span.file, "fromMs": span.from_ms, "toMs": span.to_ms, "atMs": span.at_ms}
+    return {
+        "file": span.file,
+        "fromMs": span.from_ms,
+        "toMs": span.to_ms,
+        "atMs": span.at_ms,
+        "live": span.is_live,
+    }
 
 
 def pending(state: console_state.ConsoleState, sight: Sight) -> Json:

@@ -18,6 +18,9 @@ from trireme_kube.componentbase.server.authentication import (
 )
 from trireme_kube.componentbase.server.authorization import AccessVerdict, ResourceAccess, forbidden_resource_message
 
+USER_HEADER = "Trireme-User"
+"""Whom insight forwards a request for: the name in hexadecimal UTF-8."""
+
 _NODES, _PODS = ResourceAccess("list", "nodes"), ResourceAccess("list", "pods")
 
 
@@ -104,6 +107,29 @@ class LoopbackAccess:
     async def viewer(self, user: User) -> Viewer:
         """The user sees all."""
         return Viewer(lists_nodes=True, lists_pods=True)
+
+
+class ForwardedAccess(LoopbackAccess):
+    """Takes the caller from a header of insight, which alone can connect, and has asked whether the caller sees all."""
+
+    async def user_of(self, request: web.Request) -> User:
+        """The caller that insight names. Raises: HttpFailure: the header is missing, or no text."""
+        try:
+            name = bytes.fromhex(request.headers[USER_HEADER]).decode()
+        except (KeyError, ValueError) as error:
+            raise failures.unauthorized() from error
+        return User(name)
+
+
+def check_sees_all(user: User, viewer: Viewer, what: str) -> None:
+    """Refuse users who may not see the whole cluster; `what` they may not. Raises: HttpFailure."""
+    for resource, allowed in (("nodes", viewer.lists_nodes), ("pods", viewer.lists_pods)):
+        if not allowed:
+            text = (
+                f'{resource} is forbidden: User "{user.name}" cannot list resource "{resource}" at the cluster scope; '
+                f"who may list nodes and pods in the whole cluster may {what}"
+            )
+            raise failures.HttpFailure(403, "Forbidden", text)
 
 
 def _check_credential_headers(request: web.Request) -> None:

@@ -23,6 +23,8 @@ from trireme.insight.http_api import (
     access,
     console_pages,
     failures,
+    recorded_console,
+    recorded_paths,
     request_places,
     requests,
     simulation_page,
@@ -101,9 +103,12 @@ class HttpApi:
         served: service.InsightService,
         callers: access.Access,
         *,
+        recorded: recorded_console.RecordedConsole | None = None,
         seconds: float = REQUEST_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`recorded` answers about what was recorded; None: nothing is."""
+        self._recorded = recorded
         self._metrics = served.http_metrics
         self._clock = clock
         self._cluster = served.cluster
@@ -135,6 +140,8 @@ class HttpApi:
         path = request.raw_path.partition("?")[0]
         if path == simulation_page.PATH:
             return http_metrics.SIMULATIONS
+        if self._recorded is not None and recorded_paths.is_here(path):
+            return http_metrics.RECORDED
         return http_metrics.CONSOLE if console_pages.is_here(path) else http_metrics.NO_PAGE
 
     async def _reply_to(self, request: web.Request) -> http_site.Reply:
@@ -175,8 +182,12 @@ class HttpApi:
         view = await self._console.reply_with_view(request, user, pretty=pretty)
         if view is not None:
             return view
-        if request.raw_path.partition("?")[0] == simulation_page.PATH:
+        path = request.raw_path.partition("?")[0]
+        if path == simulation_page.PATH:
             return await self._answer_simulation(request, user, pretty=pretty)
+        if self._recorded is not None and recorded_paths.is_here(path):
+            access.check_sees_all(user, await self._access.viewer(user), "see what was recorded")
+            return await self._recorded.reply_to(request, user)
         page, namespace, name = self._find_page(request)
         await self._access.check_may_get_pod(user, namespace, name)
         viewer = await self._access.viewer(user)
@@ -202,7 +213,7 @@ class HttpApi:
 
     async def _answer_simulation(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply:
         """Answer a question about what would happen, to a user who may list all nodes and pods."""
-        simulation_page.check_may_simulate(user, await self._access.viewer(user))
+        access.check_sees_all(user, await self._access.viewer(user), "simulate")
         message = await simulation_page.read_request(request)
         try:
             answer = await self._simulate(message, _Call(user.name))
@@ -216,12 +227,16 @@ class HttpApi:
         path = request.raw_path.partition("?")[0]
         return next(((page, pod) for page in self._pages if (pod := page.path.pod_of(path)) is not None), None)
 
+    def _recorded_paths(self) -> Sequence[str]:
+        """The paths of what was recorded, if anything is."""
+        return () if self._recorded is None else (recorded_paths.RECORDING, f"{recorded_paths.MOMENTS}MILLISECONDS/…")
+
     def _find_page(self, request: web.Request) -> tuple[Page, str, str]:
         """The page at the path, and namespace and name of its pod. Raises: HttpFailure."""
         found = self._page_at(request)
         if found is None:
             paths = [str(page.path) for page in self._pages]
-            known = ", ".join([*paths, simulation_page.PATH, *console_pages.paths()])
+            known = ", ".join([*paths, simulation_page.PATH, *self._recorded_paths(), *console_pages.paths()])
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
             raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})

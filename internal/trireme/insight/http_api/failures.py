@@ -46,10 +46,14 @@ def unavailable(message: str) -> HttpFailure:
 
 def too_many_requests() -> HttpFailure:
     """The caller has to wait."""
-    message = (
+    return busy(
         f"too many requests of this caller at once: try again after {RETRY_SECONDS} s, and wait for each answer before "
         "the next request"
     )
+
+
+def busy(message: str) -> HttpFailure:
+    """All that there may be at once is in use."""
     return HttpFailure(429, "TooManyRequests", message, _RETRY)
 
 

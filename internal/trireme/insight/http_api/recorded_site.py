@@ -1,61 +1,65 @@
-"""The console on a recording: the same pages as of a moment, which the reader moves.
+"""The console on a recording: the same pages as of a moment, which is a part of each request.
 
-`/v1/recording` answers the recording's times and the moment (GET), and moves it (POST). Forward, the frames up to the
-new moment are taken; backward, all from where its source says that they begin. Where the recording is still being
-written, its end moves on, and the moment stays where it is; where it was replaced by one that begins later, the moment
-is its beginning.
+`/v1/recorded/MILLISECONDS/` stands in place of `/v1/` in the path of a page, and `/v1/recording` says from when to when
+there are moments. Where the recording is still being written, its end moves on; where it was replaced by one that
+begins later, moments before that are gone. A page without a moment is as of the one that the site was opened at, or the
+newest.
 """
 
-import asyncio
 import pathlib
 
 import orjson
+import yarl
 from aiohttp import web
 
-from trireme.insight import recorded_insight
 from trireme.insight.console import console_state, documents
-from trireme.insight.http_api import access, api, failures, recording_sources
+from trireme.insight.http_api import (
+    access,
+    console_pages,
+    failures,
+    lost_requests,
+    recorded_moments,
+    recorded_paths,
+    recording_sources,
+)
 from trireme.recording import segment_reader
-from trireme.v1 import recording_pb2
 from trireme_kube.componentbase.server import http_site, status_documents
 
-PATH = "/v1/recording"
 _MS = 1_000_000
-_MAX_BODY = 1024
 
 
 class RecordedSite:
-    """The pages of one recording. `open` it first; it lets go of files when it is closed."""
+    """The pages of one recording. It lets go of files when it is closed."""
 
-    def __init__(self, path: pathlib.Path) -> None:
-        """`path` is a file, or the folder that insight records in."""
+    def __init__(self, path: pathlib.Path, callers: access.Access | None = None, *, is_live: bool = False) -> None:
+        """`path` is a file, or the folder that insight records in.
+
+        `is_live`: its pages are a part of the console that shows the state of now.
+        """
         self._path = path
+        self._callers = callers or access.LoopbackAccess()
+        self._is_live = is_live
         self._source: recording_sources.Source | None = None
-        self._callers = access.LoopbackAccess()
-        self._moving = asyncio.Lock()
-        self._still = asyncio.Event()
-        self._frames: recording_sources.Frames | None = None
-        self._next: recording_pb2.RecordedFrame | None = None
-        self._insight: recorded_insight.RecordedInsight | None = None
-        self._api: api.HttpApi | None = None
-        self._at_ns = 0
-        # That of the source whose frames are read; None: they cannot be read any further.
-        self._restarts: int | None = None
+        self._moments: recorded_moments.RecordedMoments | None = None
+        # The moment of pages that name none; None: the newest.
+        self._at_ms: int | None = None
 
     async def open(self, at_ns: int | None) -> None:
-        """Read how far the recording reaches, and go to a moment, or to its end. Units: nanoseconds since 1970.
+        """Read the recording up to a moment, or to its end, which pages show that name none.
 
-        Raises: OSError, RecordingError, ValueError: it is no recording, is damaged, or begins after that time.
+        Units: nanoseconds since 1970. Raises: OSError, RecordingError, ValueError: it is no recording, is damaged, or
+        begins after that time.
         """
-        self._source = recording_sources.source_at(self._path)
-        await self._source.refresh()
-        if at_ns is not None and at_ns < self._source.from_ns:
+        source, moments = await self._refresh()
+        if at_ns is not None and at_ns < source.from_ns:
             raise ValueError("--at: the recording begins later")
-        await self._go_to(self._source.to_ns if at_ns is None else at_ns)
+        if at_ns is not None:
+            self._at_ms = min(at_ns, source.to_ns) // _MS
+        await moments.read(_end_of(self._default_ms(source)))
 
     def close(self) -> None:
         """Close the files."""
-        for each in (self._frames, self._source):
+        for each in (self._moments, self._source):
             if each is not None:
                 each.close()
 
@@ -64,123 +68,80 @@ class RecordedSite:
         return http_site.make_application(self.reply_to)
 
     async def reply_to(self, request: web.Request) -> http_site.Reply:
-        """The page as of the moment, or a Status that says why there is none."""
+        """The page as of its moment, or a Status that says why there is none."""
         pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
         try:
-            await self._refresh()
-            if request.raw_path.partition("?")[0] == PATH:
-                return await self._answer_recording(request)
+            return console_pages.reply_with_file(request) or await self._answer(request)
         except failures.HttpFailure as error:
-            return error.reply(pretty=pretty)
-        await self._still.wait()
-        assert self._api is not None  # `open` made it
-        return await self._api.reply_to(request)
+            failure = error
+        except lost_requests.RequestLostError:
+            failure = failures.unavailable("the connection was closed")
+        except (segment_reader.RecordingError, OSError) as error:
+            failure = failures.HttpFailure(500, "InternalError", f"the recording cannot be read: {error}")
+        except ValueError as error:
+            # As before the first full state is written, and after the last one is deleted.
+            failure = failures.unavailable(f"the recording cannot be shown: {error}")
+        return failure.reply(pretty=pretty)
 
-    async def _answer_recording(self, request: web.Request) -> http_site.Reply:
-        """The recording and its moment, once that is where the request moves it. Raises: HttpFailure."""
+    async def _answer(self, request: web.Request) -> http_site.Reply:
+        """As `reply_to`. Raises: HttpFailure, OSError, RecordingError, RequestLostError, ValueError."""
+        # Before anything is read for whoever may not see it.
         await self._callers.user_of(request)
-        if request.method == "POST":
-            moment = await _moment_of(request)
-            if not self._span.from_ms <= moment <= self._span.to_ms:
-                text = f"atMs: must be from {self._span.from_ms} to {self._span.to_ms}, when the recording was made"
-                raise failures.bad_request(text)
-            try:
-                # Up to the end of that millisecond.
-                await self._go_to(moment * _MS + _MS - 1)
-            except (segment_reader.RecordingError, OSError, ValueError) as error:
-                raise _not_readable(error) from error
-        elif request.method != "GET":
-            text = "only GET and POST are served here"
-            raise failures.HttpFailure(405, "MethodNotAllowed", text, {"Allow": "GET, POST"})
-        body = orjson.dumps(documents.recording_document(self._span), option=orjson.OPT_APPEND_NEWLINE)
+        source, moments = await self._refresh()
+        path, query, rest = request.raw_path.partition("?")
+        if path == recorded_paths.RECORDING:
+            return self._answer_recording(request, source)
+        found = recorded_paths.split(path)
+        if found is None and recorded_paths.is_here(path):
+            text = f"there is no such page; there is {recorded_paths.MOMENTS}MILLISECONDS/…"
+            raise failures.HttpFailure(404, "NotFound", text)
+        at_ms, path = found or (self._default_ms(source), path)
+        if not moments.has(_end_of(at_ms)):
+            _check_moment(at_ms, source)
+        inner = request.clone(rel_url=yarl.URL(f"{path}{query}{rest}", encoded=True))
+        async with moments.at(_end_of(at_ms), request) as state:
+            state.insight.time_ns = at_ms * _MS
+            state.insight.service.console.recording = self._span(source, at_ms)
+            return await state.api.reply_to(inner)
+
+    async def _refresh(self) -> tuple[recording_sources.Source, recorded_moments.RecordedMoments]:
+        """The recording as far as it reaches by now. Raises: OSError, RecordingError, ValueError."""
+        if self._source is None or self._moments is None:
+            self._source = recording_sources.source_at(self._path)
+            self._moments = recorded_moments.RecordedMoments(self._source, self._callers)
+        await self._source.refresh()
+        return self._source, self._moments
+
+    def _answer_recording(self, request: web.Request, source: recording_sources.Source) -> http_site.Reply:
+        """From when to when there are moments. Raises: HttpFailure."""
+        if request.method != "GET":
+            raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+        document = documents.recording_document(self._span(source, self._default_ms(source)))
+        body = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
 
-    async def _refresh(self) -> None:
-        """Have the pages show how far the recording reaches by now. Raises: HttpFailure."""
-        assert self._source is not None  # `open` made it
-        try:
-            await self._source.refresh()
-            if self._insight is not None and self._restarts != self._source.restarts:
-                await self._go_to(max(self._source.from_ns, min(self._at_ns, self._source.to_ns)))
-        except (segment_reader.RecordingError, OSError, ValueError) as error:
-            raise _not_readable(error) from error
-        if self._insight is not None:
-            self._insight.service.console.recording = self._span
+    def _default_ms(self, source: recording_sources.Source) -> int:
+        """The moment of pages that name none."""
+        newest = source.to_ns // _MS
+        return newest if self._at_ms is None else max(min(self._at_ms, newest), source.from_ns // _MS)
 
-    @property
-    def _span(self) -> console_state.RecordingSpan:
-        """The times of the recording and the moment."""
-        assert self._source is not None  # `open` made it
-        source = self._source
-        at_ms = min(self._at_ns, source.to_ns) // _MS
-        # What is shown stays, also once its part of the recording was deleted.
-        from_ms = min(source.from_ns // _MS, at_ms)
-        return console_state.RecordingSpan(source.name, from_ms, source.to_ns // _MS, at_ms)
-
-    async def _go_to(self, at_ns: int) -> None:
-        """Show that moment. Pages that are requested meanwhile wait. Raises: OSError, RecordingError, ValueError."""
-        async with self._moving:
-            self._still.clear()
-            try:
-                assert self._source is not None  # `open` made it
-                is_stale = self._insight is None or self._restarts != self._source.restarts
-                if is_stale or at_ns < self._at_ns or self._is_faster_from_later(at_ns):
-                    self._begin_again(at_ns)
-                # Until all is taken: frames that could not be read are missing.
-                restarts, self._restarts = self._restarts, None
-                insight, frames = self._insight, self._frames
-                assert insight is not None
-                assert frames is not None
-                taken = 0
-                self._next = self._next or frames.next_frame()
-                while self._next is not None and self._next.unix_time_ns <= at_ns:
-                    insight.take(self._next)
-                    self._next = frames.next_frame()
-                    taken += 1
-                    if taken % recording_sources.FRAMES_PER_TURN == 0:
-                        await asyncio.sleep(0)
-                self._at_ns, self._restarts = at_ns, restarts
-                insight.time_ns = self._span.at_ms * _MS
-                insight.service.console.recording = self._span
-            finally:
-                self._still.set()
-
-    def _is_faster_from_later(self, at_ns: int) -> bool:
-        """Whether what is to be read for that moment begins behind the present one. Raises: OSError, ValueError."""
-        assert self._source is not None  # `open` made it
-        far = at_ns - self._at_ns > recording_sources.HISTORY_NS
-        return far and self._source.start_of(at_ns) > self._at_ns
-
-    def _begin_again(self, at_ns: int) -> None:
-        """Go to before the first frame that is read for that moment. Raises: OSError, RecordingError, ValueError."""
-        assert self._source is not None  # `open` made it
-        frames, before = self._source.frames_for(at_ns), self._frames
-        if before is not None:
-            before.close()
-        self._frames, self._next = frames, frames.next_frame()
-        if self._frames.header is None:
-            raise ValueError(f"{self._path}: there is no full state")
-        self._insight, self._restarts = recorded_insight.RecordedInsight(self._frames.header), self._source.restarts
-        self._api = api.HttpApi(self._insight.service, self._callers)
+    def _span(self, source: recording_sources.Source, at_ms: int) -> console_state.RecordingSpan:
+        """The times of the recording, and a moment."""
+        return console_state.RecordingSpan(
+            source.name, source.from_ns // _MS, source.to_ns // _MS, at_ms, is_live=self._is_live
+        )
 
 
-def _not_readable(error: Exception) -> failures.HttpFailure:
-    """The answer where the recording cannot be read any more."""
-    return failures.HttpFailure(500, "InternalError", f"the recording cannot be read: {error}")
+def _end_of(at_ms: int) -> int:
+    """The end of that millisecond, in nanoseconds."""
+    return at_ms * _MS + _MS - 1
 
 
-async def _moment_of(request: web.Request) -> int:
-    """The moment that the body names, in milliseconds since 1970. Raises: HttpFailure."""
-    if request.content_type != "application/json":
-        # A page of another site can send anything else without asking.
-        text = "the body must be JSON: send Content-Type: application/json"
-        raise failures.HttpFailure(415, "UnsupportedMediaType", text)
-    body = await request.content.read(_MAX_BODY)
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise failures.bad_request('the body is no JSON: send {"atMs": MILLISECONDS}') from error
-    if not isinstance(document, dict) or set(document) != {"atMs"} or type(document["atMs"]) is not int:
-        raise failures.bad_request('the body must be {"atMs": MILLISECONDS}, a whole number')
-    moment: int = document["atMs"]
-    return moment
+def _check_moment(at_ms: int, source: recording_sources.Source) -> None:
+    """Refuse a moment of which nothing is recorded. Raises: HttpFailure."""
+    from_ms, to_ms = source.from_ns // _MS, source.to_ns // _MS
+    if at_ms < from_ms:
+        text = f"nothing is recorded, or kept, of that moment: the recording begins {from_ms - at_ms} ms later"
+        raise failures.HttpFailure(410, "Gone", text)
+    if at_ms > to_ms:
+        raise failures.bad_request(f"nothing is recorded yet of that moment: name one from {from_ms} to {to_ms}")

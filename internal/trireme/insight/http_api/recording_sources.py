@@ -68,18 +68,22 @@ def source_at(path: pathlib.Path) -> Source:
 
 
 class _FileFrames:
-    """The frames of a file from its beginning. The file is the source's."""
+    """The frames of a file from its beginning. The file is closed with them."""
 
-    def __init__(self, reader: segment_reader.SegmentReader) -> None:
-        self.header = reader.header
-        self._frames = reader.frames()
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Raises: RecordingError."""
+        self._file = file
+        self._reader = segment_reader.SegmentReader(file, name)
+        self._frames = self._reader.frames()
+        self.header = self._reader.header
 
     def next_frame(self) -> recording_pb2.RecordedFrame | None:
         """The next frame. Raises: OSError, RecordingError."""
         return next(self._frames, None)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close the file."""
+        self._file.close()
 
 
 class FileSource:
@@ -96,14 +100,15 @@ class FileSource:
         """Read the file, the first time. Raises: OSError, RecordingError, ValueError."""
         if self.to_ns:
             return
-        reader, totals = self._reader(), frame_totals.FrameTotals()
-        for number, frame in enumerate(reader.frames()):
-            totals.add(frame)
-            if number % FRAMES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        if reader.header is None or not totals.frames:
+        totals = frame_totals.FrameTotals()
+        with contextlib.closing(self._open()) as frames:
+            while (frame := frames.next_frame()) is not None:
+                totals.add(frame)
+                if totals.frames % FRAMES_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        if frames.header is None or not totals.frames:
             raise ValueError(f"{self._path}: the file ends before its full state is complete")
-        self.from_ns, self.to_ns = reader.header.start_unix_ns, max(totals.end_ns, reader.header.start_unix_ns)
+        self.from_ns, self.to_ns = frames.header.start_unix_ns, max(totals.end_ns, frames.header.start_unix_ns)
 
     def start_of(self, at_ns: int) -> int:
         """The beginning of the file."""
@@ -111,16 +116,23 @@ class FileSource:
 
     def frames_for(self, at_ns: int) -> Frames:
         """All frames. Raises: OSError, RecordingError."""
-        return _FileFrames(self._reader())
+        return self._open()
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _reader(self) -> segment_reader.SegmentReader:
-        """A reader at the beginning of the file. Raises: RecordingError."""
-        self._file.seek(0)
-        return segment_reader.SegmentReader(self._file, str(self._path))
+    def _open(self) -> _FileFrames:
+        """Frames that are read independently of others, of the same file also where its name is another's by now.
+
+        Raises: OSError, RecordingError.
+        """
+        file = pathlib.Path(f"/proc/self/fd/{self._file.fileno()}").open("rb")  # noqa: SIM115  # closed with the frames
+        try:
+            return _FileFrames(file, str(self._path))
+        except BaseException:
+            file.close()
+            raise
 
 
 class FolderSource:

@@ -4,6 +4,7 @@ This module alone of insight has a connection to an API server, for reviews and 
 """
 
 import contextlib
+import pathlib
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from trireme.config.options import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.insight import service
-from trireme.insight.http_api import access, api
+from trireme.insight.http_api import access, api, recorded_console
 from trireme.insight.http_api.flags import HttpFlags
 from trireme.rpc.listen_flags import Address, ListenError
 from trireme_kube.apimachinery.golang import Duration
@@ -37,15 +38,26 @@ _PATIENCE_SECONDS = 5.0
 
 @contextlib.asynccontextmanager
 async def serve(
-    flags: HttpFlags, served: service.InsightService, supervisor: supervision.Supervisor
+    flags: HttpFlags,
+    served: service.InsightService,
+    supervisor: supervision.Supervisor,
+    recordings: pathlib.Path | None = None,
 ) -> AsyncIterator[str]:
-    """Serve within the block; its value is the URL. Raises: ListenError, naming the flag at fault."""
+    """Serve within the block; its value is the URL. `recordings` is the folder that insight records in, if it does.
+
+    Raises: ListenError, naming the flag at fault.
+    """
     async with contextlib.AsyncExitStack() as stack:
         callers: access.Access = access.LoopbackAccess()
         authorities = serving_trust.ClusterTrust(_authentication(flags), None, {}, with_uid=True)
         if flags.reviews:
             callers = await _reviewed_access(stack, flags, authorities)
-        application = api.HttpApi(served, callers).application()
+        recorded = None
+        if recordings is not None:
+            recorded = recorded_console.RecordedConsole(recordings)
+            stack.push_async_callback(recorded.close)
+            served.console.is_recorded = True
+        application = api.HttpApi(served, callers, recorded=recorded).application()
         sock = stack.enter_context(listener(flags.address, "--http-listen"))
         scheme = "https" if flags.certificate else "http"
         url = f"{scheme}://{flags.address.with_port(sock.getsockname()[1]).text}"

@@ -7,22 +7,9 @@ from aiohttp import web
 from google.protobuf import json_format
 
 from trireme.insight.http_api import failures
-from trireme.insight.http_api.visibility import Viewer
 from trireme.v1 import simulation_pb2
-from trireme_kube.componentbase.server.authentication import User
 
 PATH = "/v1/simulation"
-
-
-def check_may_simulate(user: User, viewer: Viewer) -> None:
-    """Refuse users who may not see the whole cluster. Raises: HttpFailure."""
-    for resource, allowed in (("nodes", viewer.lists_nodes), ("pods", viewer.lists_pods)):
-        if not allowed:
-            text = (
-                f'{resource} is forbidden: User "{user.name}" cannot list resource "{resource}" at the cluster scope; '
-                "who may list nodes and pods in the whole cluster may simulate"
-            )
-            raise failures.HttpFailure(403, "Forbidden", text)
 
 
 async def read_request(request: web.Request) -> simulation_pb2.SimulateRequest:

@@ -38,9 +38,9 @@ async def fetch(client: test_utils.TestClient[Any, Any], path: str) -> Any:
         return orjson.loads(await response.read())
 
 
-async def move(client: test_utils.TestClient[Any, Any], seconds: float) -> None:
-    async with client.post("/v1/recording", json={"atMs": BEGIN_MS + round(seconds * 1000)}) as response:
-        assert response.status == 200, await response.text()
+def as_of(seconds: float, page: str = "overview") -> str:
+    """The path of a page as of so long after the beginning."""
+    return f"/v1/recorded/{BEGIN_MS + round(seconds * 1000)}/{page}"
 
 
 async def test_a_folder_that_insight_writes_is_shown_up_to_now(
@@ -63,17 +63,19 @@ async def test_a_folder_that_insight_writes_is_shown_up_to_now(
             "fromMs": BEGIN_MS,
             "toMs": BEGIN_MS + 1000,
             "atMs": BEGIN_MS + 1000,
+            "live": False,
         }
-        assert (await fetch(client, "/v1/overview"))["cluster"]["pods"] == 1
+        assert (await fetch(client, as_of(1)))["cluster"]["pods"] == 1
+        assert (await fetch(client, as_of(3)))["code"] == 400
         for frame in messages[1:]:
             writer.append(frame.SerializeToString())
         # The end moves on, and the moment stays.
-        overview = await fetch(client, "/v1/overview")
+        overview = await fetch(client, as_of(1))
         assert overview["cluster"]["pods"] == 1
         assert overview["recording"] == {**before, "toMs": BEGIN_MS + 3000}
         for seconds, placed in ((3, 3), (0, 0), (2, 2)):
-            await move(client, seconds)
-            assert (await fetch(client, "/v1/overview"))["cluster"]["pods"] == placed
+            assert (await fetch(client, as_of(seconds)))["cluster"]["pods"] == placed
+        assert (await fetch(client, "/v1/overview"))["cluster"]["pods"] == 3
     site.close()
 
 
@@ -100,9 +102,8 @@ async def test_a_moment_is_shown_with_what_was_decided_in_the_half_hour_before(
         # Back, a little forward, back, and forward beyond what was read.
         steps = ((81, 5, [2, 3, 4]), (21, 2, [0, 1]), (61, 4, [0, 1, 2, 3]), (5, 1, [0]), (81, 5, [2, 3, 4]))
         for minutes, placed, decided in steps:
-            await move(client, minutes * 60)
-            assert (await fetch(client, "/v1/overview"))["cluster"]["pods"] == placed
-            pages = [f"/v1/namespaces/default/pods/pod-{number}/decision" for number in range(5)]
+            assert (await fetch(client, as_of(minutes * 60)))["cluster"]["pods"] == placed
+            pages = [as_of(minutes * 60, f"namespaces/default/pods/pod-{number}/decision") for number in range(5)]
             found = [number for number, page in enumerate(pages) if "feasibleCount" in await fetch(client, page)]
             assert found == decided
     site.close()
@@ -160,6 +161,8 @@ async def test_a_recording_that_was_removed_and_begun_anew_is_shown(
     await site.open(None)
     async with test_utils.TestClient(test_utils.TestServer(site.application())) as client:
         assert (await fetch(client, "/v1/recording"))["toMs"] == BEGIN_MS + 35_000
+        # There is the moment, and no cluster in it.
+        assert (await fetch(client, as_of(20)))["code"] == 503
         shutil.rmtree(folder)
         if not is_folder_gone:
             folder.mkdir(mode=0o700)
@@ -169,13 +172,16 @@ async def test_a_recording_that_was_removed_and_begun_anew_is_shown(
         record(folder, [1000 + 10 * number for number in range(segments)])
         times = {"fromMs": BEGIN_MS + 1_000_000, "toMs": BEGIN_MS + 1_000_000 + 10_000 * segments - 5_000}
         shown = await fetch(client, "/v1/recording")
-        assert shown == {"file": "recordings", **times, "atMs": times["fromMs"]}
-        await move(client, 1005)
+        assert shown == {"file": "recordings", **times, "atMs": times["toMs"], "live": False}
+        # What was gone to before is gone.
+        assert (await fetch(client, as_of(20)))["code"] == 410
+        assert (await fetch(client, as_of(1005)))["code"] == 503
         record(folder, [2000])
         assert await fetch(client, "/v1/recording") == {
             "file": "recordings",
             "fromMs": times["fromMs"],
             "toMs": BEGIN_MS + 2_005_000,
-            "atMs": BEGIN_MS + 1_005_000,
+            "atMs": BEGIN_MS + 2_005_000,
+            "live": False,
         }
     site.close()

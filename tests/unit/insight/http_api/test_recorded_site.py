@@ -1,5 +1,6 @@
 """The console on a recording: its pages as of the moment, and what moves that."""
 
+import asyncio
 import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,7 +11,7 @@ from aiohttp import test_utils
 from recorded_decisions import SMALL, RecordedCluster
 from recordings import BEGIN, SECOND, encoded, end_frame
 
-from trireme.insight.http_api import recorded_site
+from trireme.insight.http_api import recorded_moments, recorded_site
 from trireme.recording import segment_reader
 from trireme.v1 import cycle_pb2, recording_pb2, snapshot_pb2
 
@@ -48,68 +49,87 @@ async def get(client: test_utils.TestClient[Any, Any], path: str) -> Any:
         return orjson.loads(await response.read())
 
 
-async def move(client: test_utils.TestClient[Any, Any], seconds: float) -> Any:
-    async with client.post("/v1/recording", json={"atMs": BEGIN_MS + round(seconds * 1000)}) as response:
-        assert response.status == 200, await response.text()
-        return orjson.loads(await response.read())
+def as_of(seconds: float, page: str) -> str:
+    """The path of a page as of so long after the beginning."""
+    return f"/v1/recorded/{BEGIN_MS + round(seconds * 1000)}/{page}"
 
 
-async def test_pages_are_as_of_the_moment_in_both_directions(client: test_utils.TestClient[Any, Any]) -> None:
+async def test_pages_are_as_of_their_moment_in_any_order(client: test_utils.TestClient[Any, Any]) -> None:
     """The page would mix what was before with what came after."""
-    span = {"file": "incident.trireme", "fromMs": BEGIN_MS, "toMs": BEGIN_MS + 2000}
+    span = {"file": "incident.trireme", "fromMs": BEGIN_MS, "toMs": BEGIN_MS + 2000, "live": False}
     assert await get(client, "/v1/recording") == {**span, "atMs": BEGIN_MS + 2000}
     for seconds, placed, queued in ((2, 1, 1), (0.5, 0, 0), (1.2, 1, 0), (2, 1, 1), (0, 0, 0)):
-        assert (await move(client, seconds))["atMs"] == BEGIN_MS + seconds * 1000
-        overview = await get(client, "/v1/overview")
+        overview = await get(client, as_of(seconds, "overview"))
         assert (overview["cluster"]["pods"], overview["cluster"]["queued"]) == (placed, queued)
         assert overview["nowMs"] == overview["recording"]["atMs"] == BEGIN_MS + seconds * 1000
-        assert (await get(client, "/v1/pending"))["total"] == queued
-        nodes = await get(client, "/v1/nodes")
+        assert (await get(client, as_of(seconds, "pending")))["total"] == queued
+        nodes = await get(client, as_of(seconds, "nodes?label=zone"))
         assert sum(nodes["podCount"]) == placed
+    assert (await get(client, "/v1/overview"))["recording"] == {**span, "atMs": BEGIN_MS + 2000}
+
+
+async def test_readers_do_not_move_the_moment_of_others(client: test_utils.TestClient[Any, Any]) -> None:
+    """Whoever looks at an incident would see another one's moment in the middle of it."""
+
+    async def look(seconds: float, placed: int, queued: int) -> None:
+        for _ in range(5):
+            cluster = (await get(client, as_of(seconds, "overview")))["cluster"]
+            assert (cluster["pods"], cluster["queued"]) == (placed, queued)
+
+    # More than there are states kept.
+    moments = ((0.1, 0, 0), (0.5, 0, 0), (1.1, 1, 0), (1.5, 1, 0), (2, 1, 1))
+    assert len(moments) > recorded_moments.MOMENTS
+    await asyncio.gather(*(look(*moment) for moment in moments))
 
 
 async def test_a_pod_has_its_decision_once_it_is_placed(client: test_utils.TestClient[Any, Any]) -> None:
     """The explanation is what a moment is looked for."""
-    path = "/v1/namespaces/default/pods/pod-0/decision"
-    assert (await get(client, path))["feasibleCount"] == 2
-    await move(client, 0.5)
-    assert (await get(client, path))["code"] == 404
+    page = "namespaces/default/pods/pod-0/decision"
+    assert (await get(client, as_of(2, page)))["feasibleCount"] == 2
+    assert (await get(client, as_of(0.5, page)))["code"] == 404
+    assert (await get(client, f"/v1/{page}"))["feasibleCount"] == 2
+
+
+async def test_a_simulation_begins_with_the_moment(client: test_utils.TestClient[Any, Any]) -> None:
+    """What a drain would have done then is asked, and answered for another time."""
+    body = {"scenario": {"changes": [{"drain": {"nodeNames": ["n0", "n1"]}}]}}
+    for seconds, evicted in ((2, 1), (0.5, 0)):
+        async with client.post(as_of(seconds, "simulation"), json=body) as response:
+            answer = orjson.loads(await response.read())
+            assert response.status == 200, answer
+            assert len(answer["evictions"]) == evicted
 
 
 BAD: list[Any] = [
-    pytest.param(b"{", 400, "the body is no JSON", id="no JSON"),
-    pytest.param(b'{"atMs": "1"}', 400, "a whole number", id="a text"),
-    pytest.param(b'{"atMs": true}', 400, "a whole number", id="a boolean"),
-    pytest.param(b'{"at": 1}', 400, "a whole number", id="another field"),
-    pytest.param(b'{"atMs": 5}', 400, "atMs: must be from", id="before it"),
-    pytest.param(b'{"atMs": %d}' % 10**30, 400, "", id="a number without end"),
+    pytest.param("/v1/recorded/5/pending", 410, "the recording begins", id="before it"),
+    pytest.param("/v1/recorded/9999999999999999/pending", 400, "name one from", id="after it"),
+    pytest.param("/v1/recorded/99999999999999999999/pending", 404, "MILLISECONDS", id="a number without end"),
+    pytest.param("/v1/recorded/now/pending", 404, "MILLISECONDS", id="a word"),
+    pytest.param("/v1/recorded/", 404, "MILLISECONDS", id="nothing"),
+    pytest.param(f"/v1/recorded/{BEGIN_MS}/no-such-page", 404, "no such page", id="no page"),
+    pytest.param(f"/v1/recorded/{BEGIN_MS}/recorded/{BEGIN_MS}/pending", 404, "no such page", id="twice"),
 ]
 
 
-@pytest.mark.parametrize(("body", "code", "text"), BAD)
+@pytest.mark.parametrize(("path", "code", "text"), BAD)
 async def test_a_moment_that_is_none_is_refused(
-    client: test_utils.TestClient[Any, Any], body: bytes, code: int, text: str
+    client: test_utils.TestClient[Any, Any], path: str, code: int, text: str
 ) -> None:
     """It would be shown as of another moment than was meant."""
-    async with client.post("/v1/recording", data=body, headers={"Content-Type": "application/json"}) as response:
+    async with client.get(path) as response:
         refusal = orjson.loads(await response.read())
         assert (response.status, refusal["kind"]) == (code, "Status")
         assert text in refusal["message"]
-    assert (await get(client, "/v1/recording"))["atMs"] == BEGIN_MS + 2000
 
 
-async def test_pages_of_other_sites_do_not_move_it(client: test_utils.TestClient[Any, Any]) -> None:
-    """A browser sends a form to any address, and a name may be made to mean this machine."""
-    body = b'{"atMs": %d}' % BEGIN_MS
-    async with client.post("/v1/recording", data=body, headers={"Content-Type": "text/plain"}) as response:
-        assert response.status == 415
-    headers = {"Content-Type": "application/json", "Host": "evil.example"}
-    async with client.post("/v1/recording", data=body, headers=headers) as response:
-        assert response.status == 403
-    async with client.delete("/v1/recording") as response:
+async def test_pages_of_other_sites_do_not_read_it(client: test_utils.TestClient[Any, Any]) -> None:
+    """A name may be made to mean this machine: its page would read the cluster of whoever opened it."""
+    for path in ("/v1/recording", as_of(1, "pending"), "/v1/pending"):
+        async with client.get(path, headers={"Host": "evil.example"}) as response:
+            assert response.status == 403
+    async with client.post("/v1/recording", json={"atMs": BEGIN_MS}) as response:
         assert response.status == 405
-        assert response.headers["Allow"] == "GET, POST"
-    assert (await get(client, "/v1/recording"))["atMs"] == BEGIN_MS + 2000
+        assert response.headers["Allow"] == "GET"
 
 
 async def test_what_is_no_recording_is_not_served(tmp_path: pathlib.Path) -> None:

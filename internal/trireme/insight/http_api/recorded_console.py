@@ -1,0 +1,217 @@
+"""The console of what this insight has recorded, in a process of its own, to which requests are forwarded.
+
+Reading a recording and evaluating decisions again takes processor time and memory that the process that follows the
+cluster does not have. The other process (`recorded_console_process.py`) is started by the first request, ends after
+some minutes without any, and ends with insight. Its socket is in a folder that only this user can enter, so it takes
+the caller from a header; whoever is asked for it has authenticated the caller, who may list all nodes and pods.
+"""
+
+import asyncio
+import logging
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import aiohttp
+import yarl
+from aiohttp import web
+
+from trireme.insight.http_api import access, failures, lost_requests, request_places
+from trireme_kube.componentbase.server import http_site
+from trireme_kube.componentbase.server.authentication import User
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 300.0
+"""The process ends after this time without a request."""
+RESTART_SECONDS = 10.0
+"""One that ended by itself is not started again before."""
+MAX_REQUESTS = 32
+"""Forwarded at once."""
+_STOP_SECONDS = 5.0
+_BACKLOG = 128
+_MODULE = "trireme.insight.http_api.recorded_console_process"
+# What of a request and of its answer is passed on. Credentials are not.
+_REQUEST_HEADERS = ("Accept", "Content-Type", "If-None-Match", "User-Agent")
+_ANSWER_HEADERS = ("Allow", "ETag", "Retry-After", "Vary", "X-Content-Type-Options")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """The process, the connections to it, and the folder of its socket."""
+
+    process: subprocess.Popen[bytes]
+    session: aiohttp.ClientSession
+    folder: pathlib.Path
+
+
+class RecordedConsole:
+    """Forwards requests to the process; `close` it."""
+
+    def __init__(
+        self,
+        recordings: pathlib.Path,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", _MODULE),
+        idle_seconds: float = IDLE_SECONDS,
+        restart_seconds: float = RESTART_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`recordings` is the folder that this insight records in."""
+        self._recordings = recordings
+        self._command = command
+        self._idle_seconds = idle_seconds
+        self._restart_seconds = restart_seconds
+        self._clock = clock
+        self._places = request_places.RequestPlaces(MAX_REQUESTS)
+        self._changing = asyncio.Lock()
+        self._running: _Running | None = None
+        self._not_before = 0.0
+        self._idle: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0: there is none now."""
+        running = self._running
+        return running.process.pid if running is not None and running.process.poll() is None else 0
+
+    @property
+    def waiting(self) -> int:
+        """How many requests it has not answered yet."""
+        return self._places.in_use
+
+    @property
+    def socket_path(self) -> pathlib.Path | None:
+        """Where the process listens; None: there is none now."""
+        return None if self._running is None else self._running.folder / "socket"
+
+    async def reply_to(self, request: web.Request, user: User) -> http_site.Reply:
+        """The answer of the process. Raises: HttpFailure, NoPlaceLeft."""
+        with self._places.place_for(user.name):
+            self._cancel_idle()
+            try:
+                body = await request.read() if request.can_read_body else None
+                return await lost_requests.unless_lost(request, self._forward(request, user, body))
+            except web.HTTPRequestEntityTooLarge as error:
+                text = "the body has more than 1 MiB: ask about fewer pods or nodes at once"
+                raise failures.HttpFailure(413, "RequestEntityTooLarge", text) from error
+            except lost_requests.RequestLostError as error:
+                raise failures.unavailable("the connection was closed") from error
+            finally:
+                self._cancel_idle()
+                self._idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._begin_ending)
+
+    async def close(self) -> None:
+        """End the process."""
+        self._cancel_idle()
+        if self._ending is not None:
+            await self._ending
+        async with self._changing:
+            await self._end()
+
+    async def _forward(self, request: web.Request, user: User, body: bytes | None) -> http_site.Reply:
+        """Send a request to the process. Raises: HttpFailure."""
+        running = await self._the_process()
+        headers = {name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers}
+        headers[access.USER_HEADER] = user.name.encode().hex()
+        url = yarl.URL(f"http://localhost{request.raw_path}", encoded=True)
+        try:
+            async with running.session.request(
+                request.method, url, headers=headers, data=body, allow_redirects=False
+            ) as answer:
+                content = await answer.read()
+        except (aiohttp.ClientError, OSError) as error:
+            text = "the process that reads the recording has ended: try again; the log of insight says more"
+            raise failures.unavailable(text) from error
+        kept = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
+        return http_site.Reply(content, answer.headers.get("Content-Type", http_site.JSON), answer.status, kept)
+
+    async def _the_process(self) -> _Running:
+        """The process, started if it does not run. Raises: HttpFailure."""
+        async with self._changing:
+            if self._running is not None and self._running.process.poll() is None:
+                return self._running
+            if self._running is not None:
+                log.error("the process that reads the recording ended: code %d", self._running.process.returncode)
+                self._not_before = self._clock() + self._restart_seconds
+                await self._end()
+            if (wait := self._not_before - self._clock()) > 0:
+                text = f"the process that reads the recording has ended: it is started again in {wait:.0f} s"
+                raise failures.unavailable(f"{text}; the log of insight says more")
+            try:
+                self._running = self._start()
+            except OSError as error:
+                log.error("the process that reads the recording cannot be started: %s", error)
+                self._not_before = self._clock() + self._restart_seconds
+                text = f"the process that reads the recording cannot be started: {error.strerror or error}"
+                raise failures.unavailable(text) from error
+            return self._running
+
+    def _start(self) -> _Running:
+        """Start the process; it is connected to at once, and answers when it is ready. Raises: OSError."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-recorded-"))
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                listener.bind(str(folder / "socket"))
+                listener.listen(_BACKLOG)
+                descriptor = listener.fileno()
+                ours = ("--socket-descriptor", str(descriptor), "--parent", str(os.getpid()))
+                # Not by the event loop, whose fork copies page tables and meets gRPC's handlers of forks: this one
+                # is a vfork. In this thread, with which the child ends (`parent_death`). Standard output is for
+                # insight's own announcements.
+                process = subprocess.Popen(
+                    [*self._command, *ours, "--record-dir", str(self._recordings)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(descriptor,),
+                )
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        session = aiohttp.ClientSession(
+            connector=aiohttp.UnixConnector(path=str(folder / "socket"), limit=MAX_REQUESTS),
+            # Whoever asks for the answer bounds the time.
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+        return _Running(process, session, folder)
+
+    async def _end(self) -> None:
+        """End the process, if there is one, and remove its socket."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        await running.session.close()
+        running.process.terminate()
+        try:
+            await asyncio.to_thread(running.process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            running.process.kill()
+            await asyncio.to_thread(running.process.wait)
+        shutil.rmtree(running.folder, ignore_errors=True)
+
+    def _cancel_idle(self) -> None:
+        """Have the process go on."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _begin_ending(self) -> None:
+        """End the process, for nobody has asked for a while."""
+        self._idle = None
+        if not self._places.in_use and (self._ending is None or self._ending.done()):
+            self._ending = asyncio.create_task(self._end_idle())
+
+    async def _end_idle(self) -> None:
+        """End the process unless somebody asks just now."""
+        async with self._changing:
+            if not self._places.in_use:
+                await self._end()

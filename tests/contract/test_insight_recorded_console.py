@@ -1,0 +1,265 @@
+"""The console of what insight records, over real sockets: who may see it, and its process: its start, end and loss."""
+
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import insight_http as support
+import orjson
+import pytest
+from aiohttp import test_utils
+from recorded_decisions import SMALL, RecordedCluster
+from recordings import BEGIN
+
+from trireme.insight.http_api import access, api, recorded_console
+from trireme.recording import segment_writer
+
+BEGIN_MS = BEGIN // 1_000_000
+PATIENCE_SECONDS = 60.0
+
+pytestmark = pytest.mark.timeout(180)
+
+
+async def record(folder: pathlib.Path) -> None:
+    """Record a pod that is placed after one second."""
+    cluster = await RecordedCluster(2).open()
+    await cluster.schedule(SMALL, 1)
+    writer = segment_writer.RecordingWriter(folder, segment_writer.Limits(1 << 24, 1e6))
+    state, *messages = cluster.frames()
+    writer.begin(cluster.header)
+    writer.append(state.SerializeToString(), completes_state=True)
+    for frame in messages:
+        writer.append(frame.SerializeToString())
+    writer.end(BEGIN + 10**9)
+    writer.release()
+
+
+async def until(true: Callable[[], Any]) -> None:
+    """Return once `true` says so."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def console(
+    folder: pathlib.Path, **settings: Any
+) -> AsyncIterator[tuple[test_utils.TestClient[Any, Any], recorded_console.RecordedConsole]]:
+    """A console whose replica records in the folder, and what forwards to the process."""
+    recorded = recorded_console.RecordedConsole(folder, **settings)
+    application = api.HttpApi(await support.replica(), access.LoopbackAccess(), recorded=recorded).application()
+    async with test_utils.TestClient(test_utils.TestServer(application)) as client:
+        try:
+            yield client, recorded
+        finally:
+            await recorded.close()
+
+
+async def ask(client: test_utils.TestClient[Any, Any], path: str = "/v1/recording") -> tuple[int, Any]:
+    """Code and document of an answer."""
+    async with client.get(path) as response:
+        return response.status, orjson.loads(await response.read())
+
+
+async def test_only_who_may_list_nodes_and_pods_sees_what_was_recorded(tmp_path: pathlib.Path) -> None:
+    """A recording names everything: whoever may read one pod would read those of all namespaces, an hour later."""
+    await record(tmp_path / "recordings")
+    paths = ("/v1/recording", f"/v1/recorded/{BEGIN_MS + 1000}/pending", f"/v1/recorded/{BEGIN_MS}/overview")
+    async with support.served(tmp_path, recordings=tmp_path / "recordings") as served:
+        for path in paths:
+            assert (await served.get(path))[0] == 401
+            for user, resource in (("nobody", "nodes"), ("developer", "nodes")):
+                code, refusal, _ = await served.get(path, user)
+                assert (code, f'cannot list resource "{resource}"' in refusal["message"]) == (403, True)
+        assert (await served.get("/v1/overview", "developer"))[1]["recorded"] is False
+        # Nothing was started for those.
+        assert not _processes_on(tmp_path / "recordings")
+        assert (await served.get("/v1/overview", "operator"))[1]["recorded"] is True
+        code, span, _ = await served.get("/v1/recording", "operator")
+        assert (code, span["fromMs"], span["toMs"], span["live"]) == (200, BEGIN_MS, BEGIN_MS + 1000, True)
+        for milliseconds, pods in ((1000, 1), (500, 0)):
+            code, overview, headers = await served.get(f"/v1/recorded/{BEGIN_MS + milliseconds}/overview", "operator")
+            assert (code, overview["cluster"]["pods"]) == (200, pods)
+            # What has not changed is not sent again, as of the state of now.
+            again = {"If-None-Match": headers["ETag"]}
+            context = aiohttp.TCPConnector(ssl=False)
+            token = {"Authorization": "Bearer operator-token", **again}
+            url = f"{served.url}/v1/recorded/{BEGIN_MS + milliseconds}/overview"
+            async with aiohttp.ClientSession(connector=context) as session, session.get(url, headers=token) as answer:
+                assert answer.status == 304
+        # The rights are looked at for each request, also while the process runs.
+        assert (await served.get("/v1/recording", "developer"))[0] == 403
+        assert _processes_on(tmp_path / "recordings")
+    assert not _processes_on(tmp_path / "recordings")
+
+
+def _processes_on(folder: pathlib.Path) -> list[int]:
+    """The processes that show this folder."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            arguments = path.read_bytes().split(b"\0")
+            if str(folder).encode() in arguments and b"--socket-descriptor" in arguments:
+                found.append(int(path.parent.name))
+    return found
+
+
+async def test_without_a_recording_there_is_no_such_page(tmp_path: pathlib.Path) -> None:
+    """The page would lead to nothing."""
+    async with support.served(tmp_path, tls=False, reviews=False) as served:
+        assert (await served.get("/v1/overview"))[1]["recorded"] is False
+        for path in ("/v1/recording", f"/v1/recorded/{BEGIN_MS}/pending"):
+            code, refusal, _ = await served.get(path)
+            assert (code, "recorded" in refusal["message"]) == (404, False)
+
+
+async def test_a_process_that_was_killed_is_said_to_be_gone_and_started_again(tmp_path: pathlib.Path) -> None:
+    """The view would stay broken until insight is restarted, or a request wait for ever."""
+    await record(tmp_path)
+    async with console(tmp_path, restart_seconds=0.2) as (client, recorded):
+        assert (await ask(client))[0] == 200
+        first = recorded.pid
+        os.kill(first, signal.SIGKILL)
+        code, refusal = await ask(client)
+        assert (code, refusal["reason"], "has ended" in refusal["message"]) == (503, "ServiceUnavailable", True)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await ask(client))[0] != 200:
+                await asyncio.sleep(0.05)
+        assert recorded.pid not in (0, first)
+
+
+async def test_a_process_that_cannot_be_started_is_said_so_and_not_tried_all_the_time(tmp_path: pathlib.Path) -> None:
+    """Each of a page's requests would start a process, on a machine that has no room for one."""
+    async with console(tmp_path, command=("/no/such/program",)) as (client, recorded):
+        code, refusal = await ask(client)
+        assert (code, "cannot be started: No such file" in refusal["message"]) == (503, True)
+        code, refusal = await ask(client)
+        assert (code, "started again in" in refusal["message"]) == (503, True)
+        assert recorded.pid == 0
+        # The state of now is shown all the same.
+        assert (await ask(client, "/v1/overview"))[0] == 200
+
+
+async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(tmp_path: pathlib.Path) -> None:
+    """An empty cluster would be shown as that of then."""
+    folder = tmp_path / "recordings"
+    async with console(folder) as (client, _):
+        code, refusal = await ask(client)
+        assert (code, "cannot be read" in refusal["message"]) == (500, True)
+        folder.mkdir()
+        code, refusal = await ask(client, f"/v1/recorded/{BEGIN_MS}/pending")
+        assert (code, "no recording with a full state" in refusal["message"]) == (503, True)
+        await record(folder)
+        assert (await ask(client, f"/v1/recorded/{BEGIN_MS}/pending"))[0] == 200
+
+
+async def test_the_process_ends_when_nobody_asks_and_is_started_by_the_next_request(tmp_path: pathlib.Path) -> None:
+    """It would hold the memory of several clusters for ever, once somebody has looked."""
+    await record(tmp_path)
+    async with console(tmp_path, idle_seconds=0.3, restart_seconds=600) as (client, recorded):
+        assert (await ask(client))[0] == 200
+        first = recorded.pid
+        await until(lambda: recorded.pid == 0)
+        await until(lambda: not pathlib.Path(f"/proc/{first}").exists())
+        # It ended as it should: the next one does not have to wait.
+        assert (await ask(client))[0] == 200
+        second = recorded.pid
+    assert not pathlib.Path(f"/proc/{second}").exists()
+
+
+_INSIGHT = """
+import asyncio, pathlib, sys
+from unittest import mock
+from trireme.insight.http_api import recorded_console
+async def main():
+    recorded = recorded_console.RecordedConsole(pathlib.Path(sys.argv[1]))
+    running = await recorded._the_process()
+    async with running.session.get("http://localhost/", headers={"Trireme-User": "6d65"}) as answer:
+        print(recorded.pid, answer.status, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_the_process_ends_with_insight_however_that_ends(tmp_path: pathlib.Path) -> None:
+    """One would be left for each crash, with a socket to all that was recorded."""
+    with subprocess.Popen([sys.executable, "-c", _INSIGHT, str(tmp_path)], stdout=subprocess.PIPE) as insight:
+        assert insight.stdout is not None
+        pid, status = insight.stdout.readline().split()
+        assert (status, pathlib.Path(f"/proc/{int(pid)}").exists()) == (b"200", True)
+        insight.kill()
+    asyncio.run(until(lambda: not _processes_on(tmp_path)))
+
+
+# Answers with the headers that it got.
+_ECHO = """
+import json, socket, sys
+listener = socket.socket(fileno=int(sys.argv[2]))
+while True:
+    connection, _ = listener.accept()
+    head = b""
+    while b"\\r\\n\\r\\n" not in head:
+        head += connection.recv(65536)
+    body = json.dumps(head.decode().split("\\r\\n")).encode()
+    answer = "HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nSet-Cookie: a=b\\r\\n"
+    answer += "Content-Length: %d\\r\\n\\r\\n"
+    connection.sendall((answer % len(body)).encode() + body)
+    connection.close()
+"""
+
+
+async def test_credentials_are_not_passed_on(tmp_path: pathlib.Path) -> None:
+    """A process that needs none would have the tokens of all readers in its memory and its log."""
+    async with console(tmp_path, command=(sys.executable, "-c", _ECHO)) as (client, _):
+        sent = {"Authorization": "Bearer secret", "Cookie": "a=secret", "Trireme-User": "726f6f74", "X-Other": "secret"}
+        async with client.get(f"/v1/recorded/{BEGIN_MS}/pods?text=a%26b", headers=sent) as response:
+            got = json.loads(await response.read())
+            assert "Set-Cookie" not in response.headers
+    assert got[0] == f"GET /v1/recorded/{BEGIN_MS}/pods?text=a%26b HTTP/1.1"
+    assert [line for line in got if "secret" in line] == []
+    assert [line for line in got if line.startswith("Trireme-User")] == [f"Trireme-User: {b'loopback'.hex()}"]
+
+
+async def test_a_process_that_hangs_holds_up_nothing_else_and_a_lost_caller_keeps_no_place(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Insight would stop to follow the scheduler while a recording is read."""
+    await record(tmp_path)
+    async with console(tmp_path) as (client, recorded):
+        assert (await ask(client))[0] == 200
+        os.kill(recorded.pid, signal.SIGSTOP)
+        try:
+            waiting = asyncio.create_task(ask(client))
+            await until(lambda: recorded.waiting == 1)
+            assert (await ask(client, "/v1/overview"))[0] == 200
+            assert not waiting.done()
+            waiting.cancel()
+            await until(lambda: recorded.waiting == 0)
+        finally:
+            os.kill(recorded.pid, signal.SIGCONT)
+        assert (await ask(client))[0] == 200
+
+
+async def test_the_socket_is_for_this_user_alone(tmp_path: pathlib.Path) -> None:
+    """Everybody on the machine would read what was recorded, without credentials."""
+    await record(tmp_path)
+    async with console(tmp_path) as (client, recorded):
+        assert (await ask(client))[0] == 200
+        path = recorded.socket_path
+        assert path is not None
+        assert (path.is_socket(), path.parent.stat().st_mode & 0o777) == (True, 0o700)
+        # One that comes without a name is refused even so.
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.sendall(b"GET /v1/recording HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b" 401 " in await asyncio.to_thread(connection.recv, 64)
+    assert not path.parent.exists()
