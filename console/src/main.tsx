@@ -25,7 +25,7 @@ const VIEWS: { href: string; name: string; live?: boolean; recorded?: boolean }[
   { href: "#/pending", name: "Pending" },
   { href: "#/nodes", name: "Nodes" },
   { href: "#/groups", name: "Groups" },
-  { href: "#/preemptions", name: "Preemptions", live: true },
+  { href: "#/preemptions", name: "Preemptions" },
   { href: "#/scheduler", name: "Scheduler", live: true },
   { href: "#/simulation", name: "Simulation" },
   { href: "#/recording", name: "Recording", live: true, recorded: true },
@@ -137,6 +137,7 @@ function Page() {
   const route = useRoute();
   const overview = useOverview();
   const atMs = useStore(moment);
+  const isShown = atMs === null || overview?.recording?.atMs === atMs;
   const main = useRef<HTMLElement>(null);
   const path = route.parts.join("/");
   useEffect(() => {
@@ -161,7 +162,7 @@ function Page() {
           {VIEWS.filter((view) => !(view.live && atMs !== null) && !(view.recorded && !overview?.recorded)).map((view) => (
             <a key={view.href} href={view.href} aria-current={view.href === `#/${section}` ? "page" : undefined}>
               {view.name}
-              {view.name === "Pending" && overview && overview.cluster.queued > 0 && (
+              {view.name === "Pending" && isShown && overview && overview.cluster.queued > 0 && (
                 <span class="badge">{count(overview.cluster.queued)}</span>
               )}
             </a>

@@ -34,6 +34,7 @@ export function Failure({ error }: { error: ApiError }) {
   const titles: Record<number, string> = {
     403: "You may not see this",
     404: "Not found",
+    410: "Not recorded, or not kept",
     429: "Too many requests",
     503: "Not available yet",
   };

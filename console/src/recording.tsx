@@ -68,10 +68,11 @@ export function TimeSlider({ atMs }: { atMs: number }) {
     return () => window.clearTimeout(timer.current);
   }, [atMs]);
 
-  const fromMs = Math.min(recording?.fromMs ?? atMs, atMs);
-  const toMs = Math.max(recording?.toMs ?? atMs, atMs);
+  // What is shown stays, also once its part of the recording was deleted.
+  const fromMs = recording?.fromMs ?? atMs;
+  const toMs = Math.max(recording?.toMs ?? atMs, fromMs);
   const set = (milliseconds: number): void => {
-    latest.current = Math.min(Math.max(milliseconds, recording?.fromMs ?? fromMs), toMs);
+    latest.current = Math.min(Math.max(milliseconds, fromMs), toMs);
     setWanted(latest.current);
     window.clearTimeout(timer.current);
     timer.current = window.setTimeout(() => showMoment(latest.current), SETTLE_MS);
@@ -84,7 +85,6 @@ export function TimeSlider({ atMs }: { atMs: number }) {
   };
   const failure = useStore(overviewFailure);
   const isReading = overview?.recording?.atMs !== wanted && (failure === null || mayPass(failure));
-  const problem = error ?? (failure && !mayPass(failure) ? failure : null);
   return (
     <section class="recording" aria-label="Time of the recording">
       <span class="what">
@@ -112,7 +112,7 @@ export function TimeSlider({ atMs }: { atMs: number }) {
       <output class="moment">
         {stamp(wanted)}{" "}
         <span class="note">
-          {isReading ? "reading…" : `${age(wanted - fromMs)} of ${age(toMs - fromMs)}${recording?.live ? `, ${age(Date.now() - wanted)} ago` : ""}`}
+          {isReading ? "reading…" : `${age(Math.max(wanted - fromMs, 0))} of ${age(toMs - fromMs)}${recording?.live ? `, ${age(Date.now() - wanted)} ago` : ""}`}
         </span>
       </output>
       {recording?.live && (
@@ -123,9 +123,9 @@ export function TimeSlider({ atMs }: { atMs: number }) {
       <span class="note" role="status">
         {isReading && failure ? failure.message : ""}
       </span>
-      {problem && (
+      {error && (
         <span class="problem" role="alert">
-          {problem.message}
+          {error.message}
         </span>
       )}
     </section>

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -160,6 +161,13 @@ async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(
         assert (code, "no recording with a full state" in refusal["message"]) == (503, True)
         await record(folder)
         assert (await ask(client, f"/v1/recorded/{BEGIN_MS}/pending"))[0] == 200
+        # A question with a body passes as well, and one that is too large does not.
+        body = {"scenario": {"changes": [{"drain": {"nodeNames": ["n0", "n1"]}}]}}
+        async with client.post(f"/v1/recorded/{BEGIN_MS + 1000}/simulation", json=body) as response:
+            assert (response.status, len((await response.json())["evictions"])) == (200, 1)
+        content = io.BytesIO(b"x" * (2 << 20))
+        async with client.post(f"/v1/recorded/{BEGIN_MS}/simulation", data=content) as response:
+            assert response.status == 413
 
 
 async def test_the_process_ends_when_nobody_asks_and_is_started_by_the_next_request(tmp_path: pathlib.Path) -> None:

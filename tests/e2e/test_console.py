@@ -24,6 +24,8 @@ import pytest
 import waiting_gang
 from playwright import sync_api
 
+from trireme_kube.componentbase import clocks
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRIREME = (sys.executable, "-u", str(REPOSITORY / "cmd/trireme"))
 _LIMIT = 3 * installation.START_SECONDS
@@ -73,6 +75,19 @@ class World:
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
+
+    def moment_from_now_on(self) -> int:
+        """A moment that is recorded, and behind what has happened so far: milliseconds since 1970."""
+        known = round(clocks.wall() * 1000)
+        newest = [0]
+
+        def is_recorded() -> bool:
+            with urllib.request.urlopen(f"{self.console}/v1/recording", timeout=60) as answer:
+                newest[0] = json.load(answer)["toMs"]
+            return newest[0] > known
+
+        _wait(is_recorded, lambda: f"recorded until {newest[0]}, wanted {known}")
+        return newest[0]
 
     def create_pod(self, name: str, cpu: str, **spec: Any) -> None:
         """A pod of one container."""
@@ -282,6 +297,11 @@ def test_a_preemption_is_shown_with_its_victims(world: World) -> None:
         _expect(row).to_contain_text("default/ordinary")
         page.get_by_role("link", name="default/urgent").click()
         _expect(page.locator(".facts").first).to_contain_text("node-1")
+        # It is recorded as well.
+        page.goto(f"{world.console}/?at={world.moment_from_now_on()}#/preemptions")
+        _expect(page.get_by_text("Past", exact=True)).to_be_visible()
+        _expect(row).to_contain_text("default/urgent")
+        _expect(row).to_contain_text("default/ordinary")
 
 
 def test_a_gang_is_shown_with_what_it_lacks(world: World) -> None:
@@ -417,11 +437,11 @@ def test_the_console_looks_back_at_what_was_and_returns_to_now(world: World, wid
         _expect(facts).to_contain_text("on a node")
         _expect(slider).to_have_count(0)
 
+        world.moment_from_now_on()
         page.get_by_role("link", name="Recording").click()
         _expect(page.get_by_text("Past", exact=True)).to_be_visible()
-        # It begins at the newest moment that is recorded, which may be before the pod had its node.
         page.evaluate(f"() => {{ location.hash = '#/pods/default/{name}' }}")
-        _until_shown(page, facts, "on a node")
+        _expect(facts).to_contain_text("on a node")
         assert chromium.accessibility_problems(page) == []
         slider.focus()
         page.keyboard.press("Home")
@@ -465,19 +485,6 @@ def _check_other_views_of_the_past(page: sync_api.Page, name: str, node: str) ->
         page.locator(shown).first.wait_for()
         assert chromium.accessibility_problems(page) == []
         assert page.evaluate(_OVERFLOW) <= 0
-
-
-def _until_shown(page: sync_api.Page, shown: sync_api.Locator, text: str) -> None:
-    """Go to the newest moment until it shows this: what has just happened may not be recorded yet."""
-
-    def is_shown() -> bool:
-        newest = page.get_by_role("slider", name="Moment").get_attribute("max")
-        page.evaluate("at => history.replaceState(null, '', `?at=${at}${location.hash}`)", newest)
-        page.reload()
-        page.locator(".facts, .failure").first.wait_for()
-        return text in (shown.inner_text() if shown.count() else "")
-
-    _wait(is_shown, page.content)
 
 
 def _moment_in_which_it_waited(page: sync_api.Page, name: str) -> int:

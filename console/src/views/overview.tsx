@@ -3,8 +3,10 @@ import { Chart } from "../chart.tsx";
 import { useView } from "../api.ts";
 import type { Overview, Pending } from "../documents.ts";
 import { count, plural, rate, seconds } from "../format.ts";
-import { useOverview } from "../overview_data.ts";
+import { moment } from "../moment.ts";
+import { overviewFailure, useOverview } from "../overview_data.ts";
 import { Empty, Failure, Panel } from "../parts.tsx";
+import { useStore } from "../store.ts";
 import { ReasonList } from "./reasons.tsx";
 
 const SPAN_MS = 15 * 60_000;
@@ -61,7 +63,11 @@ function Figures({ overview }: { overview: Overview }) {
 export function OverviewView() {
   const overview = useOverview();
   const pending = useView<Pending>("v1/pending");
-  if (!overview) return <div class="loading">Waiting for the first state of the cluster…</div>;
+  const failure = useStore(overviewFailure);
+  // Of another moment it would be taken for that of this one.
+  const isOther = moment.value !== null && overview?.recording?.atMs !== moment.value;
+  if (failure && (!overview || isOther)) return <Failure error={failure} />;
+  if (!overview || isOther) return <div class="loading">Waiting for the first state of the cluster…</div>;
   const { series } = overview;
   const latency = overview.attemptLatency;
   const recorded = overview.recording !== undefined;

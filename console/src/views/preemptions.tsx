@@ -2,6 +2,7 @@
 import { useView } from "../api.ts";
 import type { Preemption, Preemptions } from "../documents.ts";
 import { age, count, plural, podHref, preciseTime } from "../format.ts";
+import { moment } from "../moment.ts";
 import { Empty, Panel, RowTable, Waiting, type Column } from "../parts.tsx";
 import { clock, useStore } from "../store.ts";
 import { NodeName } from "./refusals.tsx";
@@ -48,12 +49,14 @@ export function PreemptionsView() {
       {data && (
         <Panel
           title="Last preemptions"
-          note={`${plural(data.evicting, "victim")} leaving now, ${plural(data.nominated, "pod")} nominated to a node`}
+          note={`${plural(data.evicting, "victim")} leaving, ${plural(data.nominated, "pod")} nominated to a node`}
         >
           {data.preemptions.length ? (
             <RowTable label="Preemptions" columns={COLUMNS} rows={data.preemptions} rowKey={(each) => String(each.number)} />
           ) : (
-            <Empty title="Nothing was preempted">No pod had to leave for another one since this leader began.</Empty>
+            <Empty title="Nothing was preempted">
+              No pod had to leave for another one {moment.value === null ? "since this leader began" : "in what is recorded before"}.
+            </Empty>
           )}
         </Panel>
       )}

@@ -9,6 +9,11 @@ export function statusText(status: RefusalStatus): string {
   return status.messages.join("; ") || status.code;
 }
 
+function feasibility(nodes: number): string {
+  if (moment.value !== null) return `${nodes === 1 ? "was" : "were"} feasible then`;
+  return `${nodes === 1 ? "is" : "are"} feasible now`;
+}
+
 export function Refusals({ explanation, limit }: { explanation: Explanation; limit?: number }) {
   const [all, setAll] = useState(false);
   if (explanation.nodeName)
@@ -33,7 +38,7 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
           {explanation.feasibleAtMost && "at most "}
           {count(explanation.feasibleCount)} of {plural(explanation.nodeCount, "node")}
         </Pill>{" "}
-        {explanation.feasibleCount === 1 ? "is" : "are"} feasible {moment.value === null ? "now" : "then"}
+        {feasibility(explanation.feasibleCount)}
       </p>
       {refusals.length > 0 && (
         <table class="plain">

@@ -45,6 +45,7 @@ class RecordedInsight:
             snapshot.Snapshot(), _no_remote_plugin, _no_remote_plugin, now_ns=lambda: self.time_ns
         )
         self._cluster = self.service.cluster
+        self._leader = header.hello.fence.scheduler_id, header.hello.fence.epoch
         self._configure(header.hello.configuration)
 
     def follow(self, frames: Iterable[recording_pb2.RecordedFrame], until_ns: int | None = None) -> None:
@@ -74,15 +75,25 @@ class RecordedInsight:
         """Advance by a message. Raises: ValueError."""
         kind = message.WhichOneof("message")
         if kind == "hello":
-            self._configure(message.hello.configuration)
+            self._follow(message.hello)
         elif kind == "delta":
             try:
                 self._cluster.apply(message.delta)
             except snapshot.OutOfStepError as error:
                 raise ValueError(f"a delta does not fit: {error}") from error
+        elif kind == "queue" and message.queue.HasField("scheduler_status"):
+            self.service.console.history.take_preemptions(message.queue.scheduler_status.preemptions)
         elif kind == "queue":
             self.service.take_queue(message.queue)
         self.service.take(message)
+
+    def _follow(self, hello: snapshot_pb2.Hello) -> None:
+        """A stream begins. Raises: ValueError for a configuration that cannot be used."""
+        leader = hello.fence.scheduler_id, hello.fence.epoch
+        if leader != self._leader:
+            self._leader = leader
+            self.service.console.history.forget_preemptions()
+        self._configure(hello.configuration)
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Evaluate with this configuration from now on. Raises: ValueError."""

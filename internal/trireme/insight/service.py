@@ -163,11 +163,14 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     def take_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
         """Take over what changed in the queue, for explanations and for the console.
 
-        The frontend's own state comes in the same messages; it is no part of what is recorded.
+        The frontend's own state comes in the same messages; of it preemptions alone are recorded.
         """
         if delta.HasField("scheduler_status"):
             self.console.history.take(delta.scheduler_status)
+            records = list(delta.scheduler_status.preemptions)
             delta.ClearField("scheduler_status")
+            if records:
+                delta.scheduler_status.preemptions.extend(records)
             return
         self._cluster.apply_queue(delta)
         self.console.apply_queue(delta)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import console_states
 import grpc
 import phase_calls
 import pytest
@@ -232,3 +233,19 @@ async def test_a_snapshot_that_is_replaced_again_and_again_is_asked_about_later(
     code, text = await insight.refusal("small")
     assert code is grpc.StatusCode.UNAVAILABLE
     assert "ask again" in text
+
+
+async def test_of_the_frontends_own_state_preemptions_alone_are_left_for_the_recording() -> None:
+    """A recording would have no preemptions, or as much of replicas and latencies each second as of all else."""
+    insight = await Insight().start()
+    for records in ([], [console_states.preemption(1)]):
+        delta = snapshot_pb2.QueueDelta(scheduler_status=console_states.status(1, bound=5, preemptions=records))
+        insight.service.take_queue(delta)
+        left = snapshot_pb2.QueueDelta()
+        if records:
+            left.scheduler_status.preemptions.extend(records)
+        assert delta == left
+    assert insight.service.console.history.preemptions() == [console_states.preemption(1)]
+    status = insight.service.console.history.status
+    assert status is not None
+    assert status.bound_total == 5

@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 
+import console_states
 import pytest
 from recorded_decisions import IMPORTANT, SMALL, RecordedCluster
 from recordings import read
@@ -12,7 +13,7 @@ from snapshot_views import pod_of
 from trireme.recording import export, redaction
 from trireme.registry import config_sides
 from trireme.replay import decision_replay
-from trireme.v1 import core_pb2, decision_pb2, filter_phase_pb2, policy_pb2, recording_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, filter_phase_pb2, policy_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
 SECRETS = (
@@ -106,6 +107,21 @@ def one_redaction(*messages: recording_pb2.RecordedFrame) -> list[recording_pb2.
     for message in messages:
         replacing.redact(message)
     return list(messages)
+
+
+def test_names_of_preemptions_are_replaced() -> None:
+    """Who had to leave for whom goes to strangers with a bug report."""
+    delta = snapshot_pb2.QueueDelta()
+    delta.scheduler_status.preemptions.append(console_states.preemption(1))
+    out, node = one_redaction(
+        recording_pb2.RecordedFrame(message=snapshot_pb2.SyncRequest(queue=delta)),
+        frame(nominations=[snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(namespace="default", name="vip"))]),
+    )
+    (record,) = out.message.queue.scheduler_status.preemptions
+    assert record.preemptor == node.message.delta.nominations[0].pod
+    names = (record.preemptor.name, record.node_name, record.victims[0].pod.name, record.victims[0].node_name)
+    assert all(re.fullmatch(r"x\d+", name) for name in names)
+    assert (record.number, record.victim_count, names[1]) == (1, 1, names[3])
 
 
 def frame(**delta: object) -> recording_pb2.RecordedFrame:

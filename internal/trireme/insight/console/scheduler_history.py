@@ -5,7 +5,7 @@ message costs detail and no truth. A counter that is smaller than before is one 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trireme.v1 import scheduler_status_pb2
@@ -60,8 +60,7 @@ class SchedulerHistory:
             self._preemptions.clear()
         self._attempts.append(tuple(status.attempt_latency.counts))
         self._pods.append(tuple(status.pod_latency.counts))
-        last = self._preemptions[-1].number if self._preemptions else 0
-        self._preemptions.extend(each for each in status.preemptions if each.number > last)
+        self._add_preemptions(status.preemptions)
         if before is not None and status.at_ms > before.at_ms:
             seconds = (status.at_ms - before.at_ms) / 1000
             self._samples.append(
@@ -74,6 +73,16 @@ class SchedulerHistory:
                 )
             )
 
+    def take_preemptions(self, records: Iterable[scheduler_status_pb2.PreemptionRecord]) -> None:
+        """Take over what a recording has of a message."""
+        self.received += 1
+        self._add_preemptions(records)
+
+    def forget_preemptions(self) -> None:
+        """Another leader begins: it numbers them anew."""
+        self.received += 1
+        self._preemptions.clear()
+
     def samples_after(self, at_ms: int) -> list[Sample]:
         """The samples after that moment, the oldest first."""
         return [sample for sample in self._samples if sample.at_ms > at_ms]
@@ -81,6 +90,11 @@ class SchedulerHistory:
     def preemptions(self) -> list[scheduler_status_pb2.PreemptionRecord]:
         """The last preemptions, the newest first."""
         return list(reversed(self._preemptions))
+
+    def _add_preemptions(self, records: Iterable[scheduler_status_pb2.PreemptionRecord]) -> None:
+        """Add those that are new: where a stream begins, the last ones come again."""
+        last = self._preemptions[-1].number if self._preemptions else 0
+        self._preemptions.extend(each for each in records if each.number > last)
 
     def attempt_latency(self) -> Latency:
         """From taking a pod from the queue to its being bound."""

@@ -51,9 +51,14 @@ class _State:
         self.used = clock()
 
     @property
+    def is_there(self) -> bool:
+        """Whether it is at its moment."""
+        return self.moving is not None and self.moving.done()
+
+    @property
     def is_idle(self) -> bool:
         """Whether it may be moved, or let go of."""
-        return not self.users and (self.moving is None or self.moving.done())
+        return not self.users and self.is_there
 
     @property
     def percent(self) -> int:
@@ -131,13 +136,18 @@ class RecordedMoments:
             except TimeoutError as error:
                 raise failures.busy(f"{MOMENTS} other moments are being looked at: try again") from error
         with self._using(state):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await lost_requests.unless_lost(request, state.moved())
-            except TimeoutError as error:
-                text = f"what was recorded up to that moment is being read, {state.percent} % so far: try again"
-                raise failures.unavailable(text) from error
+            if not state.is_there:
+                await self._until_there(state, request, deadline)
             yield state
+
+    async def _until_there(self, state: _State, request: web.Request, deadline: float) -> None:
+        """Return once the state is at its moment. Raises: HttpFailure, OSError, RecordingError, ValueError."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await lost_requests.unless_lost(request, state.moved())
+        except TimeoutError as error:
+            text = f"what was recorded up to that moment is being read, {state.percent} % so far: try again"
+            raise failures.unavailable(text) from error
 
     def close(self) -> None:
         """Let go of files."""

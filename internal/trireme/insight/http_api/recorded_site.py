@@ -23,6 +23,7 @@ from trireme.insight.http_api import (
     recording_sources,
 )
 from trireme.recording import segment_reader
+from trireme_kube.apimachinery import timestamps
 from trireme_kube.componentbase.server import http_site, status_documents
 
 _MS = 1_000_000
@@ -140,8 +141,10 @@ def _end_of(at_ms: int) -> int:
 def _check_moment(at_ms: int, source: recording_sources.Source) -> None:
     """Refuse a moment of which nothing is recorded. Raises: HttpFailure."""
     from_ms, to_ms = source.from_ns // _MS, source.to_ns // _MS
+    begin, end = timestamps.rfc3339_seconds(source.from_ns), timestamps.rfc3339_seconds(source.to_ns)
     if at_ms < from_ms:
-        text = f"nothing is recorded, or kept, of that moment: the recording begins {from_ms - at_ms} ms later"
+        text = f"nothing is recorded, or kept, of that moment: the recording begins at {begin}"
         raise failures.HttpFailure(410, "Gone", text)
     if at_ms > to_ms:
-        raise failures.bad_request(f"nothing is recorded yet of that moment: name one from {from_ms} to {to_ms}")
+        text = f"nothing is recorded yet of that moment: name one from {from_ms} to {to_ms} ({begin} to {end})"
+        raise failures.bad_request(text)

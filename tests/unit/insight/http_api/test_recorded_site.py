@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import console_states
 import orjson
 import pytest
 from aiohttp import test_utils
@@ -98,6 +99,42 @@ async def test_a_simulation_begins_with_the_moment(client: test_utils.TestClient
             answer = orjson.loads(await response.read())
             assert response.status == 200, answer
             assert len(answer["evictions"]) == evicted
+
+
+async def test_preemptions_are_those_of_the_leader_of_then(tmp_path: pathlib.Path) -> None:
+    """Whom somebody had to leave for would be known to the live console alone, and numbers of two leaders be mixed."""
+    cluster = await RecordedCluster(2).open()
+    other = snapshot_pb2.Hello()
+    other.CopyFrom(cluster.header.hello)
+    other.fence.epoch += 1
+    messages = [
+        (1, _preempted(1, 2)),
+        (2, _preempted(2, 3)),
+        (3, snapshot_pb2.SyncRequest(hello=other)),
+        (4, _preempted(1)),
+    ]
+    late = [
+        recording_pb2.RecordedFrame(unix_time_ns=BEGIN + second * SECOND, message=message)
+        for second, message in messages
+    ]
+    path = tmp_path / "r.trireme"
+    frames = [*cluster.frames(), *late, end_frame(BEGIN + 4 * SECOND)]
+    path.write_bytes(b"".join(encoded(cluster.header, frames)))
+    site = recorded_site.RecordedSite(path)
+    await site.open(None)
+    async with test_utils.TestClient(test_utils.TestServer(site.application())) as client:
+        for seconds, numbers in ((0, []), (1, [2, 1]), (2, [3, 2, 1]), (3, []), (4, [1]), (2, [3, 2, 1])):
+            found = (await get(client, as_of(seconds, "preemptions")))["preemptions"]
+            assert [each["number"] for each in found] == numbers
+            assert all(each["preemptor"] == "default/vip" and each["node"] == "n1" for each in found)
+    site.close()
+
+
+def _preempted(*numbers: int) -> snapshot_pb2.SyncRequest:
+    """What is recorded of a message of the frontend with these preemptions."""
+    delta = snapshot_pb2.QueueDelta()
+    delta.scheduler_status.preemptions.extend(console_states.preemption(number) for number in numbers)
+    return snapshot_pb2.SyncRequest(queue=delta)
 
 
 BAD: list[Any] = [
