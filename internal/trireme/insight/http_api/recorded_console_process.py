@@ -1,7 +1,8 @@
 """The process that shows what insight has recorded: a console on the folder, on a socket that insight hands over.
 
-It is started and asked by insight alone (`recorded_console.py`), and only reads. It is of low priority, and the first
-that the kernel ends where memory runs out: insight follows the cluster.
+It is started and asked by insight alone (`recorded_console.py`), and only reads. Insight follows the cluster, so this
+process is of low priority, takes half of the memory that the container may have at most, and is the first that the
+kernel ends where memory runs out; Kubernetes ends a container as a whole, which is why it has a limit of its own.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import resource
 import signal
 import socket
 import sys
@@ -19,6 +21,12 @@ from trireme.rpc import parent_death
 from trireme_kube.componentbase.server import plain_server
 
 _NICE = 5
+# The limit of the container's memory: of cgroups version 2 and 1.
+_CGROUP_LIMITS = (
+    pathlib.Path("/sys/fs/cgroup/memory.max"),
+    pathlib.Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+_NO_LIMIT = 1 << 48
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,8 +40,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.nice(_NICE)
     with contextlib.suppress(OSError):
         pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
+    limit_memory(_CGROUP_LIMITS)
     asyncio.run(_serve(socket.socket(fileno=options.socket_descriptor), options.record_dir))
     return 0
+
+
+def limit_memory(files: Sequence[pathlib.Path]) -> int | None:
+    """Have allocations fail beyond half of the limit in the first of the files that has one; None: none has.
+
+    What then fails is the request for a moment. Units: bytes.
+    """
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):
+            # Without a limit version 2 says `max`, version 1 a number that no machine has.
+            limit = int(file.read_text())
+            if limit < _NO_LIMIT:
+                resource.setrlimit(resource.RLIMIT_DATA, (limit // 2, limit // 2))
+                return limit // 2
+    return None
 
 
 async def _serve(listener: socket.socket, folder: pathlib.Path) -> None:

@@ -79,6 +79,8 @@ class RecordedSite:
             failure = failures.unavailable("the connection was closed")
         except (segment_reader.RecordingError, OSError) as error:
             failure = failures.HttpFailure(500, "InternalError", f"the recording cannot be read: {error}")
+        except MemoryError:
+            failure = failures.unavailable("the cluster of that moment needs more memory than there is for the past")
         except ValueError as error:
             # As before the first full state is written, and after the last one is deleted.
             failure = failures.unavailable(f"the recording cannot be shown: {error}")

@@ -12,6 +12,7 @@ from aiohttp import test_utils
 from recorded_decisions import SMALL, RecordedCluster
 from recordings import BEGIN, SECOND, encoded, end_frame
 
+from trireme.insight import recorded_insight
 from trireme.insight.http_api import recorded_moments, recorded_site
 from trireme.recording import segment_reader
 from trireme.v1 import cycle_pb2, recording_pb2, snapshot_pb2
@@ -128,6 +129,22 @@ async def test_preemptions_are_those_of_the_leader_of_then(tmp_path: pathlib.Pat
             assert [each["number"] for each in found] == numbers
             assert all(each["preemptor"] == "default/vip" and each["node"] == "n1" for each in found)
     site.close()
+
+
+async def test_a_moment_for_which_memory_does_not_suffice_is_said_so(
+    client: test_utils.TestClient[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page would show half of a cluster, or ask for ever."""
+
+    def fails(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recorded_insight.RecordedInsight, "take", fails)
+        answer = await get(client, as_of(0.5, "pending"))
+        assert (answer["code"], "needs more memory" in answer["message"]) == (503, True)
+    # What was begun is let go of.
+    assert (await get(client, as_of(0.5, "pending")))["total"] == 0
 
 
 def _preempted(*numbers: int) -> snapshot_pb2.SyncRequest:
