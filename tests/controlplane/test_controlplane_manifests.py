@@ -68,6 +68,7 @@ def test_an_api_server_takes_all_of_it(
         "coordinated-election",
         "insight",
         "insight-http",
+        "insight-recording",
         "plugin-sidecar",
     )
     for kustomization in (*deploy_manifests.KUSTOMIZATIONS, every):

@@ -6,8 +6,10 @@ from typing import Any
 import yaml
 
 from trireme.config import trireme_configuration_loading
+from trireme.insight import recording_flags
 from trireme.insight.http_api import flags
 from trireme.phases import phase_process
+from trireme_kube.apimachinery import quantity
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 
@@ -65,3 +67,23 @@ def test_over_http_its_account_may_have_callers_reviewed_and_nothing_else() -> N
     assert checked.authentication_kubeconfig == checked.authorization_kubeconfig == f"{mount}/kubeconfig.yaml"
     kubeconfig = yaml.safe_load((DEPLOY / "components/insight-http/kubeconfig.yaml").read_text())
     assert kubeconfig["users"][0]["user"] == {"tokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"}
+
+
+def test_it_records_where_its_container_may_write() -> None:
+    """Its file system is read-only: without the volumes nothing would be recorded, or be looked back in."""
+    component = yaml.safe_load((DEPLOY / "components/insight-recording/kustomization.yaml").read_text())
+    patches = {entry["target"]["kind"]: yaml.safe_load(entry["patch"]) for entry in component["patches"]}
+    assert set(patches) == {"Deployment"}
+    values: dict[str, list[Any]] = {}
+    for entry in patches["Deployment"]:
+        values.setdefault(entry["path"].removesuffix("/-").rpartition("/")[2], []).append(entry["value"])
+    parser = phase_process.flag_parser("insight")
+    recording_flags.add(parser)
+    pod = _objects("components/insight/insight.yaml")["Deployment"]["spec"]["template"]["spec"]
+    options = parser.parse_args([*pod["containers"][0]["command"][1:], *values["command"]])
+    mounts = {mount["name"]: mount["mountPath"] for mount in values["volumeMounts"]}
+    assert mounts == {"recordings": options.record_dir, "tmp": "/tmp"}
+    limits = {volume["name"]: volume["emptyDir"]["sizeLimit"] for volume in values["volumes"]}
+    assert limits.keys() == mounts.keys()
+    # The kubelet evicts the pod beyond it.
+    assert quantity.parse_quantity(limits["recordings"]).value() > options.record_max_bytes
