@@ -12,6 +12,9 @@ from trireme.snapshot import arrays, forkable_columns, pod_names, uid_index
 
 NO_SLOT = -1
 
+# So many classes are compared with each row, one by one.
+_FEW_CLASSES = 4
+
 TERMINATING = 1
 PREEMPTED = 2
 
@@ -134,9 +137,17 @@ class PodTable(forkable_columns.ForkableColumns):
         return next((row for row in rows if self.uids[row] == uid), None)
 
     def rows_of(self, classes: arrays.BoolArray) -> arrays.RowArray:
-        """Rows of pods whose class is marked. Shape: classes (class,)."""
-        placed = self.slot[: self.size] >= 0
-        return np.flatnonzero(placed & classes[self.class_index[: self.size]])
+        """Rows of pods whose class is marked, ascending. Shape: classes (class,)."""
+        index, marked = self.class_index[: self.size], np.flatnonzero(classes).tolist()
+        if len(marked) > _FEW_CLASSES:
+            rows = np.flatnonzero(classes[index])
+        else:
+            # To compare all rows with a few numbers takes a fraction of looking each row's class up.
+            chosen = np.zeros(self.size, dtype=np.bool_)
+            for number in marked:
+                chosen |= index == number
+            rows = np.flatnonzero(chosen)
+        return rows[self.slot[rows] >= 0]
 
     def count_by_slot(self, classes: arrays.BoolArray, size: int) -> arrays.Int64Array:
         """The number of pods of the marked classes per slot. Shapes: classes (class,); result (size,)."""

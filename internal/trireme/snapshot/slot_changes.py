@@ -62,12 +62,15 @@ class SlotChanges:
         elif self.at.shape[0] < size:
             self.at = arrays.grow_last_axis(self.at, size)
 
-    def touch(self, slots: arrays.SlotArray, generation: int) -> None:
-        """Record changes of slots, at a generation no lower than any before. Shape: slots (n,), in any order."""
+    def touch(self, slots: arrays.SlotArray, generation: int, where: slice | None = None) -> None:
+        """Record changes of slots, at a generation no lower than any before. Shape: slots (n,), in any order.
+
+        `where`: the same slots, if they have no gap.
+        """
         if not slots.shape[0]:
             return
         if self._before is None or len(self._log) == LOG_ENTRIES:
-            self.at[slots] = generation
+            self.at[slots if where is None else where] = generation
         self.latest = generation
         if len(self._log) == LOG_ENTRIES:
             self._floor = self._log.popleft()[0]

@@ -115,7 +115,10 @@ class ClassVerdicts:
         differs = (self.index[where] != index) | (self.capacity[where] != capacity)
         self.index[where] = index
         self.capacity[where] = capacity
-        self.changed.touch(slots if differs.all() else slots[differs], stamp)
+        if differs.all():
+            self.changed.touch(slots, stamp, where if isinstance(where, slice) else None)
+        else:
+            self.changed.touch(slots[differs], stamp)
 
     def _merge_verdicts_in_order(
         self,

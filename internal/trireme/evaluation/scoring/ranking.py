@@ -98,14 +98,14 @@ class Ranking:
             elif number in self._maxima:
                 moved |= self._maxima[number].update(slots, np.where(opened, raw, _NONE))
         self.own[where] = own
-        self._keys[where] = np.where(opened, 0, -1)
         if moved:
+            self._keys[where] = np.where(opened, 0, -1)
             slots = np.flatnonzero(self._keys >= 0)
             opened = np.ones(slots.shape[0], dtype=np.bool_)
             where = arrays.slot_index(slots)
         static = self.static[where] = self._static_totals(slots)
         keys = ((self.own[where] + static) << placement.TIE_BITS) + ties[where]
-        self._keys[where] = np.where(opened, keys, -1)
+        self._keys[where] = keys if opened.all() else np.where(opened, keys, -1)
         if moved or slots.shape[0] >= self._best.shape[0]:
             self._best = self._blocks.max(axis=1)
         else:
