@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from plugin_answers import Answers
-from snapshot_views import one_node, pod_of, requesting
+from snapshot_views import cluster_of, one_node, pod_of, requesting
 
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
@@ -36,6 +36,30 @@ def test_two_resources_are_balanced_as_any_number_of_them() -> None:
     uncounted = np.concatenate([counted, np.zeros((1, 500, 3), dtype=bool)])
     of_three = node_resources_balanced_allocation._balance_score(np.concatenate([fractions, fractions[:1]]), uncounted)
     assert alone.tolist() == of_three.tolist()
+
+
+def test_scores_of_all_nodes_follow_pods_and_nodes_as_those_of_each_alone_do() -> None:
+    """What all nodes are without the pod is remembered for the next class: an old one would favour full nodes."""
+    random = np.random.default_rng(7)
+    builder = cluster_of(**{f"n{number}": {} for number in range(8)})
+    builder.add_class(1, pod_of(requesting(cpu="500m", memory="1Gi")))
+    builder.add_class(2, pod_of(requesting(cpu="1")))
+    rows: list[int] = []
+    for step in range(30):
+        names = [f"n{number}" for number in np.flatnonzero(random.random(8) < 0.3).tolist()]
+        rows += builder.place(1 + step % 2, *names)
+        if len(rows) > 6:
+            builder.remove(*[rows.pop() for _ in range(3)])
+        if step % 5 == 4:
+            name, cpu = f"n{step % 8}", str(1 + step % 7)
+            builder.set_node(name, allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"})
+        if step == 20:
+            builder.remove_node("n3")
+            del builder.objects["n3"]
+        for pod_class in (builder.snap.classes[1], builder.snap.classes[2]):
+            state, slots = BALANCED.pre_score(pod_class, builder.snap), builder.snap.nodes.live_slots()
+            alone = [BALANCED.score(pod_class, builder.snap, state, slots[at : at + 1])[0] for at in range(slots.size)]
+            assert BALANCED.score(pod_class, builder.snap, state, slots).tolist() == alone
 
 
 LEAST_ALLOCATED = fit_score.NodeResourcesFitScore(fit_args.Args("LeastAllocated", (("cpu", 1), ("memory", 1))))

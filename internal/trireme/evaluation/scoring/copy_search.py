@@ -59,4 +59,4 @@ class CopySearch:
 
 def remember(columns: class_scores.ClassScores, chosen: Sequence[int]) -> None:
     """The batch went to these slots: the next one of the class will need about as many copies of a node."""
-    columns.copies_on_a_node = max(collections.Counter(chosen).values(), default=1)
+    columns.copies_on_a_node = max(collections.Counter(chosen).values()) if len(chosen) > 1 else 1

@@ -44,22 +44,75 @@ class NodeResourcesBalancedAllocation:
         after: list[arrays.Float64Array] = []
         before: list[arrays.Float64Array] = []
         counts: list[arrays.BoolArray] = []
+        known = self._scores_without_pod(snap, scored, slots) if copies == 1 else None
         for entry in scored:
             capacity, used = resource_usage.allocatable_and_usage(
                 snap, entry, slots, copies, nonzero=False, devices=self._devices
             )
             divisor = np.maximum(capacity, 1).astype(np.float64)
-            for fractions, amount in ((after, used), (before, used - entry.own)):
-                fraction = amount.astype(np.float64)
-                fraction /= divisor
-                fractions.append(np.minimum(fraction, 1.0, out=fraction))
+            after.append(_fraction(used, divisor))
+            if known is None:
+                before.append(_fraction(used - entry.own, divisor))
             counts.append(capacity > 0)
         gain = _balance_score(after, counts)
-        gain -= _balance_score(before, counts)
+        gain -= _balance_score(before, counts) if known is None else known
         gain += 50
         gain //= 2
         gain += 50
         return gain
+
+    def _scores_without_pod(
+        self, snap: snapshot.Snapshot, scored: Sequence[resource_usage.ScoredResource], slots: arrays.SlotArray
+    ) -> arrays.Int64Array | None:
+        """The balance of each slot as it is, which is the same for all classes; None: few slots are to be scored.
+
+        Shape: (slot, 1).
+        """
+        if self._devices is not None or slots.shape[0] * 2 < snap.nodes.size:
+            return None
+        numbers = tuple(entry.number for entry in scored)
+        known = snap.derived(("balance_without_pod", numbers), lambda _: _BalanceWithoutPod(numbers))
+        return arrays.entries_at(known.scores, slots)[:, None]
+
+
+class _BalanceWithoutPod:
+    """The balance of each node's resources as they are used now. Shape: scores (slot,)."""
+
+    __slots__ = ("_generation", "_numbers", "scores")
+
+    def __init__(self, numbers: tuple[int, ...]) -> None:
+        self._numbers = numbers
+        self._generation = -1
+        self.scores = arrays.EMPTY_INT64
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the scores, in bytes."""
+        return self.scores.nbytes
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Follow the snapshot's nodes and their pods."""
+        table = snap.nodes
+        if self._generation == snap.generation:
+            return
+        slots = table.live_slots() if self._generation < 0 else table.changed_since(self._generation, pods=True)
+        if self.scores.shape[0] < table.size:
+            self.scores = arrays.grow_last_axis(self.scores, table.capacity)
+        where = arrays.slot_index(slots)
+        capacities = [table.allocatable[number, where][:, None] for number in self._numbers]
+        fractions = [
+            _fraction(table.requested[number, where][:, None], np.maximum(capacity, 1).astype(np.float64))
+            for number, capacity in zip(self._numbers, capacities, strict=True)
+        ]
+        self.scores[where] = _balance_score(fractions, [capacity > 0 for capacity in capacities])[:, 0]
+        self._generation = snap.generation
+
+
+def _fraction(used: arrays.Int64Array, divisor: arrays.Float64Array) -> arrays.Float64Array:
+    """The part that is in use, at most 1. Shape: as `used`."""
+    fraction = used.astype(np.float64)
+    fraction /= divisor
+    return np.minimum(fraction, 1.0, out=fraction)
 
 
 def _balance_score(fractions: Sequence[arrays.Float64Array], counted: Sequence[arrays.BoolArray]) -> arrays.Int64Array:
