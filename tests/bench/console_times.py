@@ -146,7 +146,7 @@ async def _replica(nodes: int, pods: int, pending: int) -> service.InsightServic
         proposal_times._snapshot(nodes, pods), proposal_times.no_remote, proposal_times.no_remote
     )
     made.configure(_configuration())
-    made._take_queue(_queue(pending, 0, pending))
+    made.take_queue(_queue(pending, 0, pending))
     for second in range(900):
         made.console.history.take(_status(second, pending))
     return made
@@ -170,7 +170,7 @@ async def _change(made: service.InsightService, nodes: int, pending: int) -> Non
         )
         delta = snapshot_pb2.Delta(from_generation=snap.generation, to_generation=snap.generation + 1, pods=columns)
         made.cluster.apply(delta)
-        made._take_queue(_queue(pending, int(draw.integers(1, pending)), 100))
+        made.take_queue(_queue(pending, int(draw.integers(1, pending)), 100))
         made.console.history.take(_status(second, pending))
         second += 1
 
