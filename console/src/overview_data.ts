@@ -41,7 +41,8 @@ async function load(): Promise<void> {
     if (moment.value === atMs) overviewFailure.set(null);
   } catch (error) {
     // That the connection is lost is shown by the frame of the page.
-    if (moment.value === atMs && error instanceof ApiError) overviewFailure.set(error);
+    // A login comes first: then it is requested again.
+    if (moment.value === atMs && error instanceof ApiError && error.code !== 401) overviewFailure.set(error);
   }
 }
 
@@ -57,6 +58,9 @@ moment.subscribe(() => {
   overviewFailure.set(null);
   if (followers > 0 && !isThere()) void load();
 });
+
+// Somebody else may see what the one before may not.
+login.subscribe(() => overviewFailure.set(null));
 
 function turn(): void {
   const due = !document.hidden && !login.value.needed && !isThere();

@@ -18,30 +18,15 @@ import insight_http as support
 import orjson
 import pytest
 from aiohttp import test_utils
-from recorded_decisions import SMALL, RecordedCluster
+from recorded_decisions import record_folder
 from recordings import BEGIN
 
 from trireme.insight.http_api import access, api, recorded_console
-from trireme.recording import segment_writer
 
 BEGIN_MS = BEGIN // 1_000_000
 PATIENCE_SECONDS = 60.0
 
 pytestmark = pytest.mark.timeout(180)
-
-
-async def record(folder: pathlib.Path) -> None:
-    """Record a pod that is placed after one second."""
-    cluster = await RecordedCluster(2).open()
-    await cluster.schedule(SMALL, 1)
-    writer = segment_writer.RecordingWriter(folder, segment_writer.Limits(1 << 24, 1e6))
-    state, *messages = cluster.frames()
-    writer.begin(cluster.header)
-    writer.append(state.SerializeToString(), completes_state=True)
-    for frame in messages:
-        writer.append(frame.SerializeToString())
-    writer.end(BEGIN + 10**9)
-    writer.release()
 
 
 async def until(true: Callable[[], Any]) -> None:
@@ -73,7 +58,7 @@ async def ask(client: test_utils.TestClient[Any, Any], path: str = "/v1/recordin
 
 async def test_only_who_may_list_nodes_and_pods_sees_what_was_recorded(tmp_path: pathlib.Path) -> None:
     """A recording names everything: whoever may read one pod would read those of all namespaces, an hour later."""
-    await record(tmp_path / "recordings")
+    await record_folder(tmp_path / "recordings")
     paths = ("/v1/recording", f"/v1/recorded/{BEGIN_MS + 1000}/pending", f"/v1/recorded/{BEGIN_MS}/overview")
     async with support.served(tmp_path, recordings=tmp_path / "recordings") as served:
         for path in paths:
@@ -125,7 +110,7 @@ async def test_without_a_recording_there_is_no_such_page(tmp_path: pathlib.Path)
 
 async def test_a_process_that_was_killed_is_said_to_be_gone_and_started_again(tmp_path: pathlib.Path) -> None:
     """The view would stay broken until insight is restarted, or a request wait for ever."""
-    await record(tmp_path)
+    await record_folder(tmp_path)
     async with console(tmp_path, restart_seconds=0.2) as (client, recorded):
         assert (await ask(client))[0] == 200
         first = recorded.pid
@@ -159,7 +144,7 @@ async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(
         folder.mkdir()
         code, refusal = await ask(client, f"/v1/recorded/{BEGIN_MS}/pending")
         assert (code, "no recording with a full state" in refusal["message"]) == (503, True)
-        await record(folder)
+        await record_folder(folder)
         assert (await ask(client, f"/v1/recorded/{BEGIN_MS}/pending"))[0] == 200
         # A question with a body passes as well, and one that is too large does not.
         body = {"scenario": {"changes": [{"drain": {"nodeNames": ["n0", "n1"]}}]}}
@@ -172,7 +157,7 @@ async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(
 
 async def test_the_process_ends_when_nobody_asks_and_is_started_by_the_next_request(tmp_path: pathlib.Path) -> None:
     """It would hold the memory of several clusters for ever, once somebody has looked."""
-    await record(tmp_path)
+    await record_folder(tmp_path)
     async with console(tmp_path, idle_seconds=0.3, restart_seconds=600) as (client, recorded):
         assert (await ask(client))[0] == 200
         first = recorded.pid
@@ -241,7 +226,7 @@ async def test_a_process_that_hangs_holds_up_nothing_else_and_a_lost_caller_keep
     tmp_path: pathlib.Path,
 ) -> None:
     """Insight would stop to follow the scheduler while a recording is read."""
-    await record(tmp_path)
+    await record_folder(tmp_path)
     async with console(tmp_path) as (client, recorded):
         assert (await ask(client))[0] == 200
         os.kill(recorded.pid, signal.SIGSTOP)
@@ -259,7 +244,7 @@ async def test_a_process_that_hangs_holds_up_nothing_else_and_a_lost_caller_keep
 
 async def test_the_socket_is_for_this_user_alone(tmp_path: pathlib.Path) -> None:
     """Everybody on the machine would read what was recorded, without credentials."""
-    await record(tmp_path)
+    await record_folder(tmp_path)
     async with console(tmp_path) as (client, recorded):
         assert (await ask(client))[0] == 200
         path = recorded.socket_path

@@ -7,6 +7,8 @@ import chromium
 import insight_http as support
 import pytest
 from playwright import async_api
+from recorded_decisions import record_folder
+from recordings import BEGIN
 
 pytestmark = [
     pytest.mark.timeout(200),
@@ -51,4 +53,25 @@ async def test_a_reader_with_few_rights_sees_what_is_missing(tmp_path: Path) -> 
         await page.goto(f"{served.url}/#/pods/default/large")
         await async_api.expect(page.get_by_role("region", name="What nodes say")).to_contain_text("Insufficient cpu")
         assert not re.search(r"\bn[012]\b", await page.locator("main").inner_text())
+        await browser.close()
+
+
+async def test_a_link_to_a_moment_asks_for_a_token_first_and_for_the_right_to_see_all(tmp_path: Path) -> None:
+    """Whoever is sent the link of an incident would see an empty page, or more than their own rights allow."""
+    await record_folder(tmp_path / "recordings")
+    async with (
+        support.served(tmp_path, recordings=tmp_path / "recordings") as served,
+        async_api.async_playwright() as playwright,
+    ):
+        browser = await playwright.chromium.launch(executable_path=chromium.PATH, args=list(chromium.FLAGS))
+        page = await browser.new_page(ignore_https_errors=True)
+        await page.goto(f"{served.url}/?at={BEGIN // 1_000_000 + 1000}#/")
+        await _log_in(page, "developer-token")
+        await async_api.expect(page.get_by_text("may see what was recorded").first).to_be_visible()
+        await page.get_by_role("button", name="Log out").click()
+        await _log_in(page, "operator-token")
+        await async_api.expect(page.get_by_role("slider", name="Moment")).to_be_visible()
+        await async_api.expect(page.locator(".figures")).to_contain_text("2 nodes")
+        await page.get_by_role("button", name="Back to now").click()
+        await async_api.expect(page.locator(".figures")).to_contain_text("3 nodes")
         await browser.close()

@@ -1,6 +1,7 @@
 """A cluster whose pods are scheduled by the services of filter and score, as the frontend calls them, and recorded."""
 
 import itertools
+import pathlib
 import random
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service as filter_service
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, remote_evaluators
-from trireme.recording import full_state
+from trireme.recording import full_state, segment_writer
 from trireme.remote import remote_plugins
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.score import service as score_service
@@ -274,3 +275,17 @@ def with_decision_changed(
         copy.message.decisions.extend(decision.SerializeToString() for decision in found)
         out.append(copy)
     return out
+
+
+async def record_folder(folder: pathlib.Path) -> None:
+    """Record a pod that is placed after one second."""
+    cluster = await RecordedCluster(2).open()
+    await cluster.schedule(SMALL, 1)
+    writer = segment_writer.RecordingWriter(folder, segment_writer.Limits(1 << 24, 1e6))
+    state, *messages = cluster.frames()
+    writer.begin(cluster.header)
+    writer.append(state.SerializeToString(), completes_state=True)
+    for frame in messages:
+        writer.append(frame.SerializeToString())
+    writer.end(BEGIN + 10**9)
+    writer.release()
