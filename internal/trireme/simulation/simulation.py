@@ -22,11 +22,18 @@ from trireme.cache.placed_pod import PlacedPod
 from trireme.cache.pod_projection import ParsedPod
 from trireme.config import gates, model
 from trireme.evaluation import engine, filter_engine, score_engine
-from trireme.in_process import in_process_evaluators
 from trireme.queueing import pending_pod, scheduling_queue
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.scheduling import ports
-from trireme.simulation import budgets, claim_writes, forked_cache, known_classes, scheduler_assembly, simulated_writes
+from trireme.simulation import (
+    budgets,
+    claim_writes,
+    forked_cache,
+    known_classes,
+    scheduler_assembly,
+    simulated_writes,
+    yielding_evaluators,
+)
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, snapshot_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -117,7 +124,7 @@ class Simulation:
         self._forked = forked_cache.ForkedCache(self.snap, known, setup.reads)
         self.cache = self._forked.cache
         self.engine = engine.Engine(self.snap, setup.filters, setup.scores)
-        self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine, setup.caller)
+        self.evaluators = yielding_evaluators.YieldingEvaluators(self.engine, setup.caller)
         self.writes = simulated_writes.Writes()
         #: All pods that were pending, by UID, in the order in which they came.
         self.pods: dict[str, OncePendingPod] = {}

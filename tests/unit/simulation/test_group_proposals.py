@@ -1,15 +1,17 @@
 """Proposals for a pod of a group, by the RPC that explains pods: each lets the whole group be scheduled."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from phase_calls import context
-from simulated_insight import SimulatedInsight
+from simulated_insight import PROFILE, SimulatedInsight, stored
 from waiting_gang import waiting_gang
 
 from trireme.insight.simulations import group_proposals
-from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2
+from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2, snapshot_pb2
 
 GPU = ("gpu", "true", "NoSchedule")
 
@@ -89,5 +91,42 @@ async def test_a_group_that_cannot_be_simulated_in_time_has_no_proposals() -> No
     members = simulator._members(queued, setup := simulator._make_setup(simulation_pb2.SimulateRequest()))
     proposal = insight_pb2.Proposal(add_node=insight_pb2.AddNode(like_node="n0"))
     for seconds, works in ((60.0, True), (0.0, False)):
-        check = group_proposals.GroupCheck(lambda: simulator._fork(setup), queued, members, seconds=seconds)
-        assert await check(proposal, None) is works
+        check = group_proposals.GroupCheck(setup, queued, members, seconds=seconds)
+        assert await check(insight.builder.snap, proposal, None) is works
+
+
+async def explain_while(insight: SimulatedInsight, change: Callable[[], None], turns: int) -> list[str | None]:
+    """The kinds of the proposals for the first member, where the cluster changes after so many turns of the loop."""
+    asking = asyncio.create_task(proposals_for(insight))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    change()
+    return kinds(await asking)
+
+
+@pytest.mark.parametrize("turns", range(2, 60, 3))
+async def test_a_cluster_that_changes_meanwhile_does_not_end_the_search(turns: int) -> None:
+    """A node that is named may be gone before its proposal is checked, as where an autoscaler is at work."""
+    insight = await waiting_gang(2, priority=1, cpu="1")
+    found = await explain_while(insight, lambda: insight.builder.remove_node("n0"), turns)
+    assert found in (["add_node"], [])
+
+
+async def test_other_tasks_run_while_a_large_group_is_checked() -> None:
+    """Its members are tried in one cycle: insight would follow no stream, and answer no probe, meanwhile."""
+    insight, gang = await waiting_gang(0, priority=1), {"podGroupName": "gang"}
+    insight.builder.set_node("free", **node("2"))
+    members = []
+    for number in range(15):
+        insight.builder.add_class(10 + number, stored(cpu=f"{number + 1}m", priority=1, schedulingGroup=gang))
+        name = cycle_pb2.PodIdentity(namespace="default", name=f"m{number}", uid=f"uid-of-m{number}")
+        members.append(snapshot_pb2.QueuedPod(pod=name, pod_class=10 + number, profile=PROFILE, pod_group="gang"))
+    insight.service.cluster.apply_queue(snapshot_pb2.QueueDelta(reset=True, pods=members))
+    check = insight.service._the_simulator().check_of_group(members[0])
+    checking = asyncio.create_task(check(insight.builder.snap, insight_pb2.Proposal(), None))
+    turns = 0
+    while not checking.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert checking.result()
+    assert turns > 2 * len(members)

@@ -21,11 +21,14 @@ from trireme.insight.proposals import (
     victims,
 )
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays
+from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2
 
-Works = Callable[[insight_pb2.Proposal, core_pb2.Pod | None], Awaitable[bool]]
-"""Whether a proposal works, of which filter says so; with the changed pod, None where the cluster is changed."""
+Works = Callable[[snapshot.Snapshot, insight_pb2.Proposal, core_pb2.Pod | None], Awaitable[bool]]
+"""Whether a proposal works on this cluster, of which filter says so.
+
+With the changed pod, None where the cluster is changed.
+"""
 
 # After so long no further simulation begins; one with remote plugins may end later.
 SECONDS = 2.0
@@ -77,7 +80,7 @@ class ProposalSearch:
         deadline = self._clock() + self._seconds
         cluster = simulated_cluster.SimulatedCluster(evaluating.snap, evaluating.filter.profiles, cycle)
         if (await cluster.feasible_slots(cycle.pod_class)).size and (
-            works is None or await works(insight_pb2.Proposal(), None)
+            works is None or await works(cluster.snap, insight_pb2.Proposal(), None)
         ):
             return SearchResult()
         refused = await cluster.slots_refused_by_plugin()
@@ -237,7 +240,10 @@ class _SearchOfPod:
 
         `changed` is the changed pod, if the pod is changed. Shape: slots (n,).
         """
-        if not slots.size or (self._works is not None and not await self._works(proposal, changed)):
+        if not slots.size:
+            return False
+        # On the cluster that the search began with, whatever has become of it since.
+        if self._works is not None and not await self._works(self._cluster.snap, proposal, changed):
             return False
         self._found.proposals.append(cluster.with_nodes(proposal, slots))
         return True

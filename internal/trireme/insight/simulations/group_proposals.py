@@ -4,11 +4,12 @@ That nodes take one member says little: the others need room, too, and a group i
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from trireme.cache import class_registry
 from trireme.scheduling import ports
 from trireme.simulation import known_classes, node_copies, simulation
+from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, insight_pb2, snapshot_pb2
 
 # A check that takes longer fails: a search ends soon, and callers wait for its turn. Units: seconds.
@@ -29,24 +30,28 @@ class GroupCheck:
 
     def __init__(
         self,
-        fork: Callable[[], simulation.Simulation],
+        setup: simulation.Setup,
         queued: snapshot_pb2.QueuedPod,
         members: Sequence[snapshot_pb2.QueuedPod],
         *,
         seconds: float = SECONDS,
     ) -> None:
-        """`fork` makes a simulation of the cluster as it is; `members` wait, `queued` among them."""
-        self._fork = fork
+        """`members` wait, `queued` among them."""
+        self._setup = setup
         self._queued = queued
         self._members = members
         self._seconds = seconds
 
-    async def __call__(self, proposal: insight_pb2.Proposal, changed: core_pb2.Pod | None) -> bool:
+    async def __call__(
+        self, snap: snapshot.Snapshot, proposal: insight_pb2.Proposal, changed: core_pb2.Pod | None
+    ) -> bool:
         """Whether the pod has a node when its group was scheduled with the change, alone and without evictions.
+
+        `snap` is the cluster, which stays as it is.
 
         Members of the pod's class change as it does: they are of one template. Raises: OutOfStepError.
         """
-        sim = self._fork()
+        sim = simulation.Simulation(snap, self._setup, known_classes.of_snapshot(snap))
         try:
             async with asyncio.timeout(self._seconds):
                 _change_cluster(sim, proposal)

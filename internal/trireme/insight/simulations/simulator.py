@@ -106,7 +106,7 @@ class Simulator:
         It does not wait for its turn: searches for proposals have turns of their own.
         """
         setup = self._make_setup(simulation_pb2.SimulateRequest())
-        return group_proposals.GroupCheck(lambda: self._fork(setup), queued, self._members(queued, setup))
+        return group_proposals.GroupCheck(setup, queued, self._members(queued, setup))
 
     def _members(self, queued: snapshot_pb2.QueuedPod, setup: simulation.Setup) -> list[snapshot_pb2.QueuedPod]:
         """The members of the pod's group that wait and can be tried."""

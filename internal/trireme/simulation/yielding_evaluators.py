@@ -1,0 +1,39 @@
+"""Evaluators that let other tasks run before each long call: a cycle of a large group makes many without a pause."""
+
+import asyncio
+from collections.abc import Sequence
+
+from trireme.in_process import in_process_evaluators
+from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
+from trireme.v1 import core_pb2
+
+
+class YieldingEvaluators(in_process_evaluators.InProcessEvaluators):
+    """As InProcessEvaluators; at every call, so that a simulation's own tasks run in the same order each time."""
+
+    async def filter(
+        self,
+        profile: str,
+        class_id: int,
+        count: int,
+        generation: int,
+        nominee: core_pb2.Pod | None = None,
+        preemptors: Sequence[core_pb2.Pod] = (),
+    ) -> FilterResult:
+        """Filter, once other tasks ran."""
+        await asyncio.sleep(0)
+        return await super().filter(profile, class_id, count, generation, nominee, preemptors)
+
+    async def place(
+        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
+    ) -> PlaceResult:
+        """Choose slots, once other tasks ran."""
+        await asyncio.sleep(0)
+        return await super().place(profile, class_id, count, filtered, extra_scores)
+
+    async def run_post_filter(
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
+    ) -> Sequence[PostFilterResult]:
+        """Run PostFilter, once other tasks ran."""
+        await asyncio.sleep(0)
+        return await super().run_post_filter(profile, class_id, generation, pods, filtered)
