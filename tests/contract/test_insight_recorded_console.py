@@ -6,10 +6,12 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -256,3 +258,60 @@ async def test_the_socket_is_for_this_user_alone(tmp_path: pathlib.Path) -> None
             connection.sendall(b"GET /v1/recording HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert b" 401 " in await asyncio.to_thread(connection.recv, 64)
     assert not path.parent.exists()
+
+
+_GREEDY = """
+import sys
+import tempfile
+from trireme.insight.http_api import recorded_console_process
+from trireme.insight.http_api.recorded_moments import RecordedMoments
+def read(*_):
+    raise MemoryError
+RecordedMoments.at = read
+sys.exit(recorded_console_process.main(sys.argv[1:]))
+"""
+
+
+async def test_a_process_whose_memory_is_at_its_limit_ends_and_is_started_again(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It could not read the next request either, and would be of no use until insight ends."""
+    await record_folder(tmp_path / "recordings")
+    command = (sys.executable, "-c", _GREEDY)
+    async with console(tmp_path / "recordings", command=command, restart_seconds=0.0) as (client, recorded):
+        assert (await ask(client))[0] == 200
+        first = recorded.pid
+        code, refusal = await ask(client, f"/v1/recorded/{BEGIN_MS}/overview")
+        assert (code, "more than half of the memory" in refusal["message"]) == (503, True)
+        # What needs no moment is answered, by another process.
+        assert (await ask(client))[0] == 200
+        assert recorded.pid not in (0, first)
+    assert "code 3: what it reads needs more than half of the memory" in caplog.text
+
+
+async def test_folders_that_a_killed_insight_left_are_removed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them would stay in the volume at /tmp, which outlives the container."""
+    # A socket's path has to be short.
+    temporary = pathlib.Path(tempfile.mkdtemp())
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    of_nobody, of_another_time = (
+        temporary / "trireme-recorded-999999999-5-x",
+        temporary / f"trireme-recorded-{os.getpid()}-5-x",
+    )
+    others = [temporary / "trireme-recorded-notes", temporary / "other-1-2-x"]
+    for folder in (of_nobody, of_another_time, *others):
+        folder.mkdir()
+    await record_folder(tmp_path / "recordings")
+    async with console(tmp_path / "recordings") as (client, recorded):
+        assert (await ask(client))[0] == 200
+        assert not of_nobody.exists()
+        assert not of_another_time.exists()
+        assert all(folder.exists() for folder in others)
+        assert recorded.socket_path is not None
+        # One that is in use stays where another one is started.
+        async with console(tmp_path / "recordings") as (second, _):
+            assert (await ask(second))[0] == 200
+            assert recorded.socket_path.exists()
+    shutil.rmtree(temporary)

@@ -88,7 +88,7 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
 
 
 def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:
-    """The refusing slots by status, the status of most nodes first. Shape: alive (slot,)."""
+    """The refusing slots by status: that of most nodes first, then by plugin and messages. Shape: alive (slot,)."""
     assert answer.columns is not None
     index = np.where(alive, answer.columns.index, 0)
     by_status = np.argsort(index, kind="stable")
@@ -98,7 +98,8 @@ def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolA
         for number, each in enumerate(answer.columns.statuses)
         if bounds[number] < bounds[number + 1]
     ]
-    return sorted(found, key=lambda refusals: -refusals.slots.size)
+    # Statuses are numbered in the order in which they first occurred.
+    return sorted(found, key=lambda each: (-each.slots.size, each.status.plugin, each.status.messages))
 
 
 async def score_feasible(

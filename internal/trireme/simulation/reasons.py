@@ -22,7 +22,10 @@ class NodeRefusals:
 
 
 def refusals_of(filtered: FilterResult, snap: snapshot.Snapshot) -> list[NodeRefusals]:
-    """The refusing nodes by plugin and messages, the most first. Empty where PreFilter refused on all nodes."""
+    """The refusing nodes by plugin and messages, the most first, then in the order of these.
+
+    Empty where PreFilter refused on all nodes.
+    """
     if filtered.refusal is not None:
         return []
     index = filtered.answer.index
@@ -36,4 +39,5 @@ def refusals_of(filtered: FilterResult, snap: snapshot.Snapshot) -> list[NodeRef
         if slots.size:
             names = [snap.nodes.names[slot] for slot in slots[:_EXAMPLES].tolist()]
             refusals.append(NodeRefusals(filtered.answer.statuses[numbers[0] - 1], int(slots.size), names))
-    return sorted(refusals, key=lambda refusal: -refusal.nodes)
+    # Statuses are numbered in the order in which they first occurred.
+    return sorted(refusals, key=lambda refusal: (-refusal.nodes, refusal.status.plugin, refusal.status.messages))

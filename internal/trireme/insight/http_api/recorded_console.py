@@ -7,6 +7,7 @@ the caller from a header; whoever is asked for it has authenticated the caller, 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import pathlib
@@ -35,9 +36,19 @@ RESTART_SECONDS = 10.0
 """One that ended by itself is not started again before."""
 MAX_REQUESTS = 32
 """Forwarded at once."""
+OUT_OF_MEMORY = 3
+"""The exit code of the process where its limit of memory was reached."""
 _STOP_SECONDS = 5.0
 _BACKLOG = 128
 _MODULE = "trireme.insight.http_api.recorded_console_process"
+# Of the folders of sockets; which insight it is follows.
+_FOLDER = "trireme-recorded-"
+_BEGAN = 19  # of /proc/PID/stat after the name: when the process began
+_EXIT_SECONDS = 1.0
+_OUT_OF_MEMORY = (
+    "what it reads needs more than half of the memory that the container may have: raise that limit, or use `trireme "
+    "replay DIR --serve` elsewhere"
+)
 # What of a request and of its answer is passed on. Credentials are not.
 _REQUEST_HEADERS = ("Accept", "Content-Type", "If-None-Match", "User-Agent")
 _ANSWER_HEADERS = ("Allow", "ETag", "Retry-After", "Vary", "X-Content-Type-Options")
@@ -129,8 +140,7 @@ class RecordedConsole:
             ) as answer:
                 content = await answer.read()
         except (aiohttp.ClientError, OSError) as error:
-            text = "the process that reads the recording has ended: try again; the log of insight says more"
-            raise failures.unavailable(text) from error
+            raise failures.unavailable(await _why_it_is_gone(running.process)) from error
         kept = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
         return http_site.Reply(content, answer.headers.get("Content-Type", http_site.JSON), answer.status, kept)
 
@@ -140,7 +150,9 @@ class RecordedConsole:
             if self._running is not None and self._running.process.poll() is None:
                 return self._running
             if self._running is not None:
-                log.error("the process that reads the recording ended: code %d", self._running.process.returncode)
+                code = self._running.process.returncode
+                why = f": {_OUT_OF_MEMORY}" if code == OUT_OF_MEMORY else ""
+                log.error("the process that reads the recording ended: code %d%s", code, why)
                 self._not_before = self._clock() + self._restart_seconds
                 await self._end()
             if (wait := self._not_before - self._clock()) > 0:
@@ -157,7 +169,8 @@ class RecordedConsole:
 
     def _start(self) -> _Running:
         """Start the process; it is connected to at once, and answers when it is ready. Raises: OSError."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-recorded-"))
+        _remove_folders_left()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{_process_name(str(os.getpid()))}-"))
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(str(folder / "socket"))
@@ -215,3 +228,29 @@ class RecordedConsole:
         async with self._changing:
             if not self._places.in_use:
                 await self._end()
+
+
+async def _why_it_is_gone(process: subprocess.Popen[bytes]) -> str:
+    """What to say where the process has closed a connection."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        await asyncio.to_thread(process.wait, _EXIT_SECONDS)
+    if process.returncode == OUT_OF_MEMORY:
+        return f"the process that reads the recording has ended: {_OUT_OF_MEMORY}"
+    return "the process that reads the recording has ended: try again; the log of insight says more"
+
+
+def _remove_folders_left() -> None:
+    """Remove the folders of this user's insights that were killed."""
+    for folder in pathlib.Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*-*"):
+        owner = folder.name.removeprefix(_FOLDER).rpartition("-")[0]
+        with contextlib.suppress(OSError):
+            if owner != _process_name(owner.partition("-")[0]) and folder.lstat().st_uid == os.getuid():
+                shutil.rmtree(folder)
+
+
+def _process_name(number: str) -> str:
+    """The number of a process and when it began, for numbers are given again; empty: there is none."""
+    with contextlib.suppress(OSError):
+        fields = pathlib.Path(f"/proc/{int(number)}/stat").read_bytes().rpartition(b")")[2].split()
+        return f"{number}-{int(fields[_BEGAN])}"
+    return ""

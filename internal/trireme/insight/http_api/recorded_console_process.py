@@ -15,8 +15,9 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from trireme.insight.http_api import access, recorded_site
+from trireme.insight.http_api import access, recorded_console, recorded_site
 from trireme.rpc import parent_death
 from trireme_kube.componentbase.server import plain_server
 
@@ -36,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, required=True, help="process id of insight")
     parser.add_argument("--record-dir", type=pathlib.Path, required=True, help="folder that insight records in")
     options = parser.parse_args(argv)
-    parent_death.exit_with_parent(options.parent)
+    # Killed: one that hangs would outlive it.
+    parent_death.exit_with_parent(options.parent, signal.SIGKILL)
     os.nice(_NICE)
     with contextlib.suppress(OSError):
         pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
@@ -48,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def limit_memory(files: Sequence[pathlib.Path]) -> int | None:
     """Have allocations fail beyond half of the limit in the first of the files that has one; None: none has.
 
-    What then fails is the request for a moment. Units: bytes.
+    Units: bytes.
     """
     for file in files:
         with contextlib.suppress(OSError, ValueError):
@@ -66,10 +68,23 @@ async def _serve(listener: socket.socket, folder: pathlib.Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     listener.setblocking(False)
-    site = recorded_site.RecordedSite(folder, access.ForwardedAccess(), is_live=True)
+    asyncio.get_running_loop().set_exception_handler(_on_exception)
+    site = recorded_site.RecordedSite(folder, access.ForwardedAccess(), is_live=True, on_memory_error=_end)
     with contextlib.closing(site):
         async with plain_server.serve_application(site.application(), sock=listener):
             await stopping.wait()
+
+
+def _on_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """End where a connection cannot be read for want of memory."""
+    if isinstance(context.get("exception"), MemoryError):
+        _end()
+    loop.default_exception_handler(context)
+
+
+def _end() -> None:
+    """End at once: what fills the memory would stay there, and no further request be read."""
+    os._exit(recorded_console.OUT_OF_MEMORY)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ newest.
 """
 
 import pathlib
+from collections.abc import Callable
 
 import orjson
 import yarl
@@ -32,14 +33,23 @@ _MS = 1_000_000
 class RecordedSite:
     """The pages of one recording. It lets go of files when it is closed."""
 
-    def __init__(self, path: pathlib.Path, callers: access.Access | None = None, *, is_live: bool = False) -> None:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        callers: access.Access | None = None,
+        *,
+        is_live: bool = False,
+        on_memory_error: Callable[[], None] = lambda: None,
+    ) -> None:
         """`path` is a file, or the folder that insight records in.
 
-        `is_live`: its pages are a part of the console that shows the state of now.
+        `is_live`: its pages are a part of the console that shows the state of now. `on_memory_error` is called where
+        there is not enough memory for an answer.
         """
         self._path = path
         self._callers = callers or access.LoopbackAccess()
         self._is_live = is_live
+        self._on_memory_error = on_memory_error
         self._source: recording_sources.Source | None = None
         self._moments: recorded_moments.RecordedMoments | None = None
         # The moment of pages that name none; None: the newest.
@@ -80,6 +90,7 @@ class RecordedSite:
         except (segment_reader.RecordingError, OSError) as error:
             failure = failures.HttpFailure(500, "InternalError", f"the recording cannot be read: {error}")
         except MemoryError:
+            self._on_memory_error()
             failure = failures.unavailable("the cluster of that moment needs more memory than there is for the past")
         except ValueError as error:
             # As before the first full state is written, and after the last one is deleted.
