@@ -52,6 +52,13 @@ export interface Overview {
   recording?: Recording;
 }
 
+// A span of time in which what is shown may not be what was.
+export interface RecordingGap {
+  fromMs: number;
+  toMs: number;
+  reason: "notRecorded" | "noStream" | "clockSetBack";
+}
+
 export interface Recording {
   file: string;
   fromMs: number;
@@ -59,6 +66,8 @@ export interface Recording {
   atMs: number;
   // Whether there is a state of now as well.
   live: boolean;
+  // All, in an overview those that its moment is in.
+  gaps: RecordingGap[];
 }
 
 export interface WaitReason {

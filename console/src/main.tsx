@@ -117,7 +117,8 @@ function Connection() {
         No connection to insight for {age(now - lost)}. What is shown is from before; it is tried again.
       </div>
     );
-  if (overview && overview.disconnectedMs > 3000)
+  // Of a moment of the past the time slider says so.
+  if (overview && !overview.recording && overview.disconnectedMs > 3000)
     return (
       <div class="banner bad" role="alert">
         Insight has lost the scheduler {age(overview.disconnectedMs)} ago. What is shown is from before.

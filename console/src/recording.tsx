@@ -1,7 +1,7 @@
 // What was recorded: the way to it, and the time slider, which sets the moment that the whole page shows.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { mayPass, RECORDING, request, usePolled, type Loaded } from "./api.ts";
-import type { Recording } from "./documents.ts";
+import type { Recording, RecordingGap } from "./documents.ts";
 import { age, timeOfDay } from "./format.ts";
 import { showMoment } from "./moment.ts";
 import { overviewFailure, useOverview } from "./overview_data.ts";
@@ -35,6 +35,32 @@ function useRecording(): Loaded<Recording> {
 function stamp(milliseconds: number): string {
   const at = new Date(milliseconds);
   return `${at.toLocaleDateString("en-CA")} ${timeOfDay(milliseconds)}`;
+}
+
+// Why it is not certain what was at a moment; "" where it is.
+function uncertainty(gaps: RecordingGap[], milliseconds: number): string {
+  const inside = gaps.filter((gap) => gap.fromMs < milliseconds && milliseconds < gap.toMs);
+  const gap = inside.find((each) => each.reason !== "clockSetBack") ?? inside[0];
+  if (!gap) return "";
+  const span = `from ${stamp(gap.fromMs)} to ${stamp(gap.toMs)}`;
+  if (gap.reason === "notRecorded") return `Nothing was recorded ${span}. What is shown is from before.`;
+  if (gap.reason === "noStream")
+    return `Nothing came from the scheduler ${span}, when its stream began anew. What is shown is from before.`;
+  return `Insight's clock was set back. What was ${span} is not certain.`;
+}
+
+// Where they are on the slider, below it.
+function Gaps({ gaps, fromMs, toMs }: { gaps: RecordingGap[]; fromMs: number; toMs: number }) {
+  const percent = (milliseconds: number): number => (100 * (milliseconds - fromMs)) / Math.max(toMs - fromMs, 1);
+  return (
+    <span class="gaps" aria-hidden="true">
+      {gaps.map((gap) => {
+        const left = Math.max(percent(gap.fromMs), 0);
+        const width = Math.min(percent(gap.toMs), 100) - left;
+        return <span key={`${gap.fromMs} ${gap.reason}`} style={{ left: `${left}%`, width: `${Math.max(width, 0)}%` }} />;
+      })}
+    </span>
+  );
 }
 
 // Goes to the newest moment once it is known: the process that reads the recording may have to be started first.
@@ -83,6 +109,8 @@ export function TimeSlider({ atMs }: { atMs: number }) {
     event.preventDefault();
     set(latest.current + Math.sign(part) * Math.max(Math.round(Math.abs(part) * (toMs - fromMs)), 1));
   };
+  const gaps = recording?.gaps ?? [];
+  const warning = uncertainty(gaps, wanted);
   const failure = useStore(overviewFailure);
   const isReading = overview?.recording?.atMs !== wanted && (failure === null || mayPass(failure));
   return (
@@ -97,18 +125,21 @@ export function TimeSlider({ atMs }: { atMs: number }) {
           </button>
         ))}
       </span>
-      <input
-        type="range"
-        aria-label="Moment"
-        aria-valuetext={stamp(wanted)}
-        min={fromMs}
-        max={toMs}
-        // With steps the end would be out of reach: the last step ends before it.
-        step="any"
-        value={wanted}
-        onInput={(event) => set(Math.round(Number(event.currentTarget.value)))}
-        onKeyDown={onKey}
-      />
+      <span class="track">
+        <input
+          type="range"
+          aria-label="Moment"
+          aria-valuetext={warning ? `${stamp(wanted)}. ${warning}` : stamp(wanted)}
+          min={fromMs}
+          max={toMs}
+          // With steps the end would be out of reach: the last step ends before it.
+          step="any"
+          value={wanted}
+          onInput={(event) => set(Math.round(Number(event.currentTarget.value)))}
+          onKeyDown={onKey}
+        />
+        <Gaps gaps={gaps} fromMs={fromMs} toMs={toMs} />
+      </span>
       <output class="moment">
         {stamp(wanted)}{" "}
         <span class="note">
@@ -123,6 +154,11 @@ export function TimeSlider({ atMs }: { atMs: number }) {
       <span class="note" role="status">
         {isReading && failure ? failure.message : ""}
       </span>
+      {warning && (
+        <span class="problem" role="alert">
+          {warning}
+        </span>
+      )}
       {error && (
         <span class="problem" role="alert">
           {error.message}

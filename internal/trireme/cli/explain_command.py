@@ -56,6 +56,8 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     parts: list[console.RenderableType] = [
         text.Text.assemble((report["pod"], display.HEADER), " ", _summary_line(report))
     ]
+    if "gap" in report:
+        parts += ["", text.Text(_gap_text(report["gap"]), display.BAD)]
     if "refusedPlacement" in report:
         parts += ["", _refused_placement_text(report["refusedPlacement"])]
     evaluation = report.get("evaluation", {})
@@ -78,6 +80,21 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     if report.get("history"):
         parts += ["", _render_history(report["history"])]
     return console.Group(*parts)
+
+
+_GAPS = {
+    "notRecorded": "Nothing was recorded from {from} to {to}: this is what was known before.",
+    "noStream": (
+        "Nothing came from the scheduler from {from} to {to}, when its stream began anew: "
+        "this is what was known before."
+    ),
+    "clockSetBack": "Insight's clock was set back: what was from {from} to {to} is not certain.",
+}
+
+
+def _gap_text(gap: Report) -> str:
+    """Why it is not certain what was at the moment of a recording, and from when to when."""
+    return _GAPS[gap["reason"]].format(**gap)
 
 
 def _refused_placement_text(refused: Report) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from trireme.cli import display, explain_command
 from trireme.frontend.serving import decision_report, insight_report
 from trireme.insight import recorded_insight
-from trireme.recording import segment_reader
+from trireme.recording import frame_times, segment_reader
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2
 from trireme_kube.apimachinery import timestamps
 
@@ -51,16 +51,25 @@ async def _report(options: argparse.Namespace) -> dict[str, Any]:
         reader = segment_reader.SegmentReader(file, str(options.file))
         if reader.header is None:
             raise ValueError(f"{options.file}: the file ends within its header")
-        if options.at is not None and options.at < reader.header.start_unix_ns:
-            begin = timestamps.rfc3339_micros(reader.header.start_unix_ns)
-            raise ValueError(f"--at: the recording begins at {begin}")
+        times, begin_ns = frame_times.of_file(reader)
+        if options.at is not None and options.at < begin_ns:
+            raise ValueError(f"--at: the recording begins at {timestamps.rfc3339_micros(begin_ns)}")
         insight = recorded_insight.RecordedInsight(reader.header)
-        insight.follow(reader.frames(), options.at)
+        file.seek(0)
+        again = segment_reader.SegmentReader(file, str(options.file))
+        insight.follow(frame_times.frames_of_file(again, times), options.at)
+    gap = None if options.at is None else times.gap_at(options.at)
     namespace, _, name = options.pod.partition("/")
     pod = cycle_pb2.PodIdentity(namespace=namespace, name=name)
     response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, scores=True, preemption=True))
     when = timestamps.rfc3339_micros(insight.time_ns)
     report: dict[str, Any] = {"pod": options.pod, "at": when}
+    if gap is not None:
+        report["gap"] = {
+            "from": timestamps.rfc3339_micros(gap.from_ns),
+            "to": timestamps.rfc3339_micros(gap.to_ns),
+            "reason": gap.reason.value,
+        }
     if response.HasField("queued_pod"):
         state = _STATES.get(response.queued_pod.state, "was in the queue")
         report["summary"] = f"{state} at {when}"

@@ -11,8 +11,21 @@ import grpc
 
 from trireme.insight import service
 from trireme.insight.history import memory
+from trireme.recording import frame_times
+from trireme.rpc import stream_age
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_explanation_pb2, insight_pb2, recording_pb2, snapshot_pb2
+
+
+class _Silence(stream_age.StreamAge):
+    """For how long nothing had been recorded at the moment that is shown, in place of the age of a stream."""
+
+    silent_seconds = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """For how long nothing had been recorded."""
+        return self.silent_seconds
 
 
 class NotExplained(Exception):
@@ -44,16 +57,26 @@ class RecordedInsight:
         self.service = service.InsightService(
             snapshot.Snapshot(), _no_remote_plugin, _no_remote_plugin, now_ns=lambda: self.time_ns
         )
+        self._silence = self.service.follow.age = _Silence()
         self._cluster = self.service.cluster
         self._leader = header.hello.fence.scheduler_id, header.hello.fence.epoch
         self._configure(header.hello.configuration)
 
     def follow(self, frames: Iterable[recording_pb2.RecordedFrame], until_ns: int | None = None) -> None:
-        """Take the frames up to a time, or all. Raises: ValueError for a delta that does not fit."""
+        """Take the frames up to a time, or all; their times ascend.
+
+        Raises: ValueError for a delta that does not fit.
+        """
         for frame in frames:
             if until_ns is not None and frame.unix_time_ns > until_ns:
                 return
             self.take(frame)
+
+    def show(self, at_ns: int, gap: frame_times.Gap | None) -> None:
+        """Answer as of a time up to which frames were taken, in a gap: with how old what it has was then."""
+        self.time_ns = at_ns
+        is_silent = gap is not None and gap.reason is not frame_times.Reason.CLOCK_SET_BACK
+        self._silence.silent_seconds = (at_ns - gap.from_ns) / 1e9 if gap is not None and is_silent else 0.0
 
     def take(self, frame: recording_pb2.RecordedFrame) -> None:
         """Take the next frame. Raises: ValueError for a delta that does not fit."""

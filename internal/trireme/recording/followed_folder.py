@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Generator
 from typing import TypeAlias
 
-from trireme.recording import joining, segment_folder, segment_reader
+from trireme.recording import frame_times, joining, segment_folder, segment_reader
 from trireme.v1 import recording_pb2
 
 # None: there is no further frame yet.
@@ -41,12 +41,17 @@ def _has_full_state(path: pathlib.Path) -> bool:
 class FollowedFolder:
     """The frames of the segments from one on, joined; `close` it."""
 
-    def __init__(self, folder: pathlib.Path, segment: segment_folder.Segment) -> None:
-        """`segment` is the first one, as of `start_of`."""
+    def __init__(self, folder: pathlib.Path, number: int) -> None:
+        """`number` is that of the first segment, which has a full state (`start_of`)."""
         #: What was wrong with segments, which are read as far as they can be.
         self.problems: list[segment_reader.RecordingError] = []
+        #: Where the frame stands that was read last.
+        self.place: frame_times.Place = (number, 0)
+        #: The segments that have a full state, of those that were read, and when each began by its own account.
+        #: Units: nanoseconds since 1970.
+        self.starts: dict[int, int] = {}
         self._folder = folder
-        self._before = segment.number - 1
+        self._before = number - 1
         # The number and the header of the segment that was read last; None: of none so far.
         self._last: tuple[int, recording_pb2.RecordingHeader] | None = None
         self._join = joining.SegmentJoin()
@@ -116,12 +121,16 @@ class FollowedFolder:
                 file.seek(0)
                 reader = segment_reader.SegmentReader(file, str(path))
             self._last = number, reader.header
+            self.place = number, 0
             self._join.begin(reader.header)
             is_last = True
             while is_last and not reader.ended and reader.torn_at is None:
                 # Asked before it is read: nothing is added to a segment once the next one has begun.
                 is_last = segment_folder.next_number(self._folder, number) is None
                 for frame in reader.written_frames():
+                    self.place = number, self.place[1] + 1
+                    if frame.state_part == recording_pb2.STATE_PART_LAST:
+                        self.starts[number] = reader.header.start_unix_ns
                     yield from self._join.take(frame)
                 if is_last and not reader.ended:
                     yield None

@@ -7,10 +7,10 @@ import pathlib
 import pytest
 from phase_calls import PROFILE
 from recorded_decisions import IMPORTANT, SMALL, RecordedCluster, with_decision_changed
-from recordings import encoded, end_frame
+from recordings import BEGIN, SECOND, encoded, end_frame
 
 from trireme.cli import main
-from trireme.v1 import cycle_pb2, decision_pb2, snapshot_pb2
+from trireme.v1 import cycle_pb2, decision_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.apimachinery import timestamps
 
 
@@ -201,6 +201,38 @@ async def test_a_pod_is_explained_as_of_then(tmp_path: pathlib.Path, capsys: pyt
     assert len(report["decision"]["batch"]["before"]) == 2
     assert await replay(str(path), "explain", "pod-1") == 1
     assert "pod: default/pod-1 is neither in the queue nor on a node" in capsys.readouterr().err
+
+
+async def test_a_pod_is_explained_with_what_is_not_recorded_and_what_a_wrong_clock_said(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was known hours before would be told as what was then, or what is recorded not be found."""
+    path = tmp_path / "incident.trireme"
+    cluster = await RecordedCluster(3).open()
+    for _ in range(3):
+        await cluster.schedule(SMALL, 1)
+    state, *placements = cluster.frames()
+    for second, frame in zip((1, 3602, 10), placements, strict=True):
+        frame.unix_time_ns = BEGIN + second * SECOND
+    gap = recording_pb2.RecordedFrame(unix_time_ns=BEGIN + 100 * SECOND, gap=recording_pb2.RecordingGap())
+    frames = [state, *placements, gap, end_frame(BEGIN + 100 * SECOND)]
+    path.write_bytes(b"".join(encoded(cluster.header, frames)))
+    times = {second: timestamps.rfc3339_micros(BEGIN + second * SECOND) for second in (1, 5, 10, 11, 50, 100)}
+    # It was placed by the clock that was ahead.
+    assert await replay(str(path), "--at", times[10], "explain", "pod-1") == 0
+    shown = capsys.readouterr().out
+    assert f" at {times[10]}\n" in shown
+    assert "clock was set" not in shown
+    assert await replay(str(path), "--at", times[5], "explain", "pod-0") == 0
+    uncertain = f"clock was set back: what was from {times[1]} to {times[10]} is not certain"
+    assert uncertain in " ".join(capsys.readouterr().out.split())
+    assert await replay(str(path), "--at", times[50], "explain", "pod-2") == 0
+    missing = f"Nothing was recorded from {times[10]} to {times[100]}: this is what was known before."
+    assert missing in " ".join(capsys.readouterr().out.split())
+    assert await replay(str(path), "--at", times[50], "-o", "json", "explain", "pod-2") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["gap"] == {"from": times[10], "to": times[100], "reason": "notRecorded"}
+    assert report["at"] == times[10]
 
 
 @pytest.mark.parametrize(

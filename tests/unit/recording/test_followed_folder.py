@@ -26,7 +26,7 @@ def _writer(tmp_path: pathlib.Path) -> Iterator[segment_writer.RecordingWriter]:
 def followed(folder: pathlib.Path, since_ns: int = BEGIN) -> followed_folder.FollowedFolder:
     segment = followed_folder.start_of(folder, since_ns)
     assert segment is not None
-    return followed_folder.FollowedFolder(folder, segment)
+    return followed_folder.FollowedFolder(folder, segment.number)
 
 
 def all_so_far(reader: followed_folder.FollowedFolder) -> list[recording_pb2.RecordedFrame]:

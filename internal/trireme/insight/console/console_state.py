@@ -11,10 +11,23 @@ from trireme_kube.componentbase import clocks
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingGap:
+    """A span of time in which what is shown may not be what was, and why. Units: milliseconds since 1970.
+
+    `reason`: `notRecorded`, `noStream` (nothing came, and then the scheduler's stream began anew), or `clockSetBack`.
+    """
+
+    from_ms: int
+    to_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecordingSpan:
     """The recording that the state is of, and the moment in it. Units: milliseconds since 1970.
 
     `is_live`: insight is writing it, and its console has the state of now too.
+    `gaps`: those that the moment is in, or all.
     """
 
     file: str
@@ -22,6 +35,7 @@ class RecordingSpan:
     to_ms: int
     at_ms: int
     is_live: bool = False
+    gaps: tuple[RecordingGap, ...] = ()
 
 
 class ConsoleState:

@@ -82,6 +82,7 @@ def recording_document(span: console_state.RecordingSpan) -> Json:
         "toMs": span.to_ms,
         "atMs": span.at_ms,
         "live": span.is_live,
+        "gaps": [{"fromMs": gap.from_ms, "toMs": gap.to_ms, "reason": gap.reason} for gap in span.gaps],
     }
 
 

@@ -38,7 +38,7 @@ class _State:
             frames.close()
             raise ValueError("there is no full state")
         self._clock = clock
-        self._from_ns = frames.header.start_unix_ns
+        self._from_ns = at_ns if self._next is None else self._next.unix_time_ns
         self.restarts = source.restarts
         self.insight = recorded_insight.RecordedInsight(frames.header)
         self.api = api.HttpApi(self.insight.service, callers)

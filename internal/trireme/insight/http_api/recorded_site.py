@@ -7,7 +7,7 @@ newest.
 """
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 import yarl
@@ -23,7 +23,7 @@ from trireme.insight.http_api import (
     recorded_paths,
     recording_sources,
 )
-from trireme.recording import segment_reader
+from trireme.recording import frame_times, segment_reader
 from trireme_kube.apimachinery import timestamps
 from trireme_kube.componentbase.server import http_site, status_documents
 
@@ -101,7 +101,7 @@ class RecordedSite:
         """As `reply_to`. Raises: HttpFailure, OSError, RecordingError, RequestLostError, ValueError."""
         # Before anything is read for whoever may not see it.
         await self._callers.user_of(request)
-        source, moments = await self._refresh()
+        source, moments = await self._refresh(recorded_moments.WAIT_SECONDS)
         path, query, rest = request.raw_path.partition("?")
         if path == recorded_paths.RECORDING:
             return self._answer_recording(request, source)
@@ -114,23 +114,30 @@ class RecordedSite:
             _check_moment(at_ms, source)
         inner = request.clone(rel_url=yarl.URL(f"{path}{query}{rest}", encoded=True))
         async with moments.at(_end_of(at_ms), request) as state:
-            state.insight.time_ns = at_ms * _MS
-            state.insight.service.console.recording = self._span(source, at_ms)
+            gap = frame_times.gap_of(source.gaps(), at_ms * _MS)
+            state.insight.show(at_ms * _MS, gap)
+            gaps = () if gap is None else (gap,)
+            state.insight.service.console.recording = self._span(source, at_ms, gaps)
             return await state.api.reply_to(inner)
 
-    async def _refresh(self) -> tuple[recording_sources.Source, recorded_moments.RecordedMoments]:
-        """The recording as far as it reaches by now. Raises: OSError, RecordingError, ValueError."""
+    async def _refresh(
+        self, wait_seconds: float | None = None
+    ) -> tuple[recording_sources.Source, recorded_moments.RecordedMoments]:
+        """The recording as far as it reaches by now, read within a time if one is given.
+
+        Raises: OSError, RecordingError, ValueError.
+        """
         if self._source is None or self._moments is None:
             self._source = recording_sources.source_at(self._path)
             self._moments = recorded_moments.RecordedMoments(self._source, self._callers)
-        await self._source.refresh()
+        await self._source.refresh(wait_seconds)
         return self._source, self._moments
 
     def _answer_recording(self, request: web.Request, source: recording_sources.Source) -> http_site.Reply:
         """From when to when there are moments. Raises: HttpFailure."""
         if request.method != "GET":
             raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
-        document = documents.recording_document(self._span(source, self._default_ms(source)))
+        document = documents.recording_document(self._span(source, self._default_ms(source), source.gaps()))
         body = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
 
@@ -139,10 +146,15 @@ class RecordedSite:
         newest = source.to_ns // _MS
         return newest if self._at_ms is None else max(min(self._at_ms, newest), source.from_ns // _MS)
 
-    def _span(self, source: recording_sources.Source, at_ms: int) -> console_state.RecordingSpan:
-        """The times of the recording, and a moment."""
+    def _span(
+        self, source: recording_sources.Source, at_ms: int, gaps: Sequence[frame_times.Gap]
+    ) -> console_state.RecordingSpan:
+        """The times of the recording, a moment, and gaps."""
+        shown = tuple(
+            console_state.RecordingGap(gap.from_ns // _MS, -(-gap.to_ns // _MS), gap.reason.value) for gap in gaps
+        )
         return console_state.RecordingSpan(
-            source.name, source.from_ns // _MS, source.to_ns // _MS, at_ms, is_live=self._is_live
+            source.name, source.from_ns // _MS, source.to_ns // _MS, at_ms, is_live=self._is_live, gaps=shown
         )
 
 

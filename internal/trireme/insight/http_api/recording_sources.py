@@ -1,15 +1,18 @@
 """Where the frames of a recording come from that the console shows: an exported file, or a folder that may still grow.
 
-A source knows from when to when it reaches, and reads its frames from a place on; `None` in place of a frame says that
-there is no further one, of a folder: not yet.
+A source reads all frames once for their times: from when to when it reaches, where nothing was recorded, and as of when
+each frame is shown (`frame_times`), which is its time where it is read again from a place on. `None` in place of a
+frame says that there is no further one, of a folder: not yet.
 """
 
 import asyncio
+import bisect
 import contextlib
 import pathlib
+from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from trireme.recording import followed_folder, frame_totals, segment_folder, segment_reader
+from trireme.recording import followed_folder, frame_times, segment_folder, segment_reader
 from trireme.v1 import recording_pb2
 
 # Frames read between two turns of the event loop.
@@ -24,6 +27,11 @@ class Frames(Protocol):
     @property
     def header(self) -> recording_pb2.RecordingHeader | None:
         """The header of what is read; known from the first frame on."""
+        ...
+
+    @property
+    def place(self) -> frame_times.Place:
+        """Where the frame stands that was read last."""
         ...
 
     def next_frame(self) -> recording_pb2.RecordedFrame | None:
@@ -42,11 +50,24 @@ class Source(Protocol):
     name: str
     from_ns: int
     to_ns: int
-    #: How often it was begun again, as another recording is there or reading it failed: frames of before are of no use.
-    restarts: int
 
-    async def refresh(self) -> None:
-        """Bring the times up to date. Raises: OSError, RecordingError, ValueError: there is nothing to be shown."""
+    @property
+    def restarts(self) -> int:
+        """How often frames of before became of no use.
+
+        Another recording is there, reading it failed, or the clock was set back: they are shown as of other times.
+        """
+        ...
+
+    async def refresh(self, wait_seconds: float | None = None) -> None:
+        """Bring the times up to date, within a time if one is given.
+
+        Raises: OSError, RecordingError; ValueError: there is nothing to be shown, or not within that time.
+        """
+        ...
+
+    def gaps(self) -> Sequence[frame_times.Gap]:
+        """The spans of time in which it is not certain what was."""
         ...
 
     def start_of(self, at_ns: int) -> int:
@@ -67,6 +88,35 @@ def source_at(path: pathlib.Path) -> Source:
     return FolderSource(path) if path.is_dir() else FileSource(path)
 
 
+class _TimedFrames:
+    """Frames with the time as of which each is shown."""
+
+    def __init__(self, frames: Frames, times: frame_times.FrameTimes) -> None:
+        self._frames = frames
+        self._times = times
+
+    @property
+    def header(self) -> recording_pb2.RecordingHeader | None:
+        """The header of what is read."""
+        return self._frames.header
+
+    @property
+    def place(self) -> frame_times.Place:
+        """Where the frame stands that was read last."""
+        return self._frames.place
+
+    def next_frame(self) -> recording_pb2.RecordedFrame | None:
+        """The next frame; None: there is none. Raises: OSError, RecordingError, ValueError."""
+        frame = self._frames.next_frame()
+        if frame is not None:
+            frame.unix_time_ns = self._times.of(self._frames.place, frame.unix_time_ns)
+        return frame
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._frames.close()
+
+
 class _FileFrames:
     """The frames of a file from its beginning. The file is closed with them."""
 
@@ -76,9 +126,11 @@ class _FileFrames:
         self._reader = segment_reader.SegmentReader(file, name)
         self._frames = self._reader.frames()
         self.header = self._reader.header
+        self.place: frame_times.Place = (0, 0)
 
     def next_frame(self) -> recording_pb2.RecordedFrame | None:
         """The next frame. Raises: OSError, RecordingError."""
+        self.place = 0, self.place[1] + 1
         return next(self._frames, None)
 
     def close(self) -> None:
@@ -89,26 +141,34 @@ class _FileFrames:
 class FileSource:
     """An exported file, or one segment, which is read once to see how far it reaches."""
 
+    restarts = 0
+
     def __init__(self, path: pathlib.Path) -> None:
         """Raises: OSError."""
         self.name = path.name
-        self.from_ns = self.to_ns = self.restarts = 0
+        self.from_ns = self.to_ns = 0
         self._path = path
         self._file: BinaryIO = path.open("rb")
+        self._times = frame_times.FrameTimes()
 
-    async def refresh(self) -> None:
+    async def refresh(self, wait_seconds: float | None = None) -> None:
         """Read the file, the first time. Raises: OSError, RecordingError, ValueError."""
         if self.to_ns:
             return
-        totals = frame_totals.FrameTotals()
+        times, begin = frame_times.FrameTimes(), 0
         with contextlib.closing(self._open()) as frames:
             while (frame := frames.next_frame()) is not None:
-                totals.add(frame)
-                if totals.frames % FRAMES_PER_TURN == 0:
+                begin = begin or frame.unix_time_ns
+                times.add(frames.place, frame)
+                if times.frames % FRAMES_PER_TURN == 0:
                     await asyncio.sleep(0)
-        if frames.header is None or not totals.frames:
+        if frames.header is None or not times.frames:
             raise ValueError(f"{self._path}: the file ends before its full state is complete")
-        self.from_ns, self.to_ns = frames.header.start_unix_ns, max(totals.end_ns, frames.header.start_unix_ns)
+        self._times, self.from_ns, self.to_ns = times, times.of((0, 0), begin), times.end_ns
+
+    def gaps(self) -> Sequence[frame_times.Gap]:
+        """The spans of time in which it is not certain what was."""
+        return self._times.gaps(self.from_ns)
 
     def start_of(self, at_ns: int) -> int:
         """The beginning of the file."""
@@ -116,7 +176,7 @@ class FileSource:
 
     def frames_for(self, at_ns: int) -> Frames:
         """All frames. Raises: OSError, RecordingError."""
-        return self._open()
+        return _TimedFrames(self._open(), self._times)
 
     def close(self) -> None:
         """Close the file."""
@@ -140,75 +200,97 @@ class FolderSource:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.name = folder.resolve().name
-        self.from_ns = self.to_ns = self.restarts = 0
+        self.from_ns = self.to_ns = 0
         self._folder = folder
-        # The number of the segment that begins at `from_ns`.
-        self._first = 0
-        # Reads what is written, for its times alone.
-        self._newest: followed_folder.FollowedFolder | None = None
-        self._refreshing = asyncio.Lock()
+        self._restarts = 0
+        # Reads all that is written, for its times alone.
+        self._reader: followed_folder.FollowedFolder | None = None
+        self._times = frame_times.FrameTimes()
+        self._reading: asyncio.Task[None] | None = None
 
-    async def refresh(self) -> None:
+    @property
+    def restarts(self) -> int:
+        """How often frames of before became of no use."""
+        return self._restarts + self._times.changes
+
+    async def refresh(self, wait_seconds: float | None = None) -> None:
+        """Read what was written since, within a time if one is given; it is read on also where that is over.
+
+        Raises: OSError; ValueError: the folder has no full state, or has not been read within that time.
+        """
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._refresh())
+        done, _ = await asyncio.wait({self._reading}, timeout=wait_seconds)
+        if not done:
+            read = 0 if self._reader is None else len(self._reader.starts)
+            raise ValueError(f"its times are being read, {read} segments so far: try again")
+        self._reading.result()
+
+    def gaps(self) -> Sequence[frame_times.Gap]:
+        """The spans of time in which it is not certain what was."""
+        return self._times.gaps(self.from_ns)
+
+    async def _refresh(self) -> None:
         """Read what was written since. Raises: OSError; ValueError: the folder has no full state."""
-        async with self._refreshing:
-            try:
-                if self._newest is not None and self._newest.is_replaced():
-                    self._restart()
-                await self._read_on()
-            except (OSError, ValueError):
+        try:
+            if self._reader is not None and self._reader.is_replaced():
                 self._restart()
-                raise
+            await self._read_on()
+        except (OSError, ValueError):
+            self._restart()
+            raise
 
     async def _read_on(self) -> None:
         """Bring the times up to date. Raises: OSError; ValueError: the folder has no full state."""
-        self._refresh_beginning()
-        if self._newest is None:
-            last = followed_folder.start_of(self._folder, 1 << 63)
-            if last is None:
+        if self._reader is None:
+            first = followed_folder.start_of(self._folder, 0)
+            if first is None:
                 raise ValueError(f"{self._folder}: there is no recording with a full state")
-            self._newest = followed_folder.FollowedFolder(self._folder, last)
-            self.to_ns = last.start_ns
-        read = 0
-        while (frame := self._newest.next_frame()) is not None:
-            self.to_ns = max(self.to_ns, frame.unix_time_ns)
-            read += 1
-            if read % FRAMES_PER_TURN == 0:
+            self._reader = followed_folder.FollowedFolder(self._folder, first.number)
+        while (frame := self._reader.next_frame()) is not None:
+            self._times.add(self._reader.place, frame)
+            if self._times.frames % FRAMES_PER_TURN == 0:
                 await asyncio.sleep(0)
+        # What was deleted is of no use, and what is left begins with a full state.
+        lowest = segment_folder.next_number(self._folder, 0)
+        for number in [each for each in self._reader.starts if lowest is None or each < lowest]:
+            del self._reader.starts[number]
+        if not self._reader.starts:
+            raise ValueError(f"{self._folder}: there is no recording with a full state any more")
+        self.from_ns = self._begin_of(min(self._reader.starts))
+        self.to_ns = max(self._times.end_ns, self.from_ns)
 
     def _restart(self) -> None:
         """Find out anew from when to when the recording reaches: insight may begin its numbers again."""
-        if self._newest is not None:
-            self._newest.close()
-            self.restarts += 1
-        self._newest, self._first = None, 0
-
-    def _refresh_beginning(self) -> None:
-        """Find when the first segment begins. Raises: OSError."""
-        number = segment_folder.next_number(self._folder, 0)
-        if number is None or number == self._first:
-            return
-        path = self._folder / segment_folder.file_name(number)
-        with contextlib.suppress(FileNotFoundError, segment_reader.RecordingError):
-            header = segment_reader.read_header(path)
-            if header is not None:
-                self._first, self.from_ns = number, header.start_unix_ns
+        if self._reader is not None:
+            self._reader.close()
+            self._restarts += 1 + self._times.changes
+        self._reader, self._times = None, frame_times.FrameTimes()
 
     def start_of(self, at_ns: int) -> int:
-        """When the segment begins that is read first. Raises: OSError; ValueError: there is none any more."""
-        return self._start(at_ns).start_ns
+        """When the segment begins that is read first. Raises: ValueError: there is none any more."""
+        return self._begin_of(self._start(at_ns))
 
     def frames_for(self, at_ns: int) -> Frames:
         """The frames from that segment on. Raises: OSError, ValueError."""
-        return followed_folder.FollowedFolder(self._folder, self._start(at_ns))
+        return _TimedFrames(followed_folder.FollowedFolder(self._folder, self._start(at_ns)), self._times)
 
     def close(self) -> None:
         """Close the segment that is being read."""
-        if self._newest is not None:
-            self._newest.close()
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._reader is not None:
+            self._reader.close()
 
-    def _start(self, at_ns: int) -> segment_folder.Segment:
-        """The segment that is read first. Raises: OSError, ValueError."""
-        found = followed_folder.start_of(self._folder, at_ns - HISTORY_NS)
-        if found is None:
+    def _begin_of(self, number: int) -> int:
+        """As of when the segment's full state is shown. It has one."""
+        assert self._reader is not None
+        return self._times.of((number, 0), self._reader.starts[number])
+
+    def _start(self, at_ns: int) -> int:
+        """The segment that is read first: the last that began the half hour before. Raises: ValueError."""
+        numbers = sorted(self._reader.starts) if self._reader is not None else []
+        if not numbers:
             raise ValueError(f"{self._folder}: there is no recording with a full state any more")
-        return found
+        before = bisect.bisect_right(numbers, at_ns - HISTORY_NS, key=self._begin_of)
+        return numbers[max(before - 1, 0)]

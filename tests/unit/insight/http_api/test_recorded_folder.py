@@ -64,6 +64,7 @@ async def test_a_folder_that_insight_writes_is_shown_up_to_now(
             "toMs": BEGIN_MS + 1000,
             "atMs": BEGIN_MS + 1000,
             "live": False,
+            "gaps": [],
         }
         assert (await fetch(client, as_of(1)))["cluster"]["pods"] == 1
         assert (await fetch(client, as_of(3)))["code"] == 400
@@ -168,16 +169,19 @@ async def test_a_recording_that_was_removed_and_begun_anew_is_shown(
             folder.mkdir(mode=0o700)
         for _ in range(2):
             async with client.get("/v1/recording") as response:
-                assert response.status == (500 if is_folder_gone else 200)
+                assert response.status == (500 if is_folder_gone else 503)
         record(folder, [1000 + 10 * number for number in range(segments)])
         times = {"fromMs": BEGIN_MS + 1_000_000, "toMs": BEGIN_MS + 1_000_000 + 10_000 * segments - 5_000}
         shown = await fetch(client, "/v1/recording")
+        assert len(shown.pop("gaps")) == segments - 1
         assert shown == {"file": "recordings", **times, "atMs": times["toMs"], "live": False}
         # What was gone to before is gone.
         assert (await fetch(client, as_of(20)))["code"] == 410
         assert (await fetch(client, as_of(1005)))["code"] == 503
         record(folder, [2000])
-        assert await fetch(client, "/v1/recording") == {
+        shown = await fetch(client, "/v1/recording")
+        assert len(shown.pop("gaps")) == segments
+        assert shown == {
             "file": "recordings",
             "fromMs": times["fromMs"],
             "toMs": BEGIN_MS + 2_005_000,

@@ -1,0 +1,153 @@
+"""As of when the frames of a recording are shown, and between which times it does not say what was.
+
+Frames are in the order in which they were recorded, but their times are of a wall clock, which may be set back. So each
+frame is shown as of the least of its own time and the times of all frames behind it: what was recorded while the clock
+was ahead is shown as of the moment at which it was set back, and nothing is left out. Where it was set back only to
+be set forward again, more is shown as of that moment. The times about it are named as uncertain.
+"""
+
+import bisect
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from trireme.recording import segment_reader
+from trireme.v1 import recording_pb2
+
+Place: TypeAlias = tuple[int, int]
+"""Where a frame stands: the number of its segment, and its number in it."""
+
+# A clock is adjusted by less than this all the time: order within it is not looked at.
+_STEP_NS = 1_000_000_000
+# Frames may be so far apart because nothing happens, or because the clock was set forward.
+_JUMP_NS = 60_000_000_000
+# For so long nothing need come from a frontend; more before a stream begins is a time without one, perhaps.
+_SILENCE_NS = 3_000_000_000
+
+
+class Reason(enum.Enum):
+    """Why it is not known what was in a span of time."""
+
+    NOT_RECORDED = "notRecorded"
+    NO_STREAM = "noStream"
+    CLOCK_SET_BACK = "clockSetBack"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time in which what is shown may not be what was. Units: nanoseconds since 1970; neither end is in it."""
+
+    from_ns: int
+    to_ns: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Two frames that follow each other, with their own times, and why nothing is between them."""
+
+    before: tuple[Place, int]
+    behind: tuple[Place, int]
+    reason: Reason
+
+
+class FrameTimes:
+    """`add` each frame in the order of the recording; `of` says as of when it is shown.
+
+    That of frames before changes where the clock was set back: `changes` counts how often.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.frames = 0
+        #: Up to when frames reach.
+        self.end_ns = 0
+        # Where the clock was set back, and to when; both ascend, as a later step to before an earlier one outdoes it.
+        self._steps: list[tuple[Place, int]] = []
+        self._set_back: list[Gap] = []
+        self._jumps: list[tuple[int, int]] = []
+        self._silences: list[_Silence] = []
+        self._last: tuple[Place, int] | None = None
+
+    def add(self, place: Place, frame: recording_pb2.RecordedFrame) -> None:
+        """The next frame stands at this place. One that ends a file holds nothing, and has no time of its own."""
+        if frame.WhichOneof("content") == "end":
+            return
+        time_ns = frame.unix_time_ns
+        self.frames += 1
+        if self._last is not None:
+            self._note_silence(self._last, (place, time_ns), frame)
+            if time_ns <= self.end_ns - _STEP_NS:
+                self._step_back(place, time_ns)
+            elif time_ns > self.end_ns + _JUMP_NS:
+                self._jumps.append((self.end_ns, time_ns))
+        self.end_ns = max(self.end_ns, time_ns)
+        self._last = place, self.end_ns
+
+    def of(self, place: Place, time_ns: int) -> int:
+        """As of when the frame at this place is shown, whose own time this is."""
+        later = bisect.bisect_right(self._steps, place, key=lambda step: step[0])
+        return min(time_ns, self._steps[later][1]) if later < len(self._steps) else time_ns
+
+    def gaps(self, from_ns: int) -> Sequence[Gap]:
+        """All that end after a time, in the order of their beginnings."""
+        found = [Gap(self.of(*silence.before), self.of(*silence.behind), silence.reason) for silence in self._silences]
+        later = (gap for gap in (*found, *self._set_back) if gap.to_ns > max(gap.from_ns, from_ns))
+        return sorted(later, key=lambda gap: (gap.from_ns, gap.to_ns))
+
+    def gap_at(self, time_ns: int) -> Gap | None:
+        """The one that a moment is in, what is not recorded before what is uncertain; None: it is in none."""
+        return gap_of(self.gaps(time_ns), time_ns)
+
+    def _note_silence(
+        self, before: tuple[Place, int], behind: tuple[Place, int], frame: recording_pb2.RecordedFrame
+    ) -> None:
+        """Note where nothing was recorded before a frame."""
+        if frame.WhichOneof("content") == "gap":
+            self._silences.append(_Silence(before, behind, Reason.NOT_RECORDED))
+            return
+        begins = frame.message.WhichOneof("message") == "hello" and not frame.state_part
+        if begins and behind[1] - before[1] > _SILENCE_NS:
+            self._silences.append(_Silence(before, behind, Reason.NO_STREAM))
+
+    def _step_back(self, place: Place, time_ns: int) -> None:
+        """From this frame on the clock is behind what it was."""
+        self.changes += 1
+        while self._steps and self._steps[-1][1] >= time_ns:
+            self._steps.pop()
+        self._steps.append((place, time_ns))
+        # Where it had been set forward from before this time, the times between were of no frame since.
+        ahead = next((jump for jump in reversed(self._jumps) if jump[0] < time_ns < jump[1]), None)
+        span = (time_ns, self.end_ns) if ahead is None else (ahead[0], time_ns)
+        self._set_back.append(Gap(*span, Reason.CLOCK_SET_BACK))
+        self._jumps = [jump for jump in self._jumps if jump[0] < time_ns and jump is not ahead]
+        self.end_ns = time_ns
+
+
+def gap_of(gaps: Sequence[Gap], time_ns: int) -> Gap | None:
+    """The gap that a moment is in, what is not recorded before what is uncertain; None: it is in none."""
+    inside = [gap for gap in gaps if gap.from_ns < time_ns < gap.to_ns]
+    return min(inside, key=lambda gap: gap.reason is Reason.CLOCK_SET_BACK, default=None)
+
+
+def of_file(reader: segment_reader.SegmentReader) -> tuple[FrameTimes, int]:
+    """The times of all frames of a file, which are numbered from 1 in segment 0, and as of when the first is shown.
+
+    Units: nanoseconds since 1970, 0 where there is no frame. Raises: RecordingError, OSError.
+    """
+    times, begin = FrameTimes(), 0
+    for number, frame in enumerate(reader.frames(), start=1):
+        begin = begin or frame.unix_time_ns
+        times.add((0, number), frame)
+    return times, times.of((0, 0), begin)
+
+
+def frames_of_file(reader: segment_reader.SegmentReader, times: FrameTimes) -> Iterator[recording_pb2.RecordedFrame]:
+    """Yield the frames of a file with the time as of which each is shown; `times` is as of `of_file`.
+
+    Raises: RecordingError, OSError.
+    """
+    for number, frame in enumerate(reader.frames(), start=1):
+        frame.unix_time_ns = times.of((0, number), frame.unix_time_ns)
+        yield frame
