@@ -212,6 +212,19 @@ while True:
 """
 
 
+# Answers the simplest request at once, and others after so long that one that hangs would have been noticed.
+_SLOW = """
+import asyncio, socket, sys
+from aiohttp import web
+async def answer(request):
+    await asyncio.sleep(0 if request.path == "/" else 2)
+    return web.json_response({})
+application = web.Application()
+application.router.add_get("/{rest:.*}", answer)
+web.run_app(application, sock=socket.socket(fileno=int(sys.argv[2])), print=None)
+"""
+
+
 async def test_credentials_are_not_passed_on(tmp_path: pathlib.Path) -> None:
     """A process that needs none would have the tokens of all readers in its memory and its log."""
     async with console(tmp_path, command=(sys.executable, "-c", _ECHO)) as (client, _):
@@ -242,6 +255,42 @@ async def test_a_process_that_hangs_holds_up_nothing_else_and_a_lost_caller_keep
         finally:
             os.kill(recorded.pid, signal.SIGCONT)
         assert (await ask(client))[0] == 200
+
+
+async def test_a_process_that_answers_nothing_any_more_is_replaced(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The past would be gone until insight is restarted, as where the disk of the recording was, and nobody be told."""
+    await record_folder(tmp_path)
+    async with console(tmp_path, hang_seconds=0.4, restart_seconds=0.2) as (client, recorded):
+        assert (await ask(client))[0] == 200
+        first = recorded.pid
+        os.kill(first, signal.SIGSTOP)
+        code, refusal = await ask(client)
+        assert (code, "has ended: try again" in refusal["message"]) == (503, True)
+        assert "hangs, and is ended" in caplog.text
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await ask(client))[0] != 200:
+                await asyncio.sleep(0.05)
+        assert recorded.pid not in (0, first)
+        assert not pathlib.Path(f"/proc/{first}").exists()
+        # Also where those who asked did not wait so long.
+        second = recorded.pid
+        os.kill(second, signal.SIGSTOP)
+        waiting = asyncio.create_task(ask(client))
+        await until(lambda: recorded.waiting == 1)
+        waiting.cancel()
+        await until(lambda: recorded.pid != second)
+
+
+async def test_a_process_that_is_slow_is_not_ended(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What takes long would never be answered, for it would be begun anew each time."""
+    async with console(tmp_path, command=(sys.executable, "-c", _SLOW), hang_seconds=0.4) as (client, recorded):
+        # For its first answer it has longer anyhow.
+        for _ in range(2):
+            assert (await ask(client, f"/v1/recorded/{BEGIN_MS}/pending"))[0] == 200
+        assert recorded.pid
+        assert "hangs" not in caplog.text
 
 
 async def test_the_socket_is_for_this_user_alone(tmp_path: pathlib.Path) -> None:

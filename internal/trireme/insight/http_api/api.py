@@ -155,7 +155,8 @@ class HttpApi:
         except request_places.NoPlaceLeft:
             failure = failures.too_many_requests()
         except TimeoutError:
-            failure = failures.timed_out(self._seconds)
+            is_past = self._recorded is not None and recorded_paths.is_here(request.raw_path.partition("?")[0])
+            failure = (failures.recording_timed_out if is_past else failures.timed_out)(self._seconds)
         except ReviewError as error:
             log.error("a request cannot be reviewed: %s", error)
             failure = failures.unavailable("the API server does not review callers at the moment: try again")

@@ -63,6 +63,15 @@ def timed_out(seconds: float) -> HttpFailure:
     return HttpFailure(504, "Timeout", message, _RETRY)
 
 
+def recording_timed_out(seconds: float) -> HttpFailure:
+    """The answer about what was recorded took too long."""
+    message = (
+        f"no answer within {seconds:.0f} s: try again. Where the process that reads the recording hangs, it is "
+        "ended and started again: the log of insight says so"
+    )
+    return HttpFailure(504, "Timeout", message, _RETRY)
+
+
 def of_call(code: grpc.StatusCode, message: str) -> HttpFailure:
     """The failure of an RPC."""
     status, reason = _OF_CODES.get(code, (500, "InternalError"))

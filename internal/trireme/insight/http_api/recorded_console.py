@@ -2,7 +2,8 @@
 
 Reading a recording and evaluating decisions again takes processor time and memory that the process that follows the
 cluster does not have. The other process (`recorded_console_process.py`) is started by the first request, ends after
-some minutes without any, and ends with insight. Its socket is in a folder that only this user can enter, so it takes
+some minutes without any, and ends with insight. One that answers nothing any more, as where the disk under it is gone,
+is ended, and replaced at the next request. Its socket is in a folder that only this user can enter, so it takes
 the caller from a header; whoever is asked for it has authenticated the caller, who may list all nodes and pods.
 """
 
@@ -34,6 +35,10 @@ IDLE_SECONDS = 300.0
 """The process ends after this time without a request."""
 RESTART_SECONDS = 10.0
 """One that ended by itself is not started again before."""
+HANG_SECONDS = 20.0
+"""A process that does not answer the simplest request for so long hangs."""
+START_SECONDS = 60.0
+"""It may take so long for its first answer."""
 MAX_REQUESTS = 32
 """Forwarded at once."""
 OUT_OF_MEMORY = 3
@@ -73,6 +78,7 @@ class RecordedConsole:
         command: Sequence[str] = (sys.executable, "-m", _MODULE),
         idle_seconds: float = IDLE_SECONDS,
         restart_seconds: float = RESTART_SECONDS,
+        hang_seconds: float = HANG_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`recordings` is the folder that this insight records in."""
@@ -80,6 +86,10 @@ class RecordedConsole:
         self._command = command
         self._idle_seconds = idle_seconds
         self._restart_seconds = restart_seconds
+        self._hang_seconds = hang_seconds
+        # How many answers the process has given; sees to it while requests wait for more.
+        self._answers = 0
+        self._watching: asyncio.Task[None] | None = None
         self._clock = clock
         self._places = request_places.RequestPlaces(MAX_REQUESTS)
         self._changing = asyncio.Lock()
@@ -123,6 +133,9 @@ class RecordedConsole:
     async def close(self) -> None:
         """End the process."""
         self._cancel_idle()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         if self._ending is not None:
             await self._ending
         async with self._changing:
@@ -131,6 +144,8 @@ class RecordedConsole:
     async def _forward(self, request: web.Request, user: User, body: bytes | None) -> http_site.Reply:
         """Send a request to the process. Raises: HttpFailure."""
         running = await self._the_process()
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch(running))
         headers = {name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers}
         headers[access.USER_HEADER] = user.name.encode().hex()
         url = yarl.URL(f"http://localhost{request.raw_path}", encoded=True)
@@ -139,6 +154,7 @@ class RecordedConsole:
                 request.method, url, headers=headers, data=body, allow_redirects=False
             ) as answer:
                 content = await answer.read()
+                self._answers += 1
         except (aiohttp.ClientError, OSError) as error:
             raise failures.unavailable(await _why_it_is_gone(running.process)) from error
         kept = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
@@ -189,26 +205,57 @@ class RecordedConsole:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        self._answers = 0
         session = aiohttp.ClientSession(
-            connector=aiohttp.UnixConnector(path=str(folder / "socket"), limit=MAX_REQUESTS),
+            # One more for whether it answers at all.
+            connector=aiohttp.UnixConnector(path=str(folder / "socket"), limit=MAX_REQUESTS + 1),
             # Whoever asks for the answer bounds the time.
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
         return _Running(process, session, folder)
 
-    async def _end(self) -> None:
-        """End the process, if there is one, and remove its socket."""
+    async def _watch(self, running: _Running) -> None:
+        """While requests wait, see that it answers; end it if it does not, whoever gave up waiting meanwhile."""
+        answers = -1
+        while running is self._running and (self._places.in_use or answers != self._answers):
+            answers = self._answers
+            await asyncio.sleep(self._hang_seconds / 4)
+            if answers != self._answers or await self._does_answer(running):
+                continue
+            async with self._changing:
+                if running is self._running and running.process.poll() is None:
+                    log.error(
+                        "the process that reads the recording hangs, and is ended: it answered nothing for a while"
+                    )
+                    self._not_before = self._clock() + self._restart_seconds
+                    await self._end(by_force=True)
+            return
+
+    async def _does_answer(self, running: _Running) -> bool:
+        """Whether it answers a request for which nothing is read, or has ended, which is seen elsewhere."""
+        seconds = self._hang_seconds if self._answers else max(self._hang_seconds, START_SECONDS)
+        try:
+            async with running.session.get("http://localhost/", timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
+                await answer.read()
+        except TimeoutError:
+            return running.process.poll() is not None
+        except (aiohttp.ClientError, OSError, RuntimeError):
+            return True
+        return True
+
+    async def _end(self, *, by_force: bool = False) -> None:
+        """End the process, if there is one, and remove its socket; what waits for it fails. `by_force`: it hangs."""
         running, self._running = self._running, None
         if running is None:
             return
         await running.session.close()
-        running.process.terminate()
-        try:
-            await asyncio.to_thread(running.process.wait, _STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not by_force:
+            running.process.terminate()
+        if by_force or not await _has_ended(running.process):
             running.process.kill()
-            await asyncio.to_thread(running.process.wait)
+            if not await _has_ended(running.process):
+                log.error("the process that reads the recording does not end: it waits for the disk")
         shutil.rmtree(running.folder, ignore_errors=True)
 
     def _cancel_idle(self) -> None:
@@ -254,3 +301,12 @@ def _process_name(number: str) -> str:
         fields = pathlib.Path(f"/proc/{int(number)}/stat").read_bytes().rpartition(b")")[2].split()
         return f"{number}-{int(fields[_BEGAN])}"
     return ""
+
+
+async def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it ends within some seconds."""
+    try:
+        await asyncio.to_thread(process.wait, _STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
