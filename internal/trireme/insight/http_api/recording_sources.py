@@ -220,11 +220,13 @@ class FolderSource:
         """
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._refresh())
-        done, _ = await asyncio.wait({self._reading}, timeout=wait_seconds)
+        # By the time that it is done, another request may have begun the next one.
+        reading = self._reading
+        done, _ = await asyncio.wait({reading}, timeout=wait_seconds)
         if not done:
             read = 0 if self._reader is None else len(self._reader.starts)
-            raise ValueError(f"its times are being read, {read} segments so far: try again")
-        self._reading.result()
+            raise ValueError(f"its times are being read, segments so far: {read}; try again")
+        reading.result()
 
     def gaps(self) -> Sequence[frame_times.Gap]:
         """The spans of time in which it is not certain what was."""

@@ -1,5 +1,6 @@
 """What the pages of a recording say where its times do not: nothing was recorded, or the clock was set."""
 
+import asyncio
 import contextlib
 import pathlib
 from collections.abc import AsyncIterator, Sequence
@@ -9,9 +10,9 @@ import orjson
 import pytest
 from aiohttp import test_utils
 from recorded_decisions import SMALL, RecordedCluster
-from recordings import BEGIN, SECOND, header, state_frame, write
+from recordings import BEGIN, SECOND, delta_frame, header, state_frame, write
 
-from trireme.insight.http_api import recorded_site
+from trireme.insight.http_api import recorded_site, recording_sources
 from trireme.recording import export, segment_writer
 from trireme.v1 import recording_pb2, snapshot_pb2
 
@@ -96,6 +97,33 @@ async def served(path: pathlib.Path) -> AsyncIterator[Reader]:
 @pytest.fixture(name="folder")
 def _folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "recordings"
+
+
+async def test_requests_that_come_at_once_wait_for_the_same_reading(folder: pathlib.Path) -> None:
+    """One would be answered by an error, or by what another one reads."""
+    await record(folder, 0, [1, 2, 3])
+    async with served(folder) as reader:
+        for _ in range(20):
+            spans = await asyncio.gather(*(reader.span() for _ in range(10)))
+            assert spans == [(0, 3)] * 10
+
+
+async def test_a_long_recording_is_said_to_be_read(folder: pathlib.Path) -> None:
+    """The first request would wait until its caller gives up, and what was read be lost."""
+    frames = [state_frame(1), *(delta_frame(2 + number, BEGIN + number * SECOND) for number in range(1, 201))]
+    writer = segment_writer.RecordingWriter(folder, LIMITS)
+    writer.begin(header())
+    write(writer, *frames)
+    writer.abandon()
+    writer.release()
+    source = recording_sources.FolderSource(folder)
+    with pytest.raises(ValueError, match="its times are being read, segments so far"):
+        await source.refresh(wait_seconds=0.0)
+    # It was read on meanwhile.
+    async with asyncio.timeout(60):
+        await source.refresh()
+    assert (source.from_ns, source.to_ns) == (BEGIN, BEGIN + 200 * SECOND)
+    source.close()
 
 
 @pytest.mark.parametrize("is_file", [False, True], ids=["folder", "file"])
