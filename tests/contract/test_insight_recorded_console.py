@@ -40,11 +40,12 @@ async def until(true: Callable[[], Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def console(
-    folder: pathlib.Path, **settings: Any
+    folder: pathlib.Path, *, seconds: float = api.REQUEST_SECONDS, **settings: Any
 ) -> AsyncIterator[tuple[test_utils.TestClient[Any, Any], recorded_console.RecordedConsole]]:
-    """A console whose replica records in the folder, and what forwards to the process."""
+    """A console whose replica records in the folder, and what forwards to the process; it waits so long for answers."""
     recorded = recorded_console.RecordedConsole(folder, **settings)
-    application = api.HttpApi(await support.replica(), access.LoopbackAccess(), recorded=recorded).application()
+    served = api.HttpApi(await support.replica(), access.LoopbackAccess(), recorded=recorded, seconds=seconds)
+    application = served.application()
     async with test_utils.TestClient(test_utils.TestServer(application)) as client:
         try:
             yield client, recorded
@@ -281,6 +282,15 @@ async def test_a_process_that_answers_nothing_any_more_is_replaced(
         await until(lambda: recorded.waiting == 1)
         waiting.cancel()
         await until(lambda: recorded.pid != second)
+
+
+async def test_a_request_without_an_answer_is_told_what_may_be_wrong(tmp_path: pathlib.Path) -> None:
+    """It was advised to leave out scores, whatever it was about."""
+    slow = (sys.executable, "-c", _SLOW.replace("else 2", "else 600"))
+    async with console(tmp_path, command=slow, seconds=0.5) as (client, _):
+        code, refusal = await ask(client)
+        assert (code, "no answer within 0" in refusal["message"], "scores" in refusal["message"]) == (504, True, False)
+        assert "the log of insight" in refusal["message"]
 
 
 async def test_a_process_that_is_slow_is_not_ended(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,9 +21,12 @@ from typing import Any
 import chromium
 import installation
 import pytest
+import recorded_decisions
+import recordings
 import waiting_gang
 from playwright import sync_api
 
+from trireme.v1 import recording_pb2
 from trireme_kube.componentbase import clocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -418,6 +421,44 @@ def test_a_recording_is_shown_as_of_the_moment_that_a_slider_sets(world: World, 
                 # There is nothing but the recording.
                 _expect(page.get_by_role("button", name="Back to now")).to_have_count(0)
     world.browser.complaints = [text for text in world.browser.complaints if "status of 404" not in text]
+
+
+@pytest.mark.usefixtures("axe")
+def test_a_moment_at_which_nothing_was_recorded_is_said_to_be_so(world: World, tmp_path: Path) -> None:
+    """An incident in which insight failed would look as if nothing had happened in it."""
+    file = tmp_path / "gap.trireme"
+    # Not in this thread, in which Playwright has a loop.
+    with futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, _record_with_gap(file)).result()
+    with _served_recording(world, file, tmp_path) as address:
+        for width, dark in ((1280, False), (390, True)):
+            with world.browser.page(width=width, dark=dark) as page:
+                page.goto(f"{address}/?at={recordings.BEGIN // 1_000_000 + 50_000}#/")
+                band = page.get_by_role("region", name="Time of the recording")
+                _expect(band.get_by_role("alert")).to_have_text(
+                    re.compile("^Nothing was recorded from .+ to .+\\. What is shown is from before\\.$")
+                )
+                _expect(page.get_by_role("slider", name="Moment")).to_have_attribute(
+                    "aria-valuetext", re.compile("Nothing was recorded")
+                )
+                _expect(band.locator(".gaps span")).to_have_count(1)
+                assert chromium.accessibility_problems(page) == []
+                page.get_by_role("slider", name="Moment").press("End")
+                _expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def _record_with_gap(file: Path) -> None:
+    """A pod is placed after a second, and nothing is recorded from then until 100 seconds after the beginning."""
+    cluster = await recorded_decisions.RecordedCluster(2).open()
+    await cluster.schedule(recorded_decisions.SMALL, 1)
+    state, *placements = cluster.frames()
+    end = recordings.BEGIN + 100 * recordings.SECOND
+    gap = recording_pb2.RecordedFrame(unix_time_ns=end, gap=recording_pb2.RecordingGap())
+    again = recording_pb2.RecordedFrame()
+    again.CopyFrom(state)
+    again.unix_time_ns = end
+    frames = [state, *placements, gap, again, recordings.end_frame(end)]
+    file.write_bytes(b"".join(recordings.encoded(cluster.header, frames)))
 
 
 @pytest.mark.usefixtures("axe")
