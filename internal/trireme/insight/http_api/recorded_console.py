@@ -35,7 +35,7 @@ IDLE_SECONDS = 300.0
 """The process ends after this time without a request."""
 RESTART_SECONDS = 10.0
 """One that ended by itself is not started again before."""
-HANG_SECONDS = 20.0
+HANG_SECONDS = 15.0
 """A process that does not answer the simplest request for so long hangs."""
 START_SECONDS = 60.0
 """It may take so long for its first answer."""
