@@ -360,7 +360,8 @@ async def test_folders_that_a_killed_insight_left_are_removed(
         temporary / f"trireme-recorded-{os.getpid()}-5-x",
     )
     others = [temporary / "trireme-recorded-notes", temporary / "other-1-2-x"]
-    for folder in (of_nobody, of_another_time, *others):
+    of_somebody = temporary / "trireme-recorded-no-number-x"
+    for folder in (of_nobody, of_another_time, of_somebody, *others):
         folder.mkdir()
     await record_folder(tmp_path / "recordings")
     async with console(tmp_path / "recordings") as (client, recorded):

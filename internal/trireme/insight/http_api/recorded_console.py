@@ -297,7 +297,7 @@ def _remove_folders_left() -> None:
 
 def _process_name(number: str) -> str:
     """The number of a process and when it began, for numbers are given again; empty: there is none."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         fields = pathlib.Path(f"/proc/{int(number)}/stat").read_bytes().rpartition(b")")[2].split()
         return f"{number}-{int(fields[_BEGAN])}"
     return ""
