@@ -58,7 +58,7 @@ async def more_members_than_the_minimum(on: Stage) -> None:
     """Whoever fits beyond the minimum goes too; the others are told why not, one by one."""
     await on.nodes(2)
     await on.group(gang("a", 2))
-    await on.pods(members("a", 6))
+    await on.pods_at_once(members("a", 6))
     await on.until_bound(4)
     await on.until_condition("a", "Scheduled")
     await on.until_told("FailedScheduling", 2)

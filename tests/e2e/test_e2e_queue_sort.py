@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+import time
 from typing import Any
 
 import clusters
@@ -36,9 +37,20 @@ def waiting(name: str, rank: int | None) -> dict[str, Any]:
 
 async def free_place(here: installation.Installation, name: str) -> str:
     """Delete the pod that has the node, once all others have served their back-off; answers who takes its place."""
-    await asyncio.sleep(BACKOFF_SECONDS)
+    await all_have_backed_off(here)
     await here.request("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
     return await placed(here)
+
+
+async def all_have_backed_off(here: installation.Installation) -> None:
+    """Return once no pod has been tried for so long as pods back off: a change of a pod has it tried once more."""
+    attempts, since = -1.0, time.monotonic()
+    while time.monotonic() - since < BACKOFF_SECONDS:
+        samples = await kube_side.metrics(here.session, here.port(here.frontends[0]))
+        found = sum(samples.get("scheduler_schedule_attempts_total", {}).values())
+        if found != attempts:
+            attempts, since = found, time.monotonic()
+        await asyncio.sleep(0.1)
 
 
 async def placed(here: installation.Installation) -> str:
@@ -59,6 +71,7 @@ async def test_a_free_place_goes_to_the_pod_that_the_plugin_puts_first(
 ) -> None:
     """Broken, the order of the queue is by priority, whatever the profile says, or keys of changed pods stay old."""
     async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
+        here.frontend_flags.append(kube_side.OPEN_METRICS)
         await here.add_priority_class("important", 1000, preemptionPolicy="Never")
         ranks = {"c": 3, "a": 1, "b": 2, "unranked": None, "late": 9}
         await here.create_pods([waiting(name, rank) for name, rank in ranks.items()])
