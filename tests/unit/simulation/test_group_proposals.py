@@ -63,7 +63,7 @@ async def test_a_request_is_lowered_until_all_members_fit() -> None:
 
 
 async def test_a_member_that_has_room_is_helped_by_room_for_the_others() -> None:
-    """Nodes take the member that is asked about; that the group does not fit is what keeps it waiting."""
+    """Some nodes accept the pod that is explained; it waits because there is no room for its whole group."""
     assert kinds(await proposals_for(await waiting_gang(2, priority=1), free=node("2"))) == ["add_node"]
 
 
@@ -91,7 +91,7 @@ async def test_a_group_that_cannot_be_simulated_in_time_has_no_proposals() -> No
     members = simulator._members(queued, setup := simulator._make_setup(simulation_pb2.SimulateRequest()))
     proposal = insight_pb2.Proposal(add_node=insight_pb2.AddNode(like_node="n0"))
     for seconds, works in ((60.0, True), (0.0, False)):
-        check = group_proposals.GroupCheck(setup, queued, members, seconds=seconds)
+        check = group_proposals.GroupCheck(setup, simulator._known_classes(), queued, members, seconds=seconds)
         assert await check(insight.builder.snap, proposal, None) is works
 
 

@@ -31,13 +31,15 @@ class GroupCheck:
     def __init__(
         self,
         setup: simulation.Setup,
+        known: known_classes.KnownClasses,
         queued: snapshot_pb2.QueuedPod,
         members: Sequence[snapshot_pb2.QueuedPod],
         *,
         seconds: float = SECONDS,
     ) -> None:
-        """`members` wait, `queued` among them."""
+        """`known` are the classes of the cluster; `members` wait, `queued` among them."""
         self._setup = setup
+        self._known = known
         self._queued = queued
         self._members = members
         self._seconds = seconds
@@ -51,7 +53,7 @@ class GroupCheck:
 
         Members of the pod's class change as it does: they are of one template. Raises: OutOfStepError.
         """
-        sim = simulation.Simulation(snap, self._setup, known_classes.of_snapshot(snap))
+        sim = simulation.Simulation(snap, self._setup, self._known)
         try:
             async with asyncio.timeout(self._seconds):
                 _change_cluster(sim, proposal)

@@ -101,12 +101,12 @@ class Simulator:
                 await sim.close()
 
     def check_of_group(self, queued: snapshot_pb2.QueuedPod) -> group_proposals.GroupCheck:
-        """What checks proposals for a member of a group on the whole group.
+        """What checks proposals for a member of a group on the whole group, for a search that begins now.
 
         It does not wait for its turn: searches for proposals have turns of their own.
         """
         setup = self._make_setup(simulation_pb2.SimulateRequest())
-        return group_proposals.GroupCheck(setup, queued, self._members(queued, setup))
+        return group_proposals.GroupCheck(setup, self._known_classes(), queued, self._members(queued, setup))
 
     def _members(self, queued: snapshot_pb2.QueuedPod, setup: simulation.Setup) -> list[snapshot_pb2.QueuedPod]:
         """The members of the pod's group that wait and can be tried."""
@@ -231,12 +231,16 @@ class Simulator:
 
     def _fork(self, setup: simulation.Setup) -> simulation.Simulation:
         """A simulation that begins with the snapshot as it is."""
+        return simulation.Simulation(self._cluster.snap, setup, self._known_classes())
+
+    def _known_classes(self) -> known_classes.KnownClasses:
+        """The classes of the snapshot as it is."""
         snap = self._cluster.snap
         objects = max((snap.last_change((kind,)) for kind in known_classes.SELECTING_KINDS), default=0)
         key = (snap.incarnation, snap.classes_generation, objects)
         if self._known is None or self._known[0] != key:
             self._known = key, known_classes.of_snapshot(snap)
-        return simulation.Simulation(snap, setup, self._known[1])
+        return self._known[1]
 
     def _queued_pods(self, setup: simulation.Setup) -> tuple[Sequence[snapshot_pb2.QueuedPod], int]:
         """The pods of the queue that can be tried, and how many are held back."""
