@@ -51,9 +51,9 @@ async def _report(options: argparse.Namespace) -> dict[str, Any]:
         reader = segment_reader.SegmentReader(file, str(options.file))
         if reader.header is None:
             raise ValueError(f"{options.file}: the file ends within its header")
-        times, begin_ns = frame_times.of_file(reader)
-        if options.at is not None and options.at < begin_ns:
-            raise ValueError(f"--at: the recording begins at {timestamps.rfc3339_micros(begin_ns)}")
+        times = frame_times.of_file(reader)
+        if options.at is not None and options.at < times.begin_ns:
+            raise ValueError(f"--at: the recording begins at {timestamps.rfc3339_micros(times.begin_ns)}")
         insight = recorded_insight.RecordedInsight(reader.header)
         file.seek(0)
         again = segment_reader.SegmentReader(file, str(options.file))

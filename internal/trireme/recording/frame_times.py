@@ -63,6 +63,8 @@ class FrameTimes:
         self.frames = 0
         #: Up to when frames reach.
         self.end_ns = 0
+        # The first one.
+        self._first: tuple[Place, int] | None = None
         # Where the clock was set back, and to when; both ascend, as a later step to before an earlier one outdoes it.
         self._steps: list[tuple[Place, int]] = []
         self._set_back: list[Gap] = []
@@ -76,6 +78,7 @@ class FrameTimes:
             return
         time_ns = frame.unix_time_ns
         self.frames += 1
+        self._first = self._first or (place, time_ns)
         if self._last is not None:
             self._note_silence(self._last, (place, time_ns), frame)
             if time_ns <= self.end_ns - _STEP_NS:
@@ -84,6 +87,11 @@ class FrameTimes:
                 self._jumps.append((self.end_ns, time_ns))
         self.end_ns = max(self.end_ns, time_ns)
         self._last = place, self.end_ns
+
+    @property
+    def begin_ns(self) -> int:
+        """As of when the first frame is shown; 0: there is none."""
+        return 0 if self._first is None else self.of(*self._first)
 
     def of(self, place: Place, time_ns: int) -> int:
         """As of when the frame at this place is shown, whose own time this is."""
@@ -131,16 +139,12 @@ def gap_of(gaps: Sequence[Gap], time_ns: int) -> Gap | None:
     return min(inside, key=lambda gap: gap.reason is Reason.CLOCK_SET_BACK, default=None)
 
 
-def of_file(reader: segment_reader.SegmentReader) -> tuple[FrameTimes, int]:
-    """The times of all frames of a file, which are numbered from 1 in segment 0, and as of when the first is shown.
-
-    Units: nanoseconds since 1970, 0 where there is no frame. Raises: RecordingError, OSError.
-    """
-    times, begin = FrameTimes(), 0
+def of_file(reader: segment_reader.SegmentReader) -> FrameTimes:
+    """The times of all frames of a file, which are numbered from 1 in segment 0. Raises: RecordingError, OSError."""
+    times = FrameTimes()
     for number, frame in enumerate(reader.frames(), start=1):
-        begin = begin or frame.unix_time_ns
         times.add((0, number), frame)
-    return times, times.of((0, 0), begin)
+    return times
 
 
 def frames_of_file(reader: segment_reader.SegmentReader, times: FrameTimes) -> Iterator[recording_pb2.RecordedFrame]:

@@ -155,16 +155,15 @@ class FileSource:
         """Read the file, the first time. Raises: OSError, RecordingError, ValueError."""
         if self.to_ns:
             return
-        times, begin = frame_times.FrameTimes(), 0
+        times = frame_times.FrameTimes()
         with contextlib.closing(self._open()) as frames:
             while (frame := frames.next_frame()) is not None:
-                begin = begin or frame.unix_time_ns
                 times.add(frames.place, frame)
                 if times.frames % FRAMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         if frames.header is None or not times.frames:
             raise ValueError(f"{self._path}: the file ends before its full state is complete")
-        self._times, self.from_ns, self.to_ns = times, times.of((0, 0), begin), times.end_ns
+        self._times, self.from_ns, self.to_ns = times, times.begin_ns, times.end_ns
 
     def gaps(self) -> Sequence[frame_times.Gap]:
         """The spans of time in which it is not certain what was."""
