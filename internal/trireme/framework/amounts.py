@@ -134,6 +134,7 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
 def _amounts_of_containers(pod: core_pb2.Pod) -> PodAmounts:
     """`pod_amounts` of most pods: where only containers request something, it counts alike for all."""
     spec = pod.spec
+    # The sums of one container need no adding up: most pods have one, and each new class is counted.
     if len(spec.containers) == 1 and not spec.init_containers and not spec.overhead:
         total = nanos_of(spec.containers[0].resources.requests)
         total_nonzero = {**_SCORING_DEFAULTS, **total}

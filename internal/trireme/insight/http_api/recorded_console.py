@@ -3,8 +3,10 @@
 Reading a recording and evaluating decisions again takes processor time and memory that the process that follows the
 cluster does not have. The other process (`recorded_console_process.py`) is started by the first request, ends after
 some minutes without any, and ends with insight. One that answers nothing any more, as where the disk under it is gone,
-is ended, and replaced at the next request. Its socket is in a folder that only this user can enter, so it takes
-the caller from a header; whoever is asked for it has authenticated the caller, who may list all nodes and pods.
+is ended, and replaced at the next request.
+
+Insight authenticates each caller, and checks that the caller may list all nodes and pods, before it forwards a request
+with the caller's name in a header. The process trusts that header: only this user can enter the folder of its socket.
 """
 
 import asyncio

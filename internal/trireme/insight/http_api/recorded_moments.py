@@ -226,6 +226,6 @@ class RecordedMoments:
 
 
 def _take_exception(task: asyncio.Task[None]) -> None:
-    """Who waits is told; where nobody does any more, the next request meets it again."""
+    """Mark the exception as seen: requests that wait raise it themselves, and without any asyncio would log it."""
     if not task.cancelled():
         task.exception()

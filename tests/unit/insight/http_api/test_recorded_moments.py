@@ -170,7 +170,7 @@ async def test_what_nobody_waits_for_is_not_read_to_its_end() -> None:
 
 
 async def test_a_caller_who_is_gone_is_not_waited_for() -> None:
-    """No handler is told by aiohttp: what was asked for would be done for nobody."""
+    """Aiohttp lets a handler go on when its client closes the connection: the answer would be made for nobody."""
     transport = Transport()
     transport.closing = True
     never = asyncio.get_running_loop().create_future()

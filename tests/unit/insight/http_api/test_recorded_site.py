@@ -93,7 +93,7 @@ async def test_a_pod_has_its_decision_once_it_is_placed(client: test_utils.TestC
 
 
 async def test_a_simulation_begins_with_the_moment(client: test_utils.TestClient[Any, Any]) -> None:
-    """What a drain would have done then is asked, and answered for another time."""
+    """Else a simulated drain begins with the cluster of now, though the page shows the past."""
     body = {"scenario": {"changes": [{"drain": {"nodeNames": ["n0", "n1"]}}]}}
     for seconds, evicted in ((2, 1), (0.5, 0)):
         async with client.post(as_of(seconds, "simulation"), json=body) as response:
