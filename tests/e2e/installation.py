@@ -27,6 +27,9 @@ import yaml
 
 START_SECONDS = 60.0
 
+OPEN_METRICS = "--authorization-always-allow-paths=/healthz,/livez,/metrics,/readyz"
+"""For a scheduler whose metrics a test reads without a token."""
+
 LAST_LINES = 20
 """Of a log, where a test failed."""
 
@@ -156,7 +159,7 @@ class Installation:
         self.bind_kubeconfig = kubeconfig
         """Bind's way to the API server, where it is not that of all."""
         self.bind_flags: list[str] = []
-        self.frontend_flags: list[str] = []
+        self.frontend_flags = [OPEN_METRICS]
         self.url = url
         self.headers = headers
         self.tls = tls

@@ -17,8 +17,6 @@ Samples = Mapping[str, Mapping[str, float]]
 Writes = collections.Counter[str]
 """`verb resource/subresource` → how often it succeeded."""
 
-OPEN_METRICS = "--authorization-always-allow-paths=/metrics,/readyz"
-
 
 @contextlib.contextmanager
 def kube_scheduler(plane: launcher.ControlPlane, *flags: str) -> Iterator[int]:
@@ -30,7 +28,7 @@ def kube_scheduler(plane: launcher.ControlPlane, *flags: str) -> Iterator[int]:
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--cert-dir={plane.directory}",
-        OPEN_METRICS,
+        installation.OPEN_METRICS,
         *flags,
     )
     try:

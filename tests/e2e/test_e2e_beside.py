@@ -103,7 +103,6 @@ async def _with_kube_scheduler(cluster: clusters.OpenCluster, plane: launcher.Co
 
 async def _with_trireme(cluster: clusters.OpenCluster) -> Seen:
     async with cluster(nodes=2, cpu="4") as here:
-        here.frontend_flags.append(kube_side.OPEN_METRICS)
         await here.start()
         return await _seen(here, here.port(here.frontends[0]))
 

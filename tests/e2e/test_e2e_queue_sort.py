@@ -71,7 +71,6 @@ async def test_a_free_place_goes_to_the_pod_that_the_plugin_puts_first(
 ) -> None:
     """Broken, the order of the queue is by priority, whatever the profile says, or keys of changed pods stay old."""
     async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
-        here.frontend_flags.append(kube_side.OPEN_METRICS)
         await here.add_priority_class("important", 1000, preemptionPolicy="Never")
         ranks = {"c": 3, "a": 1, "b": 2, "unranked": None, "late": 9}
         await here.create_pods([waiting(name, rank) for name, rank in ranks.items()])
@@ -104,7 +103,6 @@ async def test_a_pod_that_the_plugin_raises_for_is_in_the_metrics_of_the_fronten
 ) -> None:
     """Broken, a pod waits for ever, without an event or a condition, and no alert fires."""
     async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
-        here.frontend_flags.append(kube_side.OPEN_METRICS)
         await here.start(configuration=SORTED, own=remote("FairOrder", address, "queueSort"))
         await here.create_pods([pod("p", labels={"rank": "first"})])
 

@@ -18,7 +18,6 @@ from controlplane_fixture import StartControlPlane
 SEED = 79
 # A parser of the whole text takes longer than what is measured.
 _ATTEMPTS = re.compile(r'^scheduler_schedule_attempts_total\{.*result="([a-z]+)".*\} (\S+)$', re.MULTILINE)
-_OPEN = "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"
 EVENTS = 70
 
 
@@ -57,7 +56,12 @@ async def _outcome(here: installation.Installation, attempts: requeueing_story.A
 
 async def _theirs(plane: launcher.ControlPlane, folder: pathlib.Path) -> tuple[int, set[str]]:
     (port,) = ports.free_ports(1)
-    flags = (f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", _OPEN)
+    flags = (
+        f"--kubeconfig={plane.kubeconfig}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        installation.OPEN_METRICS,
+    )
     async with _cluster(plane, folder) as here:
         attempts = _counter(here, port)
         story = requeueing_story.Story(here, SEED, attempts)
@@ -78,7 +82,6 @@ async def _theirs(plane: launcher.ControlPlane, folder: pathlib.Path) -> tuple[i
 async def _ours(plane: launcher.ControlPlane, folder: pathlib.Path) -> tuple[int, set[str]]:
     async with _cluster(plane, folder) as here:
         frontend = here.add_frontend({"leaderElection": {"leaderElect": False}})
-        frontend.command.append(_OPEN)
         attempts = _counter(here, here.port(frontend))
         story = requeueing_story.Story(here, SEED, attempts)
         await story.begin()
