@@ -11,17 +11,20 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import simulated_cluster
+import simulated_extender
 import simulated_plugin
 import simulation_plan
 from simulated_configuration import DEFAULT_PROFILE
 from simulated_faults import Faults
 from simulated_load import Load, Rates
+from simulated_workloads import Workloads
 from simulation_plan import Options, Storm
 from virtual_loop import VirtualLoop
 
 from trireme.insight import process, service
 from trireme.phases import phase_process
-from trireme.recording import segment_writer
+from trireme.recording import decision_numbers, segment_writer
+from trireme.v1 import decision_pb2
 from trireme_kube.componentbase import supervision
 from trireme_kube.embedded.api.resources import Object
 
@@ -33,12 +36,26 @@ _WRITE_SECONDS = 0.05
 _LIMITS = segment_writer.Limits(100 << 30, 1e9)
 
 
+_GATES = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+_ZONE = "topology.kubernetes.io/zone"
 # A profile without the remote plugin, for half of the pods.
 _LOCAL_PROFILE = "local-scheduler"
 
 
+class _Workloads(Workloads):
+    """Groups of which some have to be in one zone."""
+
+    def _group_spec(self, size: int, pod: Object) -> Object:
+        spec = super()._group_spec(size, pod)
+        if self._pick.random() < 0.5:
+            spec["schedulingConstraints"] = {"topology": [{"key": _ZONE}]}
+        return spec
+
+
 class _Load(Load):
     """The load of simulations, for two profiles."""
+
+    workloads = _Workloads
 
     #: The share of pods of the profile without the remote plugin.
     local_share = 0.5
@@ -62,7 +79,10 @@ class RecordedSimulation:
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "profiles": [{"schedulerName": DEFAULT_PROFILE, "plugins": remote}, {"schedulerName": _LOCAL_PROFILE}],
+            "extenders": [simulated_extender.CONFIGURATION],
         }
+        simulated_cluster._FLAGS = (_GATES,)
+        self.extender_answers = simulated_extender.install(options.seed)
         self._loop = loop
         self._options = options
         self._recordings = recordings
@@ -114,7 +134,8 @@ class RecordedSimulation:
             record = recorder.record
 
             def record_and_count(request: Any) -> None:
-                self.decisions += len(request.decisions)
+                decisions = (decision_pb2.Decision.FromString(content) for content in request.decisions)
+                self.decisions += sum(not decision_numbers.is_report(decision) for decision in decisions)
                 record(request)
 
             recorder.record = record_and_count  # type: ignore[method-assign]

@@ -1,9 +1,9 @@
 """Records a simulated run of mixed load, and decides all of its decisions again: `make replay-proof N=100000`.
 
 A whole Trireme runs on simulated time against the embedded cluster, with pods of all priorities, pod groups, volumes,
-devices, a remote plugin and nodes that come and go, and insight records it. Then `trireme record check`, `trireme
-record export` and `trireme replay` are run on the recording, as anybody would. Prints what they count, and what was not
-decided again. The exit code is 1 if a decision differs or the recording is damaged.
+devices, a remote plugin, an HTTP extender and nodes that come and go, and insight records it. Then `trireme record
+check`, `trireme record export` and `trireme replay` are run on the recording, as anybody would. Prints what they count,
+and what was not decided again. The exit code is 1 if a decision differs or the recording is damaged.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def _record(options: argparse.Namespace, folder: pathlib.Path, recordings: pathl
         run = recorded_simulation.RecordedSimulation(loop, folder, plan, recordings, local=options.local)
         asyncio.set_event_loop(loop)
         loop.run_until_complete(run.run(options.decisions, lambda line: print(line, flush=True)))
-        print(f"recorded in {_cpu_clock() - began:.0f} s of processor time")
+        answers = ", ".join(f"{verb} {number}" for verb, number in sorted(run.extender_answers.items()))
+        print(f"recorded in {_cpu_clock() - began:.0f} s of processor time; answers of the extender: {answers}")
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

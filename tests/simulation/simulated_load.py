@@ -82,6 +82,9 @@ class _Totals:
 class Load:
     """Changes the cluster at random times."""
 
+    #: What makes the objects that pods need.
+    workloads: type[Workloads] = Workloads
+
     def __init__(self, registry: Registry, rates: Rates, nodes: int, seed: int) -> None:
         """`nodes`: how many there are at any time."""
         self._registry = registry
@@ -93,7 +96,7 @@ class Load:
         self._totals = _Totals()
         registry.store.listen_to_all(self._totals.on_write)
         self._numbers = {"pod": 0, "node": 0}
-        self._workloads = Workloads(registry, self._random)
+        self._workloads = self.workloads(registry, self._random)
         self.limited = LimitedWorkloads(registry)
 
     def prepare(self) -> None:

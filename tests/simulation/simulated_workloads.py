@@ -73,12 +73,15 @@ class Workloads:
         """Create a group of so many pods like this, most of which have to go together; returns its name."""
         self._number += 1
         name = f"group-{self._number}"
+        self._create(GROUPS.key, NAMESPACE, name, {"spec": self._group_spec(size, pod)})
+        return name
+
+    def _group_spec(self, size: int, pod: Object) -> Object:
         minimum = max(size - self._pick.choice((0, 0, 1)), 1)
         spec: Object = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
         if "priorityClassName" in pod["spec"]:  # the same for all, and for the group
             spec["priorityClassName"] = pod["spec"]["priorityClassName"]
-        self._create(GROUPS.key, NAMESPACE, name, {"spec": spec})
-        return name
+        return spec
 
     def device_claim(self) -> str:
         """Create a claim for one or two devices; returns its name."""
