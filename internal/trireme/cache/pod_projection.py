@@ -34,8 +34,12 @@ _REMEMBERED = 8192
 _NO_CANARIES = canaries.Shares()
 
 
+# Projected, and then removed from what equal pods share: a plugin that reads one has it added as one that is missing.
+_NOT_SHARED = frozenset({"metadata.creationTimestamp", "metadata.generation", "status.startTime"})
+
+
 class ParsedPod(NamedTuple):
-    """One pod of an informer. `start` in seconds since 1970; 0: not started."""
+    """One pod of an informer. `start` and `created` in seconds since 1970; 0: not started, not known."""
 
     namespace: str
     name: str
@@ -56,6 +60,7 @@ class ParsedPod(NamedTuple):
     condition: tuple[str, str, str, str] | tuple[()]
     # It runs, and its resize is deferred for lack of resources on its node.
     deferred: bool = False
+    created: int = 0
 
     @property
     def key(self) -> str:
@@ -91,7 +96,7 @@ def missing_fields(paths: Iterable[str]) -> frozenset[str]:
         descriptor = projection_pb2.ProjectedPod.DESCRIPTOR
         for name in names:
             field = next((field for field in descriptor.fields if field.json_name == name), None)
-            if field is None:
+            if field is None or path in _NOT_SHARED:
                 missing.add(path)
             if field is None or field.message_type is None or field.message_type.GetOptions().map_entry:
                 break
@@ -153,6 +158,8 @@ def _parse_projected(
     metadata.ClearField("uid")
     metadata.ClearField("resource_version")
     metadata.ClearField("generation")
+    created = metadata.creation_timestamp.seconds
+    metadata.ClearField("creation_timestamp")
     if node_name:
         spec.ClearField("node_name")
     if spec.volumes:
@@ -185,6 +192,7 @@ def _parse_projected(
         generation,
         condition,
         deferred,
+        created,
     )
 
 

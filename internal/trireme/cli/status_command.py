@@ -279,7 +279,7 @@ def _render_pending_pods(report: Report, wide: bool) -> tuple[console.Renderable
     entries = [
         [
             pod["pod"],
-            display.age_text(pod["firstQueued"]),
+            display.age_text(pod["waitingSince"]),
             str(pod["attempts"]),
             *([str(pod["priority"]), pod["profile"]] if wide else []),
             pod["summary"],
@@ -302,7 +302,7 @@ def _render_pending_groups(report: Report, wide: bool) -> tuple[console.Renderab
             [
                 str(alike["pods"]),
                 alike["example"],
-                display.age_text(alike["firstQueued"]),
+                display.age_text(alike["waitingSince"]),
                 attempts,
                 *([str(alike["class"])] if wide else []),
                 status,

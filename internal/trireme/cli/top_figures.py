@@ -74,13 +74,13 @@ def pending_rows(report: display.Report, sorting: str) -> list[tuple[str, str, s
     """Pending pods that wait for the same, as cells: how many, since when, attempts, why, an example."""
     keys = {
         "pods": lambda alike: -alike["pods"],
-        "waiting": lambda alike: alike["firstQueued"],
+        "waiting": lambda alike: alike["waitingSince"],
         "attempts": lambda alike: -alike["attempts"][1],
     }
     return [
         (
             str(alike["pods"]),
-            display.age_text(alike["firstQueued"]),
+            display.age_text(alike["waitingSince"]),
             str(alike["attempts"][1]),
             alike["summary"],
             alike["example"],

@@ -42,7 +42,7 @@ _ACTIONS: Final = {
 
 # Moves within the queue, and the first and last event of every pod.
 _MOVES: Final = {
-    "UnscheduledPodAdd": "the pod was created",
+    "UnscheduledPodAdd": "it came into the queue",
     "ScheduleAttemptFailure": "it could not be scheduled",
     "BackoffComplete": "its back-off ended",
     "PopFromBackoffQ": "nothing else was waiting",

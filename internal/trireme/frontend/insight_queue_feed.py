@@ -177,7 +177,7 @@ class InsightQueueFeed:
             # The plugin that holds back a group is none of its members' own.
             plugins=sorted({*pod.rejectors, pod.gated_by} - {""}),
             pod_group=parsed.group,
-            queued_since_ms=self._milliseconds(pod.first_queued_at),
+            queued_since_ms=round(pod.waiting_since(self._to_wall) * 1000),
             transitions=[
                 scheduler_status_pb2.QueueTransition(
                     at_ms=self._milliseconds(move.at), to=move.to.label, cause=move.cause

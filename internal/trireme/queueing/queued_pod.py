@@ -5,6 +5,7 @@ What it knows of the API object is a `PodInfo`; the rest is the queue's own: cou
 The structures of the queue look only at what `QueuedEntity` names.
 """
 
+from collections.abc import Callable
 from typing import TypeGuard
 
 from trireme.queueing.pod_info import PodInfo
@@ -67,6 +68,16 @@ class QueuedPodInfo:
         self.flushed_at = 0.0
         #: Its current attempt is due to that flush, not to an event.
         self.flushed = False
+
+    def waiting_since(self, to_wall: Callable[[float], float]) -> float:
+        """Since when it has waited, by the API server's clock, whoever led then: its creation. Units: Unix seconds.
+
+        A running pod whose resize is deferred, or one whose creation is not known, waits since the queue heard of it.
+        `to_wall` turns moments of the queue's clock into Unix seconds.
+        """
+        pod = self.record.pod
+        created = 0 if pod.has_deferred_resize else pod.parsed.created
+        return created or to_wall(self.first_queued_at)
 
     @property
     def key(self) -> str:

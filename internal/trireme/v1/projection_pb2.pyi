@@ -90,6 +90,7 @@ class ProjectedMeta(_message.Message):
     UID_FIELD_NUMBER: _builtins.int
     RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
+    CREATION_TIMESTAMP_FIELD_NUMBER: _builtins.int
     DELETION_TIMESTAMP_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     OWNER_REFERENCES_FIELD_NUMBER: _builtins.int
@@ -103,6 +104,10 @@ class ProjectedMeta(_message.Message):
     """OPTIONAL. The version of the object."""
     generation: _builtins.int
     """OPTIONAL. Counts the changes of the spec."""
+    @_builtins.property
+    def creation_timestamp(self) -> _meta_pb2.Time:
+        """OPTIONAL. When it was created."""
+
     @_builtins.property
     def deletion_timestamp(self) -> _meta_pb2.Time:
         """OPTIONAL. When it is deleted at the latest. Set means that it is being deleted."""
@@ -123,13 +128,14 @@ class ProjectedMeta(_message.Message):
         uid: _builtins.str = ...,
         resource_version: _builtins.str = ...,
         generation: _builtins.int = ...,
+        creation_timestamp: _meta_pb2.Time | None = ...,
         deletion_timestamp: _meta_pb2.Time | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         owner_references: _abc.Iterable[Global___ProjectedOwner] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["deletion_timestamp", b"deletion_timestamp"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_timestamp", b"creation_timestamp", "deletion_timestamp", b"deletion_timestamp"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletion_timestamp", b"deletion_timestamp", "generation", b"generation", "labels", b"labels", "name", b"name", "namespace", b"namespace", "owner_references", b"owner_references", "resource_version", b"resource_version", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["creation_timestamp", b"creation_timestamp", "deletion_timestamp", b"deletion_timestamp", "generation", b"generation", "labels", b"labels", "name", b"name", "namespace", b"namespace", "owner_references", b"owner_references", "resource_version", b"resource_version", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -991,7 +991,9 @@ class QueuedPod(_message.Message):
     reason: _builtins.str
     """OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words."""
     queued_since_ms: _builtins.int
-    """OPTIONAL. Since when it has been in the queue, in milliseconds since 1970. Unset by a frontend older than the field."""
+    """OPTIONAL. Since when it has waited, in milliseconds since 1970: its creation, also where another frontend led then; of
+    a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
+    """
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""

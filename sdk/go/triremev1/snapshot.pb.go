@@ -1888,7 +1888,8 @@ type QueuedPod struct {
 	PodGroup string `protobuf:"bytes,8,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
 	// OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	// OPTIONAL. Since when it has been in the queue, in milliseconds since 1970. Unset by a frontend older than the field.
+	// OPTIONAL. Since when it has waited, in milliseconds since 1970: its creation, also where another frontend led then; of
+	// a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
 	QueuedSinceMs int64 `protobuf:"varint,20,opt,name=queued_since_ms,json=queuedSinceMs,proto3" json:"queued_since_ms,omitempty"`
 	// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
 	Transitions   []*QueueTransition `protobuf:"bytes,21,rep,name=transitions,proto3" json:"transitions,omitempty"`

@@ -16,6 +16,7 @@ from trireme.v1 import core_pb2, projection_pb2
 
 # What the scheduler itself reads of a pod, whatever plugins are enabled.
 _OF_THE_SCHEDULER = {
+    "metadata.creationTimestamp",
     "metadata.deletionTimestamp",
     "metadata.generation",
     "metadata.labels",
@@ -65,6 +66,19 @@ def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() 
     quick, slow = (_pod(seconds) for seconds in (1, 30))
     assert pod_projection.parse(quick).base == pod_projection.parse(slow).base
     assert pod_projection.parse(quick, reads.paths).base != pod_projection.parse(slow, reads.paths).base
+
+
+@pytest.mark.parametrize("field", ["metadata.creationTimestamp", "metadata.generation", "status.startTime"])
+def test_a_declared_field_that_each_pod_has_of_its_own_becomes_part_of_the_class(field: str) -> None:
+    """Else a plugin that decides by when a pod was created never sees that of any pod."""
+    part, name = field.split(".")
+    early, late = _pod(1), _pod(1)
+    values = (1, 2) if name == "generation" else ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    for raw, value in zip((early, late), values, strict=True):
+        raw.setdefault(part, {})[name] = value
+    reads = plugin_updates.PodReads({}, (field,))
+    assert pod_projection.parse(early).base == pod_projection.parse(late).base
+    assert pod_projection.parse(early, reads.paths).base != pod_projection.parse(late, reads.paths).base
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_ages_are_those_of_kubectl(seconds: int, text: str) -> None:
 def test_status_fits_the_screen(columns: int) -> None:
     """A line that the terminal breaks cannot be read as a table."""
     alike = {
-        "pods": 3, "example": "default/giant-6c5bd8f7d4-abcde", "class": 4, "attempts": [1, 2], "firstQueued": 0,
+        "pods": 3, "example": "default/giant-6c5bd8f7d4-abcde", "class": 4, "attempts": [1, 2], "waitingSince": 0,
         "summary": f"was refused by NodeResourcesFit; is tried again when {event_phrases.events_summary(EVENTS)}",
     }  # fmt: skip
     shown = display.as_text(status_command.render(_status(pendingAlike=[alike], pendingPods=3)), columns)

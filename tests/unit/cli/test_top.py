@@ -16,12 +16,12 @@ def report(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0), **more: Any) ->
     alike = [
         {
             "pods": 3,
-            "firstQueued": now - 50,
+            "waitingSince": now - 50,
             "attempts": [1, 2],
             "example": "default/giant",
             "summary": "Insufficient cpu",
         },
-        {"pods": 1, "firstQueued": now - 500, "attempts": [9, 9], "example": "default/old", "summary": "gated"},
+        {"pods": 1, "waitingSince": now - 500, "attempts": [9, 9], "example": "default/old", "summary": "gated"},
     ]
     replicas = {
         "filter": [{"address": "unix:/run/filter.sock", "inStep": True}],

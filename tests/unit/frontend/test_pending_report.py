@@ -1,5 +1,7 @@
 """`trireme status` names every pending pod with what it waits for: each by a frontend that is at that point."""
 
+import copy
+import datetime
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -299,6 +301,19 @@ def test_a_tree_of_groups(grouping: World) -> None:
     assert "scheduling.k8s.io/CompositePodGroupAdd" in waits["events"]
 
 
+def test_a_pod_is_as_old_as_its_object(world: World) -> None:
+    """Broken, a new leader shows pods that have been pending for days as seconds old."""
+    world.create("p", 9)
+    old = copy.deepcopy(world.api.stored("pods")["p"])
+    old["metadata"] |= {"name": "old", "uid": "uid-old", "creationTimestamp": "2026-01-05T06:07:08Z"}
+    world.api.record("pods", EventKind.ADDED, old)
+    world.deliver("pods", 1)
+    report = status_report.status(world.frontend_state())
+    since = {pod["pod"]: pod["waitingSince"] for pod in report["pending"]}
+    assert since["ns/old"] == datetime.datetime(2026, 1, 5, 6, 7, 8, tzinfo=datetime.UTC).timestamp()
+    assert min(alike["waitingSince"] for alike in report["pendingAlike"]) == min(since.values())
+
+
 def test_an_age_only_grows(world: World) -> None:
     """Broken, a pod that a gate held back for an hour seems new once the gate opens, and after its failed attempts."""
     world.create("p", 4, gated=True)
@@ -306,7 +321,7 @@ def test_an_age_only_grows(world: World) -> None:
 
     def ages() -> tuple[float, ...]:
         report = status_report.status(world.frontend_state())
-        return report["pending"][0]["firstQueued"], report["pendingAlike"][0]["firstQueued"]
+        return report["pending"][0]["waitingSince"], report["pendingAlike"][0]["waitingSince"]
 
     first = ages()
     world.loop.advance(60)

@@ -176,6 +176,6 @@ def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> Non
     assert report["waitsFor"]["because"] == "held"
     assert report["history"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
     shown = display.as_text(explain_command.render(report))
-    assert "the pod was created, gated by Far: held" in shown
+    assert "it came into the queue, gated by Far: held" in shown
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
     assert alike["summary"] == "is held back by Far: held"

@@ -101,7 +101,7 @@ class PendingReport:
             "place": status.state.label,
             "waitsFor": waits,
             "summary": summary,
-            "firstQueued": round(self._to_wall(pod.first_queued_at), 3),
+            "waitingSince": round(pod.waiting_since(self._to_wall), 3),
             "since": round(self._to_wall(status.since), 3),
             "attempts": status.attempts,
         }
@@ -132,7 +132,7 @@ class PendingReport:
                 "place": same[0].state.label,
                 "waitsFor": waits[key][0],
                 "summary": waits[key][1],
-                "firstQueued": round(self._to_wall(min(pod.first_queued_at for pod in same)), 3),
+                "waitingSince": round(min(pod.waiting_since(self._to_wall) for pod in same), 3),
                 "since": round(self._to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }

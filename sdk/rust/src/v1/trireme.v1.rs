@@ -4253,7 +4253,8 @@ pub struct QueuedPod {
     /// OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words.
     #[prost(string, tag = "9")]
     pub reason: ::prost::alloc::string::String,
-    /// OPTIONAL. Since when it has been in the queue, in milliseconds since 1970. Unset by a frontend older than the field.
+    /// OPTIONAL. Since when it has waited, in milliseconds since 1970: its creation, also where another frontend led then; of
+    /// a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
     #[prost(int64, tag = "20")]
     pub queued_since_ms: i64,
     /// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
