@@ -44,7 +44,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="replace names, labels and images, each by the same text everywhere; the result still replays",
     )
-    export_.add_argument("file", type=pathlib.Path, metavar="FILE", help="the file to write")
+    export_.add_argument("file", metavar="FILE", help="the file to write; - for standard output")
     export_.set_defaults(run=run_export)
 
 
@@ -67,10 +67,19 @@ def run_check(options: argparse.Namespace) -> int:
 def run_export(options: argparse.Namespace) -> int:
     """Join recordings. Returns the exit code."""
     since_ns = 0 if options.since is None else clocks.wall_ns() - options.since
+    redact, in_tree = options.redact, config_sides.plugin_args()
+    to_output = options.file == "-"
+    if to_output and sys.stdout.isatty():
+        print("Error: FILE: a recording is no text for a terminal; name a file, or send - to one", file=sys.stderr)
+        return 1
     try:
-        result = export.export(
-            options.dir, options.file, since_ns, redact=options.redact, in_tree=config_sides.plugin_args()
-        )
+        if to_output:
+            result = export.export_to(options.dir, sys.stdout.buffer, since_ns, redact=redact, in_tree=in_tree)
+        else:
+            target = pathlib.Path(options.file)
+            result = export.export(options.dir, target, since_ns, redact=redact, in_tree=in_tree)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         return _print_error(error)
     except (export.NothingToExportError, ValueError) as error:
@@ -79,9 +88,11 @@ def run_export(options: argparse.Namespace) -> int:
     for problem in result.problems:
         print(f"{problem}; what follows in that file is left out", file=sys.stderr)
     totals = result.totals
+    name = "standard output" if to_output else options.file
     print(
-        f"{options.file}: {_time(totals.begin_ns)} to {_time(totals.end_ns)}, {totals.frames} frames, "
-        f"{totals.size} bytes, {result.gaps} gaps"
+        f"{name}: {_time(totals.begin_ns)} to {_time(totals.end_ns)}, {totals.frames} frames, "
+        f"{totals.size} bytes, {result.gaps} gaps",
+        file=sys.stderr if to_output else sys.stdout,
     )
     return 0
 

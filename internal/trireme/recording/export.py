@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import tempfile
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -16,6 +17,7 @@ from trireme.recording import (
     segment_reader,
 )
 from trireme.v1 import recording_pb2
+from trireme_kube.componentbase import replaceable_files
 
 
 class NothingToExportError(Exception):
@@ -35,67 +37,88 @@ class Exported:
 def export(
     folder: pathlib.Path, target: pathlib.Path, since_ns: int, *, redact: bool = False, in_tree: Container[str] = ()
 ) -> Exported:
-    """Write to `target` what the folder has from the last full state on that is from before `since_ns`.
+    """Write a file, as `export_to` does; it appears once it is whole.
 
-    With `redact`, names and labels are replaced (`redaction`), and arguments left out but for plugins `in_tree`.
-    `target` appears once it is whole. Raises: OSError, NothingToExportError; ValueError for what `redact`
-    cannot decode.
+    Raises: OSError, also where `target` is a device or the like; NothingToExportError; ValueError, as `export_to`.
     """
-    segments = segment_folder.segments(folder)
+    target = replaceable_files.resolve(target)
     partial = target.with_name(f".{target.name}.partial")
     partial.unlink(missing_ok=True)  # of an export that was killed
     try:
         with private_files.create(partial, buffered=True) as file:
-            joined = _Joined(file)
-            _join(joined, segments, since_ns)
-            joined.end()
-            file.flush()
+            result = export_to(folder, file, since_ns, redact=redact, in_tree=in_tree, scratch=target.parent)
             os.fsync(file.fileno())
-        if redact:
-            _redact(partial, in_tree)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-    joined.result.totals.size = target.stat().st_size
+    return result
+
+
+def export_to(
+    folder: pathlib.Path,
+    out: BinaryIO,
+    since_ns: int,
+    *,
+    redact: bool = False,
+    in_tree: Container[str] = (),
+    scratch: pathlib.Path | None = None,
+) -> Exported:
+    """Write what the folder has from the last full state on that is from before `since_ns`; needs no more than `write`.
+
+    With `redact`, names and labels are replaced (`redaction`), and arguments left out but for plugins `in_tree`. What
+    is read twice for that is in a file without a name in the folder `scratch` (None: that for temporary files).
+
+    Raises: OSError, NothingToExportError; ValueError for what `redact` cannot decode.
+    """
+    segments = segment_folder.segments(folder)
+    if not redact:
+        return _write_joined(segments, since_ns, out)
+    with tempfile.TemporaryFile(dir=scratch) as joined:
+        result = _write_joined(segments, since_ns, joined)
+        result.totals.size = _write_redacted(joined, out, in_tree)
+    return result
+
+
+def _write_joined(segments: Sequence[segment_folder.Segment], since_ns: int, out: BinaryIO) -> Exported:
+    """Write the segments as one recording. Raises: OSError, NothingToExportError."""
+    joined = _Joined(out)
+    _join(joined, segments, since_ns)
+    joined.end()
+    out.flush()
     return joined.result
 
 
-def _redact(path: pathlib.Path, in_tree: Container[str]) -> None:
-    """Replace the names in an exported file: all are collected before the first is replaced.
+def _write_redacted(joined: BinaryIO, out: BinaryIO, in_tree: Container[str]) -> int:
+    """Write a recording with its names replaced: all are collected before the first is replaced. Returns the bytes.
 
     Raises: OSError, ValueError.
     """
     names = redaction.Names(in_tree)
-    for message in _messages(path):
+    for message in _messages(joined):
         names.add(message)
-    replacing, redacted = redaction.Redaction(names), path.with_name(f"{path.name}.redacted")
-    redacted.unlink(missing_ok=True)
-    try:
-        with private_files.create(redacted, buffered=True) as file:
-            encoder: segment_format.FrameEncoder | None = None
-            for message in _messages(path):
-                replacing.redact(message)
-                if isinstance(message, recording_pb2.RecordingHeader):
-                    content = segment_format.encode_header(message)
-                    encoder = segment_format.FrameEncoder(content)
-                else:
-                    assert encoder is not None
-                    content = encoder.encode(message.SerializeToString())
-                file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        redacted.replace(path)
-    finally:
-        redacted.unlink(missing_ok=True)
+    replacing, size = redaction.Redaction(names), 0
+    encoder: segment_format.FrameEncoder | None = None
+    for message in _messages(joined):
+        replacing.redact(message)
+        if isinstance(message, recording_pb2.RecordingHeader):
+            content = segment_format.encode_header(message)
+            encoder = segment_format.FrameEncoder(content)
+        else:
+            assert encoder is not None
+            content = encoder.encode(message.SerializeToString())
+        out.write(content)
+        size += len(content)
+    out.flush()
+    return size
 
 
-def _messages(path: pathlib.Path) -> Iterator[recording_pb2.RecordingHeader | recording_pb2.RecordedFrame]:
-    """The header and the frames of an exported file. Raises: OSError, RecordingError."""
-    with path.open("rb") as file:
-        reader = segment_reader.SegmentReader(file, str(path))
-        assert reader.header is not None
-        yield reader.header
-        yield from reader.frames()
+def _messages(file: BinaryIO) -> Iterator[recording_pb2.RecordingHeader | recording_pb2.RecordedFrame]:
+    """The header and the frames of an exported file, from its beginning. Raises: OSError, RecordingError."""
+    file.seek(0)
+    reader = segment_reader.SegmentReader(file, "the joined recording")
+    assert reader.header is not None
+    yield reader.header
+    yield from reader.frames()
 
 
 def _join(joined: "_Joined", segments: Sequence[segment_folder.Segment], since_ns: int) -> None:
@@ -142,7 +165,7 @@ class _Joined:
         if self._encoder is None:
             raise NothingToExportError("there is no recording with a full state")
         end = recording_pb2.RecordedFrame(unix_time_ns=self._last_ns, end=recording_pb2.RecordingEnd())
-        self._file.write(self._encoder.encode(end.SerializeToString()))
+        self._write_bytes(self._encoder.encode(end.SerializeToString()))
 
     def _add_frames(self, reader: segment_reader.SegmentReader, header: recording_pb2.RecordingHeader) -> None:
         """Add the frames of a segment. Raises: RecordingError, OSError."""
@@ -161,8 +184,12 @@ class _Joined:
             own.segment = own.dropped_messages = 0
             own.continuous = False
             content = segment_format.encode_header(own)
-            self._file.write(content)
+            self._write_bytes(content)
             self._encoder = segment_format.FrameEncoder(content)
-        self._file.write(self._encoder.encode(frame.SerializeToString()))
+        self._write_bytes(self._encoder.encode(frame.SerializeToString()))
         self._last_ns = frame.unix_time_ns
         self.result.totals.add(frame)
+
+    def _write_bytes(self, content: bytes) -> None:
+        self._file.write(content)
+        self.result.totals.size += len(content)

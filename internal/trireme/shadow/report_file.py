@@ -5,6 +5,8 @@ import os
 import pathlib
 import tempfile
 
+from trireme_kube.componentbase import replaceable_files
+
 
 class ReportError(Exception):
     """The report cannot be written; the text names the file and the reason."""
@@ -13,7 +15,8 @@ class ReportError(Exception):
 def write(path: pathlib.Path, content: str) -> None:
     """Replace the file at once. Raises: ReportError: it cannot be written; the old file is left as it is."""
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = replaceable_files.resolve(path)
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise ReportError(_text(path, error)) from error
     temporary = pathlib.Path(name)
@@ -23,7 +26,7 @@ def write(path: pathlib.Path, content: str) -> None:
             file.flush()
             os.fsync(file.fileno())
             os.fchmod(file.fileno(), 0o644)
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()

@@ -1,6 +1,7 @@
 """`trireme record`: what check says of whole and damaged recordings, and what export joins."""
 
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -243,6 +244,41 @@ def test_an_exported_file_that_is_cut_is_damaged(
     for size in range(len(content) - 1, 0, -1):
         target.write_bytes(content[:size])
         assert verification.verify(target).problems or read(content[:size])[1].header is None
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_an_export_to_standard_output_is_the_same_file(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capfdbinary: pytest.CaptureFixture[bytes], redact: bool
+) -> None:
+    """A recording in a container without a shell, and with no room beside it, could not be taken out."""
+    target, flags = tmp_path / "incident.trireme", ["--redact"] if redact else []
+    assert main.main(["record", "export", *flags, "--dir", str(folder), str(target)]) == 0
+    told = capfdbinary.readouterr().out
+    assert f"{target.stat().st_size} bytes".encode() in told
+    assert main.main(["record", "export", *flags, "--dir", str(folder), "-"]) == 0
+    captured = capfdbinary.readouterr()
+    if not redact:  # which replaces names by others each time
+        assert captured.out == target.read_bytes()
+    assert b"standard output: 2023-11-14T22:13:20.000000Z to" in captured.err
+    target.write_bytes(captured.out)
+    assert verification.verify(target).problems == []
+
+
+def test_an_export_replaces_what_is_a_file_alone(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """/dev/stdout would be a file from then on, for every program of the machine."""
+    link, target, pipe = tmp_path / "link", tmp_path / "incident.trireme", tmp_path / "pipe"
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    for path, reason in ((pipe, "is no regular file"), (tmp_path, "is a directory; name a file in it")):
+        assert main.main(["record", "export", "--dir", str(folder), str(path)]) == 1
+        assert f"Error: {path}: {reason}" in capsys.readouterr().err
+    assert pipe.is_fifo()
+    assert main.main(["record", "export", "--dir", str(folder), str(link)]) == 0
+    assert link.is_symlink()
+    assert verification.verify(target).problems == []
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["incident.trireme", "link", "pipe", "recordings"]
 
 
 def test_nothing_to_export_is_an_error(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
