@@ -12,6 +12,10 @@ from typing import Any, Protocol
 from trireme.rpc import parent_death
 
 STOP_SECONDS = 30.0
+
+ANY_ADDRESS = "127.0.0.1:0"
+"""The argument of a process that serves HTTP on any free port, and announces the URL."""
+
 # Colours that are legible on light and dark terminals.
 _COLOURS = (36, 33, 32, 35, 34, 31)
 
@@ -89,7 +93,11 @@ class Process:
         *,
         announcement: str = "",
     ) -> None:
-        """Lines that end with one of `hidden` are not shown; `announced` is what follows `announcement` in a line."""
+        """Lines that end with one of `hidden` are not shown; `announced` is what follows `announcement` in a line.
+
+        A process that has announced a URL gets its address in place of `ANY_ADDRESS` when it is started again: whoever
+        was given the URL finds it there.
+        """
         self.name = name
         self.announced = ""
         self._announcement = announcement
@@ -107,7 +115,7 @@ class Process:
         """
         parent = os.getpid()
         self._process = await asyncio.create_subprocess_exec(
-            *self._command,
+            *(self._address() if each == ANY_ADDRESS else each for each in self._command),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -127,6 +135,10 @@ class Process:
         if not ready.done():
             raise RuntimeError(f"{self.name} {end_text(await self.wait_until_ended())} at its start")
         return ready.result()
+
+    def _address(self) -> str:
+        """Where it serves HTTP: anywhere, or where it did before it was started again."""
+        return self.announced.partition("://")[2] or ANY_ADDRESS
 
     async def wait_until_ended(self) -> int:
         """Wait for its end; return its exit code."""

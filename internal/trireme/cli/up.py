@@ -100,6 +100,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="record what insight receives, and the decisions, in a folder here for each replica; without it the "
         f"console looks back at the last {_OWN_RECORDING_AGE} or {_OWN_RECORDING_BYTES}, of which nothing is kept",
     )
+    parser.add_argument(
+        "--console-port",
+        type=port,
+        default=0,
+        metavar="PORT",
+        help="port of the console, and the next ones for more replicas of insight (default: a free one for each)",
+    )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded API server (default: a free one)")
     parser.add_argument("--demo", action="store_true", help="create a few workloads and show where they go")
     parser.add_argument("--once", action="store_true", help="as --demo, and end when the workloads are scheduled")
@@ -321,8 +328,10 @@ def _processes_by_start_order(
             extra = ["--kubeconfig", str(layout.kubeconfig), *leader_election.bind_flags(election)]
             extra += [] if options.kubeconfig else ["--kube-api-qps", "-1"]
         if phase == "insight":
-            extra = ["--http-listen", "127.0.0.1:0"]
+            extra = ["--http-listen", processes.ANY_ADDRESS]
         for number in range(count):
+            if phase == "insight" and options.console_port:
+                extra = ["--http-listen", f"127.0.0.1:{options.console_port + number}"]
             name = phase if count == 1 else f"{phase}-{number}"
             recording = _recording_flags(options, layout, name) if phase == "insight" else []
             command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra, *recording])

@@ -139,6 +139,19 @@ async def test_what_a_process_announces_is_known(capsys: pytest.CaptureFixture[s
     assert "one | serving HTTP on" in capsys.readouterr().out
 
 
+async def test_a_process_that_is_started_again_serves_where_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    """The console's page that is open, and the address that `up` printed, would never answer again."""
+    program = "import sys; print('HTTP on http://' + sys.argv[1].replace(':0', ':77')); print('listening on x')"
+    command = [sys.executable, "-c", program, processes.ANY_ADDRESS]
+    output = processes.SharedOutput(lambda: None)
+    process = processes.Process("one", command, output, ready="listening on ", announcement="HTTP on ")
+    for _ in range(3):
+        await process.start()
+        await process.stop()
+        assert process.announced == "http://127.0.0.1:77"
+    assert capsys.readouterr().out.count("HTTP on http://127.0.0.1:77\n") == 3
+
+
 async def test_changes_of_the_given_files_are_taken_over(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
