@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from rich import console, live, table, text
 
+from trireme.cli import row_table
 from trireme_kube.componentbase import clocks
 
 Report = Mapping[str, Any]
@@ -100,23 +101,13 @@ def table_of_rows(
     *,
     right: Sequence[str] = (),
     wrapped: Sequence[str] = (),
-) -> table.Table:
+) -> row_table.RowTable:
     """A table as kubectl prints them: no lines, headers in capitals.
 
-    `right` names the columns of numbers, `wrapped` those whose text goes on in a second line (default: the last).
+    `right` names the columns of numbers, `wrapped` those of texts (default: the last), which stay readable however long
+    the names beside them are.
     """
-    wrapped = wrapped or headers[-1:]
-    out = table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=HEADER)
-    for header in headers:
-        out.add_column(
-            header,
-            justify="right" if header in right else "left",
-            no_wrap=header not in wrapped,
-            overflow="fold" if header in wrapped else "ellipsis",
-        )
-    for entry in entries:
-        out.add_row(*entry)
-    return out
+    return row_table.RowTable(headers, entries, right=right, wrapped=wrapped or headers[-1:], header_style=HEADER)
 
 
 def table_of_fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Table:

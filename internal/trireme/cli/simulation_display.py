@@ -90,13 +90,20 @@ def _render_pending(group: Report, wide: bool) -> list[console.RenderableType]:
     refusals = [group["preFilter"]] if group.get("preFilter") else group["refusals"]
     if refusals:
         rows = [
-            [str(each["nodeCount"]), each["plugin"], ", ".join(each["messages"]), ", ".join(each["exampleNodes"])]
+            [str(each["nodeCount"]), each["plugin"], ", ".join(each["messages"]), _examples(each, wide)]
             for each in refusals
         ]
-        parts.append(_indent(_table(("NODES", "REFUSED BY", "REASON", "EXAMPLES"), rows, wide, right=("NODES",))))
+        headers, texts = ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), ("REASON", "EXAMPLES")
+        parts.append(_indent(_table(headers, rows, wide, right=("NODES",), wrapped=texts)))
     elif group["message"]:
         parts.append(_indent(group["message"]))
     return parts
+
+
+def _examples(refusal: Report, wide: bool) -> str:
+    """Names of nodes, with an ellipsis where there are more; three of them, unless `wide`."""
+    names = refusal["exampleNodes"] if wide else refusal["exampleNodes"][:3]
+    return f"{', '.join(names)}{' …' if int(refusal['nodeCount']) > len(names) > 0 else ''}"
 
 
 def _render_evictions(evictions: Sequence[Report], wide: bool) -> console.RenderableType:
@@ -166,13 +173,17 @@ def _share(resource: Report | None) -> str:
 
 
 def _table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], wide: bool, right: Sequence[str] = ()
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    wide: bool,
+    right: Sequence[str] = (),
+    wrapped: Sequence[str] = (),
 ) -> console.RenderableType:
-    """A table; not `wide`: of the first rows."""
-    shown: list[Sequence[str]] = list(rows if wide else rows[:_ROWS])
-    if len(rows) > len(shown):
-        shown.append([*[""] * (len(headers) - 1), f"{len(rows) - len(shown)} more (-o wide shows them)"])
-    return display.table_of_rows(headers, shown, right=right)
+    """A table; not `wide`: of the first rows, and below it how many more there are."""
+    shown = rows if wide else rows[:_ROWS]
+    out = display.table_of_rows(headers, shown, right=right, wrapped=wrapped)
+    more = len(rows) - len(shown)
+    return console.Group(out, f"… and {more} more (-o wide shows them)") if more else out
 
 
 def _indent(what: console.RenderableType) -> padding.Padding:

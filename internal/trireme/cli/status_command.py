@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import console, measure, table, text
+from rich import console, measure, text
 
-from trireme.cli import display, frontend_connection, number_arguments
+from trireme.cli import display, frontend_connection, number_arguments, row_table
 from trireme.cli.display import Report
 
 LINES = 20
@@ -184,7 +184,7 @@ class _PluginTable:
         yield ""
         yield self._table(["PLUGIN", "VERSION", "ADDRESS"])
 
-    def _table(self, headers: Sequence[str]) -> table.Table:
+    def _table(self, headers: Sequence[str]) -> row_table.RowTable:
         """These columns."""
         rows = [[cells[header] for header in headers] for cells in self._rows]
         right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
