@@ -193,7 +193,7 @@ class FakeFrontend:
                 lookups={},
             ),
             scheduling,
-            self.informers if self.synced else [SimpleNamespace(synced=False)],
+            self.informers if self.synced else [_listing("pods"), _listing("nodes", "the API server is slow")],
             SimpleNamespace(statistics=list),
             self.plugin_rows,
         )
@@ -203,6 +203,12 @@ class FakeFrontend:
     def term(self) -> Term | None:
         """The term of leadership."""
         return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
+
+
+def _listing(name: str, error: str = "") -> SimpleNamespace:
+    """An informer that has no list yet."""
+    statistics = SimpleNamespace(name=name, state="listing", synced=False, failures=int(bool(error)), last_error=error)
+    return SimpleNamespace(synced=False, statistics=lambda: statistics)
 
 
 async def review(_: web.Request, seen: fake.Seen) -> web.StreamResponse:

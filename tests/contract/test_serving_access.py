@@ -258,6 +258,56 @@ async def test_the_commands_use_the_socket_of_this_user(
     assert str(path) in capsys.readouterr().err
 
 
+@pytest.fixture(params=["socket", "server"])
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """The flags by which a command reaches a served frontend: its socket, and HTTPS with a token."""
+
+    def flags(served: support.Served) -> tuple[str, ...]:
+        if request.param == "socket":
+            return ("--socket", str(tmp_path / "admin.sock"))
+        token = tmp_path / "token"
+        token.write_text(support.TOKENS["admin"])
+        return ("--server", f"https://127.0.0.1:{served.port}", "--insecure", "--token-file", str(token))
+
+    return flags
+
+
+async def test_a_frontend_without_synced_caches_does_not_say_that_a_pod_is_unknown(
+    tmp_path: Path, connect: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the minute after the API server was slow, `no such pod` sends the operator the wrong way."""
+    own = {"admin": {"socket": str(tmp_path / "admin.sock")}}
+    frontend = support.FakeFrontend(leading=False, synced=False)
+    async with support.served(tmp_path, frontend, own=own) as served:
+        assert await _run("explain", "mixed", *connect(served)) == 1
+        error = capsys.readouterr().err
+        assert "no pod of this name" not in error
+        assert error.startswith(
+            "Error: default/mixed: it is not known yet whether there is such a pod: the caches of this frontend are "
+            "not synced (it waits for pods, nodes); nodes: the API server is slow. Ask again once `trireme status` says"
+        )
+        assert "ask other, which holds the lease kube-system/kube-scheduler" in error
+        frontend.wait(support.pod("mixed"))
+        assert await _run("explain", "mixed", *connect(served)) == 0
+        assert "Its caches are not synced yet" in capsys.readouterr().out
+
+
+async def test_a_standby_says_who_knows_why_a_pod_waits(
+    tmp_path: Path, connect: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The leader refuses it for a reason; that this frontend does not lead is none."""
+    own = {"admin": {"socket": str(tmp_path / "admin.sock")}}
+    frontend = support.FakeFrontend(leading=False)
+    frontend.wait(support.pod("mixed"))
+    async with support.served(tmp_path, frontend, own=own) as served:
+        assert await _run("explain", "mixed", *connect(served)) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert shown == (
+            "default/mixed is pending; the leader alone knows why This frontend stands by: other holds the lease "
+            "kube-system/kube-scheduler. Run this command where other runs, or give its address by --server."
+        )
+
+
 async def test_the_commands_use_https_with_a_token(
     tmp_path: Path, frontend: support.FakeFrontend, capsys: pytest.CaptureFixture[str]
 ) -> None:

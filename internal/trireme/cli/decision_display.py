@@ -38,7 +38,7 @@ _STEPS: Mapping[str, str] = {
 def render_decision(found: Report, wide: bool, all_nodes: bool) -> list[console.RenderableType]:
     """The decision about a bound pod; `wide`: with all names; `all_nodes`: a line for each node."""
     if "error" in found:
-        return ["", f"How it was decided is not known: {found['error']}"]
+        return ["", f"How it was decided is not known: {error_text(found['error'])}"]
     parts: list[console.RenderableType] = ["", _how_chosen(found)]
     if all_nodes:
         parts.append(node_tables.with_indent(node_tables.all_nodes_table(found)))
@@ -64,6 +64,11 @@ def render_decision(found: Report, wide: bool, all_nodes: bool) -> list[console.
     if not found["exact"]:
         parts.append("The cluster changed while it was decided: it may have been decided on a later state")
     return parts + render_not_known(found["notKnown"])
+
+
+def error_text(error: str) -> str:
+    """Insight's error without the field of the request that it begins with: who reads it named a pod, no field."""
+    return error.removeprefix("pod: ")
 
 
 def render_not_known(not_known: Sequence[str]) -> list[console.RenderableType]:

@@ -7,7 +7,15 @@ from typing import Any
 
 from rich import console, text
 
-from trireme.cli import decision_display, display, frontend_connection, node_tables, pod_names, proposals_display
+from trireme.cli import (
+    decision_display,
+    display,
+    frontend_connection,
+    leadership_display,
+    node_tables,
+    pod_names,
+    proposals_display,
+)
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
 
@@ -56,13 +64,17 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     parts: list[console.RenderableType] = [
         text.Text.assemble((report["pod"], display.HEADER), " ", _summary_line(report))
     ]
+    parts += leadership_display.remarks_on_explanation(report)
     if "gap" in report:
         parts += ["", text.Text(_gap_text(report["gap"]), display.BAD)]
     if "refusedPlacement" in report:
         parts += ["", _refused_placement_text(report["refusedPlacement"])]
     evaluation = report.get("evaluation", {})
     if "error" in evaluation:
-        parts += ["", text.Text(f"Insight does not evaluate it: {evaluation['error']}", display.BAD)]
+        parts += [
+            "",
+            text.Text(f"Insight does not evaluate it: {decision_display.error_text(evaluation['error'])}", display.BAD),
+        ]
     if "feasibleNodes" in evaluation:
         parts += _render_evaluation(evaluation, wide, all_nodes, "at" in report)
     else:

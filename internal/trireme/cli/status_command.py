@@ -8,7 +8,7 @@ from typing import Any
 
 from rich import console, measure, text
 
-from trireme.cli import display, frontend_connection, number_arguments, row_table
+from trireme.cli import display, frontend_connection, leadership_display, number_arguments, row_table
 from trireme.cli.display import Report
 
 LINES = 20
@@ -62,7 +62,7 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
     """Return the first lines of the status: leader, caches, missing phases, queue, cluster."""
     cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
-        ("Leader", _leader_line(report["leadership"])),
+        ("Leader", leadership_display.state_line(report["leadership"])),
         ("Caches", _caches_text(report)),
     ]
     if report.get("configuration"):  # older frontends have none
@@ -76,23 +76,6 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
         ("Cluster", f"{cluster['nodes']} nodes, {cluster['pods']} pods{assumed}, {cluster['podClasses']} pod classes")
     )
     return out
-
-
-def _leader_line(leadership: Report) -> text.Text:
-    """Who leads: this scheduler, another one, or nobody; and a failed request for the Lease."""
-    error, style = leadership.get("lastError", ""), "yellow"
-    if leadership["leading"]:
-        line = f"this scheduler, epoch {leadership['epoch']}, lease valid for {leadership['secondsLeft']:.0f}s"
-        style = display.GOOD
-    elif leadership.get("holder"):
-        line = f"standing by: {leadership['holder']} holds the lease {leadership['lease']}"
-    elif error:
-        line = f"standing by: nobody is known to hold the lease {leadership['lease']}"
-    else:
-        line = "standing by: nobody holds the lease yet"
-    if error:
-        line, style = f"{line}; the last request for it failed: {error}", display.BAD
-    return text.Text(line, style)
 
 
 def _configuration_text(configuration: Report) -> text.Text:

@@ -1,5 +1,6 @@
 """What `trireme status -o json` says of the frontend beside its pending pods."""
 
+import copy
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,9 @@ from frontend_world import World, one_node
 
 from trireme.cli import display, status_command
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
-from trireme.frontend.serving import status_report
+from trireme.frontend.serving import status_report, unknown_pod
 from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.informers.watch import EventKind
 
 FORBIDDEN = 'leases.coordination.k8s.io "l" is forbidden (403 Forbidden)'
 
@@ -87,3 +89,52 @@ def test_endpoints_that_cannot_be_looked_up_and_what_stands_in_are_reported(
     shown = display.as_text(status_command.render(report), 100)
     assert "dns:///nowhere:1  cannot be looked up: Name or service not known" in shown
     assert "unix:/own         stands in, in step" in shown
+
+
+def test_the_explanation_of_a_standby_is_not_its_own_queue(world: World) -> None:
+    """The leader refused the pod minutes ago; the standby holds it as one that was just created."""
+    world.create("p", 4)
+    world.answer_all()
+    state = world.frontend_state()
+    explained = status_report.explain(state, "ns/p")
+    assert explained is not None
+    assert (explained["waitsFor"]["for"], explained["leadership"]["leading"], explained["synced"]) == (
+        "event", True, True,
+    )  # fmt: skip
+    assert explained["history"]
+    state.context.leader.term = None
+    state.context.leader.observe_holder("host-1")
+    explained = status_report.explain(state, "ns/p")
+    assert explained is not None
+    assert explained["leadership"]["holder"] == "host-1"
+    assert explained["history"] == []
+
+
+def test_a_node_that_does_not_exist_is_named_as_such(world: World) -> None:
+    """A pod with a wrong spec.nodeName looks like one that runs."""
+    world.create("p", 1)
+    placed = copy.deepcopy(world.api.stored("pods")["p"])
+    placed["metadata"] |= {"name": "placed", "uid": "uid-placed"}
+    placed["spec"]["nodeName"] = "node-777"
+    world.api.record("pods", EventKind.ADDED, placed)
+    world.deliver("pods", 1)
+    explained = status_report.explain(world.frontend_state(), "ns/placed")
+    assert explained is not None
+    assert explained["summary"] == "is bound to node node-777, and there is no node of this name"
+    assert not explained["nodeKnown"]
+
+
+def test_of_a_pod_that_is_not_known_the_rest_is_said(world: World) -> None:
+    """A pod that ended, or one that is newer than what could be read, was said not to exist."""
+    state = world.frontend_state()
+    ended = "that have ended (Succeeded or Failed): `kubectl get pod --namespace ns done` shows those"
+    assert ended in unknown_pod.text(state, "ns/done")
+    api: Any = None  # no request is made
+    listing = informer.Informer(api, resources.PODS, dict, [])
+    listing._protocol._note_failure("connection refused")
+    unreadable = dataclasses.replace(state, informers=[listing])
+    assert "it waits for pods); pods: connection refused. Ask again" in unknown_pod.text(unreadable, "ns/new")
+    listing._synced = True
+    assert "Pods cannot be read at the moment, so that a new one is not known: connection refused" in unknown_pod.text(
+        unreadable, "ns/new"
+    )

@@ -164,8 +164,8 @@ class PendingReport:
         """What the pod waits for, by its state in the queue: as data, and as a sentence without its subject."""
         retries = self._preemptions.retries
         match status.state:
-            case Active():
-                return self._waits_in_active_queue(pod)
+            case Active() | PreEnqueuePending():
+                return self._waits_to_be_tried(pod)
             case BackOff(moment):
                 until = self._to_wall(moment)
                 why = self._reporter.last_failure(pod.uid)
@@ -182,12 +182,18 @@ class PendingReport:
                 return self._waits_at_gate(pod, status, gate)
             case Unschedulable():
                 return self._waits_for_event(pod, status)
-            case PreEnqueuePending():
-                return self._waits_for_pre_enqueue_calls(pod)
             case WaitingForGroup() | GroupInFlight():
                 return _waits_for_group(status)
             case _:
                 return self._waits_in_attempt(pod)
+
+    def _waits_to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+        """A pod in the active queue, or on its way there. A standby tries none: the leader may have refused it."""
+        if not self._leading:
+            return {"for": "leadership"}, "is pending; the leader alone knows why"
+        if isinstance(pod.state, Active):
+            return self._waits_in_active_queue(pod)
+        return self._waits_for_pre_enqueue_calls(pod)
 
     def _waits_for_pre_enqueue_calls(self, pod: queued_pod.QueuedPodInfo) -> Waits:
         """A pod for which remote plugins are called before the queue: which ones, or which failed and until when."""
@@ -222,9 +228,7 @@ class PendingReport:
         return waits, f"{text}; {place}; the plugin is called again at {_time_of_day(until)}"
 
     def _waits_for_its_turn(self) -> Waits:
-        """A pod in the active queue: it waits for its turn, or for leadership, the caches or a phase."""
-        if not self._leading:
-            return {"for": "leadership"}, "waits, because this frontend does not lead"
+        """A pod in the active queue of a leader: it waits for its turn, or for the caches or a phase."""
         if not self._synced:
             return {"for": "caches"}, "waits until the caches are synced"
         if self._missing:

@@ -24,6 +24,7 @@ from trireme.frontend.serving import (
     pod_explanation,
     simulation_relay,
     status_report,
+    unknown_pod,
 )
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.apimachinery import golang
@@ -320,7 +321,7 @@ class FrontendSite:
             return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
         report = status_report.explain(self._served, key)
         if report is None:
-            return http_site.text(f"{key}: no pod of this name is pending here or on a node\n", 404)
+            return http_site.text(f"{unknown_pod.text(self._served, key)}\n", 404 if self._served.synced else 503)
         extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
         try:
             wanted = pod_explanation.Wanted.from_query(request.query)

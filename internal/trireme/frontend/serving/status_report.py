@@ -34,7 +34,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     cache = state.cluster.cache.statistics()
     return {
         "version": release.installed_version(),
-        "leadership": _leadership_json(state),
+        "leadership": leadership_json(state),
         "configuration": _configuration_json(state),
         "synced": state.synced,
         "missing": state.phases.links.missing() if state.context.leader.leading else [],
@@ -103,7 +103,15 @@ def explain(state: FrontendState, key: str) -> Json | None:
 
     A queued pod's report has what it waits for and filter's last answer about its class, if there is one; a placed
     pod's has its node; of a pod of another scheduler there is only that. Evaluating the pod anew is insight's part.
+    `leadership` and `synced` say how far the rest is to be believed: without the lease, or with caches that are not
+    synced, a frontend does not know what becomes of pods.
     """
+    report = _explain(state, key)
+    return None if report is None else {**report, "leadership": leadership_json(state), "synced": state.synced}
+
+
+def _explain(state: FrontendState, key: str) -> Json | None:
+    """The explanation without the frontend's own state; None: no informer knows such a pod."""
     queued = state.scheduling.queue.contents.get(key)
     if queued is None:
         placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
@@ -139,7 +147,7 @@ def _informer_json(entry: informer.InformerStatistics) -> Json:
     }
 
 
-def _leadership_json(state: FrontendState) -> Json:
+def leadership_json(state: FrontendState) -> Json:
     """Who leads; `lastError` says why the last request for the Lease failed, and is empty if it did not."""
     leader, error = state.context.leader, state.lease_error()
     term = leader.term
@@ -218,21 +226,27 @@ def _placed_pod_json(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
     history = _transitions_json(state, pod.key)
     bound = [move["at"] for move in history if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
+    known = state.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT
+    summary = f"is bound to node {pod.node_name}"
+    if not known and state.synced:
+        summary = f"{summary}, and there is no node of this name"
     return {
         "pod": pod.key,
         "uid": pod.uid,
         "class": pod.class_id,
         "place": "bound",
-        "summary": f"is bound to node {pod.node_name}",
+        "summary": summary,
         "node": pod.node_name,
-        "nodeKnown": state.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
+        "nodeKnown": known,
         **when,
         "history": history,
     }
 
 
 def _transitions_json(state: FrontendState, key: str) -> list[Json]:
-    """The pod's last transitions in the queue, oldest first."""
+    """The pod's last transitions in the queue, oldest first; none while we do not lead: the leader's are others."""
+    if not state.context.leader.leading:
+        return []
     moves = state.scheduling.queue.contents.transitions_of(key)
     at = state.to_wall
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
