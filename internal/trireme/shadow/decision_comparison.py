@@ -121,6 +121,8 @@ class DecisionComparison:
             kind, parsed = event
             if parsed is None:
                 self._world.handlers.on_pods([event])
+                if kind is EventKind.LIST_END:
+                    self._forget_missing()
                 continue
             if parsed.scheduler_name not in self._profiles:
                 parsed = parsed._replace(scheduler_name=self._first_profile)
@@ -132,10 +134,9 @@ class DecisionComparison:
                 await self._on_binding(kind, parsed, pending, judging=judging)
             elif parsed.node_name:
                 self._note_born_bound(kind, parsed)
-            else:
-                self._created.setdefault(parsed.uid, self._clock())
-                self._nominated[parsed.uid] = parsed.nominated_node
             self._world.handlers.on_pods([event])
+            if kind is not EventKind.DELETED and not parsed.node_name:
+                self._note_pending(parsed)
         await self.close_decisions(self._clock())
 
     def apply_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
@@ -231,6 +232,17 @@ class DecisionComparison:
         change()
         if cache.revision != revision:
             self._earlier.append(order_search.EarlierState(self._clock(), before))
+
+    def _note_pending(self, parsed: ParsedPod) -> None:
+        """A pod has no node, unless the event is late and the pod is bound already."""
+        if self._world.handlers.pending(parsed.uid) is not None:
+            self._created.setdefault(parsed.uid, self._clock())
+            self._nominated[parsed.uid] = parsed.nominated_node
+
+    def _forget_missing(self) -> None:
+        """After a list, drop the pending pods that were deleted while the watch was interrupted."""
+        for uid in self._created.keys() - self._world.handlers.pending_uids():
+            del self._created[uid], self._nominated[uid]
 
     def _note_departure(self, parsed: ParsedPod) -> None:
         """A pod is gone."""

@@ -202,3 +202,28 @@ async def test_too_many_open_decisions_are_settled_without_a_search(monkeypatch:
     counts = await watched.settle()
     assert watched.comparison.counts.unexamined == 3
     assert counts["different"] >= 3
+
+
+async def test_pods_that_vanish_while_the_watch_is_interrupted_are_pending_no_more() -> None:
+    """They would count as pending for ever, and every change of a node would copy the whole state for them."""
+    watched = Watched("a", "b")
+    await watched.show(*(watched.pods.added(name) for name in ("stays", "gone", "bound")))
+    await watched.show(
+        Event(EventKind.LIST_START, None),
+        watched.pods.event("stays", kind=EventKind.LISTED),
+        watched.pods.event("bound", "a", kind=EventKind.LISTED),
+        Event(EventKind.LIST_END, None),
+    )
+    assert watched.comparison.pending_count == 1
+    await watched.show(Event(EventKind.LIST_START, None), Event(EventKind.LIST_END, None))
+    assert watched.comparison.pending_count == 0
+
+
+async def test_a_late_event_of_a_bound_pod_does_not_make_it_pending() -> None:
+    """After a list, a watch may show a state from before the binding: the pod keeps its node."""
+    watched = Watched("a", "b")
+    await watched.show(watched.pods.added("bound"))
+    late = watched.pods.event("bound")
+    await watched.show(watched.pods.event("bound", "a"))
+    await watched.show(late)
+    assert watched.comparison.pending_count == 0
