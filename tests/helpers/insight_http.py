@@ -31,6 +31,8 @@ PATH = "/v1/namespaces/default/pods/large/explanation"
 RIGHTS: Mapping[str, frozenset[tuple[str, str, str, str]]] = {
     "nobody": frozenset(),
     "developer": frozenset({("get", "pods", "default", "large"), ("get", "pods", "default", "pod-0")}),
+    "watcher-of-nodes": frozenset({("list", "nodes", "", "")}),
+    "watcher-of-pods": frozenset({("list", "pods", "", "")}),
     "operator": frozenset({("get", "pods", "default", "large"), ("list", "nodes", "", ""), ("list", "pods", "", "")}),
 }
 

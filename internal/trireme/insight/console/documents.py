@@ -87,16 +87,14 @@ def recording_document(span: console_state.RecordingSpan) -> Json:
 
 
 def pending(state: console_state.ConsoleState, sight: Sight) -> Json:
-    """The pods in the queue, grouped by why they wait."""
-    return {
-        "total": len(state.pending),
-        "reasons": [_reason_document(reason, pods, sight) for reason, pods in state.pending.by_reason()],
-    }
+    """The pods in the queue, grouped by why they wait, as far as the reader may see that."""
+    found = state.pending.by_reason(_shown_reasons(sight))
+    return {"total": len(state.pending), "reasons": [_reason_document(reason, pods, sight) for reason, pods in found]}
 
 
 def pods_of_reason(state: console_state.ConsoleState, sight: Sight, *, reason: str, offset: int, limit: int) -> Json:
     """Some of the pods that wait for one reason, the longest waiting first."""
-    found = state.pending.of_reason(reason)
+    found = state.pending.of_reason(reason, _shown_reasons(sight))
     return {"total": len(found), "pods": [_pod_document(pod) for pod in found[offset : offset + limit]]}
 
 
@@ -228,13 +226,26 @@ def _latency(latency: scheduler_history.Latency) -> Json:
     return {"count": latency.count, "p50Seconds": latency.p50, "p99Seconds": latency.p99}
 
 
+def _shown_reasons(sight: Sight) -> pending_pods.Shown:
+    """How the reader sees reasons.
+
+    Their texts are about single pods: they have names of groups, values of fields, and what plugins write. Whoever may
+    not list pods sees plugins and state alone.
+    """
+    if not sight.lists_pods:
+        return lambda reason: reason._replace(text="")
+    if not sight.lists_nodes:
+        return lambda reason: reason._replace(text=sight.without_names(reason.text))
+    return pending_pods.whole
+
+
 def _reason_document(reason: pending_pods.WaitReason, pods: Sequence[pending_pods.PendingPod], sight: Sight) -> Json:
     """A reason, and how many pods wait for it; the pod that waits longest for readers who may list pods."""
     oldest = min(pods, key=lambda pod: (pod.since_ms, pod.namespace, pod.name))
     return {
         "id": reason.id,
         "plugins": list(reason.plugins),
-        "text": sight.without_names(reason.text),
+        "text": reason.text,
         "state": reason.state,
         "pods": len(pods),
         "states": dict(Counter(pod.state for pod in pods)),

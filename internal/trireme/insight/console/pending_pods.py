@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from trireme.v1 import snapshot_pb2
@@ -32,8 +32,20 @@ class WaitReason(NamedTuple):
 
     @property
     def id(self) -> str:
-        """A short name of this reason, for addresses of pages."""
+        """A short name of this reason, for addresses of pages.
+
+        Whoever knows it can check guesses of the text, so a reader gets that of the reason as the reader sees it.
+        """
         return hashlib.blake2b(repr(tuple(self)).encode(), digest_size=8).hexdigest()
+
+
+Shown = Callable[[WaitReason], WaitReason]
+"""Returns a reason as a reader sees it."""
+
+
+def whole(reason: WaitReason) -> WaitReason:
+    """The reason itself, for a reader who sees all."""
+    return reason
 
 
 class PendingPod(NamedTuple):
@@ -77,15 +89,19 @@ class PendingPods:
             self._remove(message.pod.uid)
             self._add(_pending_pod(message))
 
-    def by_reason(self) -> Sequence[tuple[WaitReason, Sequence[PendingPod]]]:
-        """The pods by reason, the reason of most pods first."""
-        found = [(reason, tuple(pods.values())) for reason, pods in self._by_reason.items()]
-        return sorted(found, key=lambda entry: (-len(entry[1]), entry[0]))
+    def by_reason(self, shown: Shown = whole) -> Sequence[tuple[WaitReason, Sequence[PendingPod]]]:
+        """The pods by reason, the reason of most pods first; reasons that the reader sees as the same one are one."""
+        found: dict[WaitReason, list[PendingPod]] = {}
+        for reason, pods in self._by_reason.items():
+            found.setdefault(shown(reason), []).extend(pods.values())
+        return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
 
-    def of_reason(self, reason_id: str) -> Sequence[PendingPod]:
-        """The pods that wait for this reason, the longest waiting first."""
-        found = next((pods for reason, pods in self._by_reason.items() if reason.id == reason_id), {})
-        return sorted(found.values(), key=lambda pod: (pod.since_ms, pod.namespace, pod.name))
+    def of_reason(self, reason_id: str, shown: Shown = whole) -> Sequence[PendingPod]:
+        """The pods that wait for the reason that the reader sees with this id, the longest waiting first."""
+        of_same = [pods for reason, pods in self._by_reason.items() if shown(reason).id == reason_id]
+        return sorted(
+            (pod for pods in of_same for pod in pods.values()), key=lambda pod: (pod.since_ms, pod.namespace, pod.name)
+        )
 
     def groups(self) -> Mapping[tuple[str, str], Counter[str]]:
         """By namespace and name of a pod group, how many of its pods are in the queue, by state."""

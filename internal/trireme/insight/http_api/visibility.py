@@ -151,7 +151,7 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
         "messages": Show.WITHOUT_NAMES,
         "reasons": Show.ALWAYS,
     },
-    "trireme.v1.Reason": {"code": Show.ALWAYS, "parameters": Show.WITHOUT_NAMES},
+    "trireme.v1.Reason": {"code": Show.WITHOUT_NAMES, "parameters": Show.WITHOUT_NAMES},
 }
 
 
@@ -264,9 +264,9 @@ def _copy_plain(out: message.Message, field: Any, value: Any) -> None:
 
 
 def _copy_texts(out: message.Message, field: Any, value: Any, change: Callable[[str], str]) -> None:
-    """Copy a text, a list of texts or a map with texts as values, each changed."""
+    """Copy a text, a list of texts or a map of texts, each changed."""
     if field.message_type is not None:
-        getattr(out, field.name).update({key: change(text) for key, text in value.items()})
+        getattr(out, field.name).update({change(key): change(text) for key, text in value.items()})
     elif field.is_repeated:
         getattr(out, field.name).extend(change(text) for text in value)
     else:

@@ -66,3 +66,19 @@ def test_members_are_counted_by_group_and_state() -> None:
     assert known.groups() == {("default", "gang"): {"waiting for its group": 1, "unschedulable": 1}}
     known.apply(snapshot_pb2.QueueDelta(removed_pods=["uid-of-a", "uid-of-b"]))
     assert known.groups() == {}
+
+
+def test_reasons_that_a_reader_sees_as_the_same_one_are_one() -> None:
+    """Their number would say how many different texts there are, and one page would have two rows of one id."""
+
+    def plugins_alone(reason: pending_pods.WaitReason) -> pending_pods.WaitReason:
+        return reason._replace(text="")
+
+    known = pending_pods.PendingPods()
+    pods = [queued("a", "Quota", reason="team a"), queued("b", "Quota", reason="team b"), queued("c", "Fit")]
+    known.apply(snapshot_pb2.QueueDelta(pods=pods))
+    assert len(known.by_reason()) == 3
+    quota, _ = known.by_reason(plugins_alone)
+    assert (quota[0].plugins, quota[0].text, len(quota[1])) == (("Quota",), "", 2)
+    assert [pod.name for pod in known.of_reason(quota[0].id, plugins_alone)] == ["a", "b"]
+    assert known.of_reason(quota[0].id) == []

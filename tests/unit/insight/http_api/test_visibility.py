@@ -1,11 +1,22 @@
 """What is shown of an answer to callers who may not list nodes or pods."""
 
+from typing import Any
+
 import pytest
+import texts_in_messages
+from google.protobuf import message
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.insight import observed_cluster
 from trireme.insight.http_api import visibility
-from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import (
+    cycle_pb2,
+    decision_explanation_pb2,
+    insight_pb2,
+    simulation_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 
 NONE = visibility.Viewer(lists_nodes=False, lists_pods=False)
 NODES = visibility.Viewer(lists_nodes=True, lists_pods=False)
@@ -195,3 +206,76 @@ def test_victims_and_other_pods_are_for_who_may_list_both(cluster: observed_clus
         assert not shown.preemption.spared
     assert len(_shown_decision(NODES, cluster).preemption.candidates) == 1
     assert _shown_decision(ALL, cluster) == _decision()
+
+
+# By RPC the fields of its answer whose texts are shown as they are to a reader who may get the pod alone: what the pod
+# itself has, and names of plugins, profiles and steps.
+_OWN_POD = {
+    f"queued_pod.{name}" for name in ("pod.namespace", "pod.name", "pod.uid", "profile", "plugins", "pod_group")
+}
+_SCORE_PLUGINS = {"score_plugins.name"}
+_SHOWN_AS_THEY_ARE: dict[str, set[str]] = {
+    "Explain": _OWN_POD
+    | _SCORE_PLUGINS
+    | {
+        "pre_filter.plugin",
+        "refusals.status.plugin",
+        "score_failure.plugin",
+        "preemption.decided_by",
+        "preemption.pod_group",
+    },
+    "ExplainDecision": _SCORE_PLUGINS
+    | {
+        "profile",
+        "refusals.status.plugin",
+        "preemption.decided_by",
+        "preemption.pod_group",
+        "steps.name",
+        "longest_step",
+    },
+    # It is answered to nobody else than who may list nodes and pods.
+    "Simulate": set(),
+}
+# Names of nodes, for who may list these.
+_NODE_NAMES = {
+    "node_name",
+    "refusals.nodes",
+    "feasible_nodes.name",
+    "preemption.node_name",
+    "preemption.candidates.name",
+}
+_RPCS = tuple(insight_pb2.DESCRIPTOR.services_by_name["InsightService"].methods)
+_ANSWERS: dict[str, type[message.Message]] = {
+    each.__name__: each
+    for each in (
+        insight_pb2.ExplainResponse,
+        decision_explanation_pb2.ExplainDecisionResponse,
+        simulation_pb2.SimulateResponse,
+    )
+}
+
+
+def _filled(rpc: Any) -> message.Message:
+    answer = _ANSWERS[rpc.output_type.name]()
+    texts_in_messages.fill(answer, lambda _: "n0 and theirs")
+    return answer
+
+
+def _fields_with(name: str, viewer: visibility.Viewer, rpc: Any, cluster: observed_cluster.ObservedCluster) -> set[str]:
+    names = visibility.NameReplacer(cluster, viewer, "mine", _nothing_past)
+    shown = visibility.limit(_filled(rpc), viewer, names)
+    return {path for path, text in texts_in_messages.texts(shown) if name in text}
+
+
+@pytest.mark.parametrize("rpc", _RPCS, ids=[each.name for each in _RPCS])
+def test_no_text_of_an_answer_has_names_that_the_reader_may_not_list(
+    cluster: observed_cluster.ObservedCluster, rpc: Any
+) -> None:
+    """A field or an RPC that is added later would show what nobody thought of."""
+    shown = _SHOWN_AS_THEY_ARE[rpc.name]
+    assert _fields_with("theirs", NONE, rpc, cluster) == shown
+    assert _fields_with("theirs", NODES, rpc, cluster) == (shown | _NODE_NAMES if shown else set())
+    for viewer in (NONE, PODS):
+        assert _fields_with("n0", viewer, rpc, cluster) == shown
+    whole = {path for path, _ in texts_in_messages.texts(_filled(rpc))}
+    assert _fields_with("theirs", ALL, rpc, cluster) == _fields_with("n0", ALL, rpc, cluster) == whole
