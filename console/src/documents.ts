@@ -297,13 +297,24 @@ export interface Explanation {
   // Where an answer of a remote plugin is not known.
   feasibleAtMost: boolean;
   preFilter?: RefusalStatus;
-  refusals: { status: RefusalStatus; nodes: string[]; nodeCount: number }[];
+  refusals: { status: RefusalStatus; nodes: string[]; nodeCount: number; shortages: Shortage[] }[];
   feasibleNodes: { name: string; total: string; scores: string[] }[];
   scorePlugins: { name: string; weight: number; skipped: boolean }[];
   scoreFailure?: RefusalStatus;
   proposals: Proposal[];
   proposalSearchLimits: { kind: string; tried: number; candidates: number }[];
   preemption?: PodPreemption;
+}
+
+// A resource of which more is requested than is free, on the node that has the most of it.
+export interface Shortage {
+  resource: string;
+  requested: { string: string };
+  nodeName: string;
+  free: { string: string };
+  allocatable: { string: string };
+  users: { pod: PodName; used: { string: string }; nominated: boolean }[];
+  moreUsers: number;
 }
 
 // The answer of the RPC ExplainDecision.

@@ -1,7 +1,7 @@
 // What nodes say of a pod: how many refuse it for which reason, and how many take it.
 import { useState } from "preact/hooks";
-import type { Explanation, RefusalStatus } from "../documents.ts";
-import { count, nodeHref, plural } from "../format.ts";
+import type { Explanation, RefusalStatus, Shortage } from "../documents.ts";
+import { count, nodeHref, plural, podHref } from "../format.ts";
 import { moment } from "../moment.ts";
 import { Pill } from "../parts.tsx";
 
@@ -69,6 +69,9 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
                 <td class="message">
                   {statusText(refusal.status)}
                   <Parameters status={refusal.status} />
+                  {(refusal.shortages ?? []).map((shortage) => (
+                    <ShortageLine key={shortage.resource} shortage={shortage} />
+                  ))}
                 </td>
                 <td class="extra examples">
                   {refusal.nodes.slice(0, 3).map((name) => (
@@ -87,6 +90,26 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
         </button>
       )}
     </>
+  );
+}
+
+// How much is free where most is, and who uses the rest.
+function ShortageLine({ shortage }: { shortage: Shortage }) {
+  const users = shortage.users.slice(0, 3);
+  const more = shortage.moreUsers + shortage.users.length - users.length;
+  return (
+    <span class="shortage">
+      {shortage.resource}: at most {shortage.free.string} of {shortage.allocatable.string} free, on{" "}
+      <NodeName name={shortage.nodeName} />
+      {users.length > 0 && "; used by "}
+      {users.map((user, number) => (
+        <>
+          {number > 0 && ", "}
+          {user.nominated ? "a nominated pod" : <a href={podHref(user.pod.namespace, user.pod.name)}>{user.pod.name}</a>} ({user.used.string})
+        </>
+      ))}
+      {more > 0 && (users.length ? ` and ${plural(more, "more pod")}` : `; ${plural(more, "pod")} there`)}
+    </span>
   );
 }
 

@@ -142,6 +142,8 @@ def _render_evaluation(found: Report, wide: bool, all_nodes: bool, past: bool) -
     elif found["refusals"]:
         refusals = [{**refusal, "examples": refusal["names"][:10]} for refusal in found["refusals"]]
         parts.append(node_tables.with_indent(node_tables.refusals_table(refusals, wide)))
+        shortages = node_tables.shortages_table(found["refusals"], wide)
+        parts += [] if shortages is None else ["", node_tables.with_indent(shortages)]
     if "scoreFailure" in found:
         failure = found["scoreFailure"]
         line = f"Scoring fails by {failure['plugin']}: {', '.join(failure['messages'])}"

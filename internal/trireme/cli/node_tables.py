@@ -13,6 +13,8 @@ Report = Mapping[str, Any]
 
 # How many feasible nodes are shown.
 _SHOWN_NODES = 5
+# How many shortages are shown, and pods that use a resource.
+_SHOWN_SHORTAGES, _SHOWN_USERS = 6, 3
 
 
 def feasible_text(found: Mapping[str, Any]) -> str:
@@ -74,6 +76,26 @@ def refusals_table(refusals: Sequence[Report], wide: bool) -> console.Renderable
     return display.table_of_rows(
         ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON", "EXAMPLES")
     )
+
+
+def shortages_table(refusals: Sequence[Report], wide: bool) -> console.RenderableType | None:
+    """A table of what is short: how much is free on the node that has most of it, and who uses the rest.
+
+    None: nothing is short. `wide`: with all users that are known, else three, and all refusals, else the first.
+    """
+    found = [each for refusal in refusals for each in refusal.get("shortages", ())]
+    if not found:
+        return None
+    entries = []
+    for shortage in found if wide else found[:_SHOWN_SHORTAGES]:
+        users = shortage["users"] if wide else shortage["users"][:_SHOWN_USERS]
+        names = [f"{user['pod'] or 'a nominated pod'} {user['used']}" for user in users]
+        more = shortage["moreUsers"] + len(shortage["users"]) - len(users)
+        names += [f"{more} {'more' if names else 'pods'}"] if more else []
+        amounts = [shortage["requested"], f"{shortage['free']} of {shortage['allocatable']}"]
+        entries.append([shortage["resource"], *amounts, shortage["node"], ", ".join(names)])
+    headers = ("SHORT OF", "ASKED", "MOST FREE", "ON NODE", "USED BY")
+    return display.table_of_rows(headers, entries, right=("ASKED", "MOST FREE"), wrapped=("USED BY",))
 
 
 def refusal_text(refusal: Report) -> str:

@@ -12,7 +12,7 @@ from grpc import aio
 from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
-from trireme.insight import explanation, http_metrics, observed_cluster, preemption_explanation, recorder
+from trireme.insight import explanation, http_metrics, observed_cluster, preemption_explanation, recorder, shortages
 from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, last_answers, memory
 from trireme.insight.proposals import search, simulated_cluster
@@ -356,6 +356,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         evaluating = self._engine if last is None else last.engine
         found = await explanation.explain(evaluating, cycle, scores=request.scores)
         _write_explanation(found, self._snap.nodes.names, frozenset(request.nodes), response)
+        if queued.pod_class in self._snap.classes:
+            shortages.add_shortages(response, self._snap.classes[queued.pod_class], queued.pod.uid, self._snap)
         if last is not None:
             last.add_not_known(response, found.feasible)
         return _Evaluated(queued, cycle, last)

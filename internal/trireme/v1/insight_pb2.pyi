@@ -11,6 +11,7 @@ from trireme.v1 import core_pb2 as _core_pb2
 from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import meta_pb2 as _meta_pb2
+from trireme.v1 import shortage_pb2 as _shortage_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
 from trireme.v1 import volume_proposal_pb2 as _volume_proposal_pb2
@@ -191,6 +192,7 @@ class NodeRefusal(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     NODE_COUNT_FIELD_NUMBER: _builtins.int
+    SHORTAGES_FIELD_NUMBER: _builtins.int
     node_count: _builtins.int
     """REQUIRED. How many nodes of the cluster have this status, whichever the request names. Unset by a server older than
     the field.
@@ -203,16 +205,23 @@ class NodeRefusal(_message.Message):
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. The names of the nodes, at least one. Empty only in JSON over HTTP, for a caller who may not list nodes."""
 
+    @_builtins.property
+    def shortages(self) -> _containers.RepeatedCompositeFieldContainer[_shortage_pb2.Shortage]:
+        """OPTIONAL. Where resources are short: how much is free, and by whom the rest is used, on the node that has the most of
+        it free, among those in `nodes`.
+        """
+
     def __init__(
         self,
         *,
         status: _status_pb2.Status | None = ...,
         nodes: _abc.Iterable[_builtins.str] | None = ...,
         node_count: _builtins.int = ...,
+        shortages: _abc.Iterable[_shortage_pb2.Shortage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_count", b"node_count", "nodes", b"nodes", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_count", b"node_count", "nodes", b"nodes", "shortages", b"shortages", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

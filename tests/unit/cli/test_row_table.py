@@ -22,8 +22,8 @@ SUMMARY = {
 
 
 def _status(columns: int, *, wide: bool, one_by_one: bool) -> str:
-    pod = {"attempts": 12, "priority": 1000, "profile": "default-scheduler", "summary": REASON, "firstQueued": 0.0}
-    alike = {"pods": 1, "class": 4711, "attempts": [1, 12], "firstQueued": 0.0, "summary": REASON}
+    pod = {"attempts": 12, "priority": 1000, "profile": "default-scheduler", "summary": REASON, "waitingSince": 0.0}
+    alike = {"pods": 1, "class": 4711, "attempts": [1, 12], "waitingSince": 0.0, "summary": REASON}
     report = {
         **SUMMARY,
         "pending": [{**pod, "pod": POD}, {**pod, "pod": "default/short"}],

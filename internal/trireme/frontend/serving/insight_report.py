@@ -5,7 +5,7 @@ from typing import Any
 
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import preemption_report, proposals_report
-from trireme.v1 import cycle_pb2, insight_pb2, status_pb2
+from trireme.v1 import cycle_pb2, insight_pb2, shortage_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 Json = dict[str, Any]
@@ -49,7 +49,12 @@ def evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
         "feasibleNodes": response.feasible_count,
         **({"feasibleNodesAtMost": True} if response.feasible_at_most else {}),
         "refusals": [
-            {**status_json(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
+            {
+                **status_json(refusal.status),
+                "nodes": len(refusal.nodes),
+                "names": list(refusal.nodes),
+                **({"shortages": [_shortage_json(each) for each in refusal.shortages]} if refusal.shortages else {}),
+            }
             for refusal in response.refusals
         ],
         "feasible": [_feasible_node_json(node, response) for node in response.feasible_nodes],
@@ -66,6 +71,26 @@ def evaluation_json(response: insight_pb2.ExplainResponse) -> Json:
     if response.disconnected_ms:
         out["disconnectedSeconds"] = response.disconnected_ms / 1000
     return out
+
+
+def _shortage_json(shortage: shortage_pb2.Shortage) -> Json:
+    """What a node has too little of, and by whom it is used."""
+    return {
+        "resource": shortage.resource,
+        "requested": shortage.requested.string,
+        "node": shortage.node_name,
+        "free": shortage.free.string,
+        "allocatable": shortage.allocatable.string,
+        "users": [
+            {
+                "pod": None if user.nominated else f"{user.pod.namespace}/{user.pod.name}",
+                "used": user.used.string,
+                **({"nominated": True} if user.nominated else {}),
+            }
+            for user in shortage.users
+        ],
+        "moreUsers": shortage.more_users,
+    }
 
 
 def _feasible_node_json(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
