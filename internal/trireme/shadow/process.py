@@ -50,13 +50,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print the findings of the migration check. Returns the exit code: 1 if nothing could be read."""
+    """Print the findings of the migration check.
+
+    Returns the exit code: 1 if nothing could be read, or if the frontend does not start with what was.
+    """
     try:
         found = asyncio.run(_check(options))
     except (loading.ConfigurationError, KubeconfigError, ApiError, ApiUnreachable) as error:
         return _fail(error)
     print(*check.lines(found), sep="\n")
-    return 0
+    refused = list(dict.fromkeys(each.subject for each in found if each.refused))
+    return _fail(f"the frontend does not start with {', '.join(refused)}") if refused else 0
 
 
 async def _check(options: argparse.Namespace) -> list[Finding]:
@@ -101,7 +105,7 @@ async def _connect(source: credentials.Source) -> AsyncIterator[client.ApiClient
         yield api
 
 
-def _fail(error: BaseException) -> int:
+def _fail(error: BaseException | str) -> int:
     """Print the error; returns the exit code."""
     print(f"Error: {error}", file=sys.stderr)
     return _FAILED

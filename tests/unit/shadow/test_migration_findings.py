@@ -1,10 +1,12 @@
 """The migration check: what it says of flags, gates, versions and configurations."""
 
 import asyncio
+import pathlib
 from typing import Any, cast
 
 import pytest
 
+from trireme.cli import main
 from trireme.shadow.migration import check, findings, scheduler_reading
 from trireme.shadow.migration.finding import Finding, FindingKind
 from trireme.shadow.migration.scheduler_reading import VisibleScheduler
@@ -110,7 +112,6 @@ def test_a_sample_of_nodes_is_a_difference() -> None:
             "becomes a service",
             id="own-plugin",
         ),
-        pytest.param(b"{", "parse error", id="no-yaml"),
     ],
 )
 def test_a_configuration_that_the_frontend_refuses_is_a_difference(document: bytes, text: str) -> None:
@@ -118,6 +119,59 @@ def test_a_configuration_that_the_frontend_refuses_is_a_difference(document: byt
     found = _of(configuration=document, configuration_place="f")["f"]
     assert found.kind is DIFFERS
     assert text in found.text
+    assert found.refused
+    (difference, last) = findings.next_steps([found])
+    assert difference.text.startswith("decide about each difference")
+    assert last.text == "change what the frontend does not start with (f), and run this check again"
+
+
+_UNREADABLE = [
+    pytest.param(b"{", "unexpected end of JSON input", id="json"),
+    pytest.param(b"a: [", "yaml", id="yaml"),
+    pytest.param(b"", "no apiVersion and kind", id="empty"),
+    pytest.param(b"- a\n", "cannot unmarshal array", id="list"),
+    pytest.param(b"\xff\xfe\x00", "", id="binary"),
+    pytest.param(b"apiVersion: v1\nkind: Pod\n", "it is a Pod of v1", id="another kind"),
+]
+
+
+@pytest.mark.parametrize(("document", "text"), _UNREADABLE)
+def test_a_file_that_cannot_be_read_ends_the_check(
+    document: bytes, text: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`Differs, next: put Trireme in its place`, and exit code 0, about a file of which nothing was judged."""
+    path = tmp_path / "s.yaml"
+    path.write_bytes(document)
+    assert main.main(["shadow", "check", "--kube-scheduler-config", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"Error: {path}: ")
+    assert text in printed.err
+    assert printed.err.endswith(". Nothing was checked\n")
+
+
+@pytest.mark.parametrize(("document", "text"), _UNREADABLE)
+def test_a_config_map_that_cannot_be_read_is_not_visible(document: bytes, text: str) -> None:
+    """In the report of `trireme shadow` it would be a difference like others."""
+    found = _of(configuration=document, configuration_place="f")["f"]
+    assert (found.kind, found.refused) == (UNKNOWN, True)
+    assert text in found.text
+    assert "put Trireme" not in " ".join(each.text for each in findings.next_steps([found]))
+
+
+def test_the_check_fails_where_the_frontend_does_not_start(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check && deploy` deploys a scheduler that does not start."""
+    path = tmp_path / "s.yaml"
+    path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    check_file = ["shadow", "check", "--kube-scheduler-config", str(path)]
+    assert main.main(check_file) == 0
+    assert "put Trireme in kube-scheduler's place" in " ".join(capsys.readouterr().out.split())
+    assert main.main([*check_file, "--kube-scheduler-flags=--unheard-of=1"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == "Error: the frontend does not start with --unheard-of\n"
+    assert "put Trireme" not in " ".join(printed.out.split())
 
 
 def test_a_file_on_the_control_planes_node_is_not_visible_and_can_be_given() -> None:

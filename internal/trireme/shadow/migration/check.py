@@ -26,9 +26,15 @@ async def of_cluster(api: client.ApiClient) -> list[Finding]:
 
 
 def of_file(path: str, arguments: Sequence[str] = ()) -> list[Finding]:
-    """The findings about a configuration file that was given by hand, and flags. Raises: ConfigurationError."""
+    """The findings about a configuration file that was given by hand, and flags.
+
+    Raises: ConfigurationError: the file cannot be read, or is no KubeSchedulerConfiguration.
+    """
+    content = loading.read_file(path)
+    if unreadable := findings.unreadable_text(content):
+        raise loading.ConfigurationError(f"{path}: {unreadable}. Nothing was checked")
     given = scheduler_reading.VisibleScheduler(
-        pathlib.Path(path).name, "", scheduler_reading.flags_of_command(arguments), loading.read_file(path), path
+        pathlib.Path(path).name, "", scheduler_reading.flags_of_command(arguments), content, path
     )
     found = findings.of_scheduler(given)
     return [*found, *findings.next_steps(found)]

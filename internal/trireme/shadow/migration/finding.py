@@ -15,8 +15,12 @@ class FindingKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: `subject` is the flag, gate or field, `text` a sentence about it."""
+    """One finding: `subject` is the flag, gate or field, `text` a sentence about it.
+
+    `refused`: the frontend does not start with it, so that no step of the migration is possible before it is changed.
+    """
 
     kind: FindingKind
     subject: str
     text: str
+    refused: bool = False

@@ -7,7 +7,16 @@ frontend would do.
 import re
 from collections.abc import Iterator, Sequence
 
-from trireme.config import command_flags, gate_effects, gates, inspection, loading, old_flags, trireme_configuration
+from trireme.config import (
+    command_flags,
+    gate_effects,
+    gates,
+    inspection,
+    loading,
+    model,
+    old_flags,
+    trireme_configuration,
+)
 from trireme.config.gates import FeatureGates
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -49,6 +58,10 @@ def next_steps(findings: Sequence[Finding]) -> list[Finding]:
         texts.append("give the scheduler's file: `trireme shadow check --kube-scheduler-config FILE`")
     if any(each.kind is FindingKind.DIFFERS for each in findings):
         texts.append("decide about each difference above, and change the configuration where one matters to you")
+    refused = ", ".join(dict.fromkeys(each.subject for each in findings if each.refused))
+    if refused:
+        texts.append(f"change what the frontend does not start with ({refused}), and run this check again")
+        return _numbered(texts)
     texts += [
         "let `trireme shadow` run with that configuration (`--config FILE`) until it has compared the workloads that "
         "matter, and read each binding that is different",
@@ -57,7 +70,28 @@ def next_steps(findings: Sequence[Finding]) -> list[Finding]:
         "put Trireme in kube-scheduler's place: two lines of the static pod, or the overlay default-scheduler "
         "(docs/deployment.md); the way back is the same",
     ]
+    return _numbered(texts)
+
+
+def _numbered(texts: Sequence[str]) -> list[Finding]:
+    """The steps in order."""
     return [Finding(FindingKind.NEXT, f"{number}.", text) for number, text in enumerate(texts, start=1)]
+
+
+def unreadable_text(configuration: bytes) -> str:
+    """Why a file is none that could be judged: it cannot be parsed, or is no KubeSchedulerConfiguration; empty: it is.
+
+    One of another version is judged: `trireme config convert` may bring it up to date.
+    """
+    try:
+        kind = loading.read_kind(loading.parse(configuration).node)
+    except loading.ConfigurationError as error:
+        return str(error)
+    if not kind.kind or not kind.version:
+        return "it has no apiVersion and kind, so it is no KubeSchedulerConfiguration"
+    if kind.kind != model.KIND:
+        return f"it is a {kind.kind} of {kind.api_version}, and no {model.KIND}"
+    return ""
 
 
 def not_visible(reason: str) -> Finding:
@@ -93,7 +127,7 @@ def _flags(found: VisibleScheduler) -> Iterator[Finding]:
             flags.parse(command_flags.flag_set(), [argument])
         except flags.FlagError as error:
             advice = old_flags.advice_for_unknown_flag(str(error)) or "the frontend does not start with it"
-            yield Finding(FindingKind.DIFFERS, f"--{name}", f"{error}: {advice}")
+            yield Finding(FindingKind.DIFFERS, f"--{name}", f"{error}: {advice}", refused=True)
             continue
         text = "the frontend takes the flag as it is"
         if name in _OF_THE_PLACE:
@@ -111,13 +145,13 @@ def _gates(found: VisibleScheduler) -> tuple[FeatureGates, list[Finding]]:
     try:
         values = gates.parse_gates(",".join(texts))
     except ValueError as error:
-        return FeatureGates(), [Finding(FindingKind.DIFFERS, "--feature-gates", str(error))]
+        return FeatureGates(), [Finding(FindingKind.DIFFERS, "--feature-gates", str(error), refused=True)]
     findings = [_gate(name, on) for name, on in values.items()]
     known = [f"{name}={str(on).lower()}" for name, on in values.items() if name in gates.table().gates]
     try:
         return inspection.feature_gates(known), findings
     except loading.ConfigurationError as error:
-        return FeatureGates(), [*findings, Finding(FindingKind.DIFFERS, "--feature-gates", str(error))]
+        return FeatureGates(), [*findings, Finding(FindingKind.DIFFERS, "--feature-gates", str(error), refused=True)]
 
 
 def _gate(name: str, on: bool) -> Finding:
@@ -129,7 +163,7 @@ def _gate(name: str, on: bool) -> Finding:
         return Finding(FindingKind.CARRIES_OVER, subject, "of other components: no scheduler reads it")
     if row is None:
         text = f"kube-scheduler {versions.KUBERNETES} has no such gate, and the frontend does not start with it"
-        return Finding(FindingKind.DIFFERS, subject, text)
+        return Finding(FindingKind.DIFFERS, subject, text, refused=True)
     if row.ineffective is not None and row.ineffective == on:
         return Finding(FindingKind.DIFFERS, subject, f"has no effect in Trireme: {row.text}")
     return Finding(FindingKind.CARRIES_OVER, subject, row.text or "is implemented")
@@ -145,13 +179,16 @@ def _configuration(found: VisibleScheduler, enabled: FeatureGates) -> Iterator[F
             yield Finding(FindingKind.CARRIES_OVER, "configuration", "none is given: both have the same defaults")
             yield _sampling("percentageOfNodesToScore")
         return
+    if unreadable := unreadable_text(found.configuration):
+        yield Finding(FindingKind.UNKNOWN, place, f"it cannot be read: {unreadable}", refused=True)
+        return
     try:
         contents = inspection.inspect(found.configuration, trireme_configuration.TriremeConfiguration(), enabled)
     except loading.ConfigurationError as error:
         for problem in error.problems:
             old = "no kind" in problem
             advice = "; `trireme config convert` brings it up to date" if old else _advice_for_plugin(problem)
-            yield Finding(FindingKind.DIFFERS, place, f"{problem}{advice}")
+            yield Finding(FindingKind.DIFFERS, place, f"{problem}{advice}", refused=True)
         return
     names = ", ".join(profile.scheduler_name for profile in contents.profiles)
     yield Finding(FindingKind.CARRIES_OVER, place, f"the frontend starts with it; profiles: {names}")
