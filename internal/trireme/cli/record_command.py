@@ -13,7 +13,7 @@ from rich import console
 
 from trireme.cli import display
 from trireme.cli.display import Report
-from trireme.recording import export, verification
+from trireme.recording import export, segment_folder, verification
 from trireme.registry import config_sides
 from trireme_kube.apimachinery import golang, timestamps
 from trireme_kube.componentbase import clocks
@@ -82,7 +82,10 @@ def run_export(options: argparse.Namespace) -> int:
         raise
     except OSError as error:
         return _print_error(error)
-    except (export.NothingToExportError, ValueError) as error:
+    except export.NothingToExportError as error:
+        print(f"Error: {options.dir}: {error}{segment_folder.inner_folders_text(options.dir)}", file=sys.stderr)
+        return 1
+    except ValueError as error:
         print(f"Error: {options.dir}: {error}", file=sys.stderr)
         return 1
     for problem in result.problems:

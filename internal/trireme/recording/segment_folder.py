@@ -50,6 +50,15 @@ def segments(folder: pathlib.Path) -> Sequence[Segment]:
     return sorted(found, key=lambda segment: segment.number)
 
 
+def inner_folders_text(folder: pathlib.Path) -> str:
+    """Where in the folder there are recordings, as a hint behind an error: each process has a folder of its own there.
+
+    Empty: nowhere. Raises: OSError.
+    """
+    inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and segments(path)]
+    return f"; there are recordings in {', '.join(map(str, inner))}" if inner else ""
+
+
 def _start_ns(path: pathlib.Path, otherwise: int) -> int:
     """When the segment began; `otherwise` if its header cannot be read."""
     try:

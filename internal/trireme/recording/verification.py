@@ -52,16 +52,24 @@ class Summary:
 
 
 def verify(path: pathlib.Path) -> Summary:
-    """Read a file, or the segments of a folder. Raises: OSError where it cannot be read, or is empty of segments."""
-    if path.is_dir():
+    """Read a file, or the segments of a folder.
+
+    Insight may be writing to a folder, and may have crashed: a segment there is torn at any byte, as long as anything
+    can be read. A file that was named has a full state. Raises: OSError where it cannot be read, or is empty of
+    segments.
+    """
+    folder = path.is_dir()
+    if folder:
         files: Sequence[pathlib.Path] = [segment.path for segment in segment_folder.segments(path)]
         if not files:
-            raise FileNotFoundError(f"{path}: there are no recordings")
+            raise FileNotFoundError(f"{path}: there are no recordings{segment_folder.inner_folders_text(path)}")
     else:
         files = [path]
     summary, before = Summary(), None
     for number, file in enumerate(files):
-        before = _verify_file(file, before, summary, first=number == 0)
+        before = _verify_file(file, before, summary, first=number == 0, torn_at_will=folder)
+    if not summary.totals.frames and not summary.problems:
+        summary.problems.append(RecordingError(str(files[-1]), 0, "no file of this folder has a whole frame"))
     return summary
 
 
@@ -85,9 +93,12 @@ def follows(header: recording_pb2.RecordingHeader, before: ReadSegment | None) -
 
 
 def _verify_file(
-    path: pathlib.Path, before: ReadSegment | None, summary: Summary, *, first: bool
+    path: pathlib.Path, before: ReadSegment | None, summary: Summary, *, first: bool, torn_at_will: bool
 ) -> ReadSegment | None:
-    """Read a file, and add to the summary what it holds. Raises: OSError."""
+    """Read a file, and add to the summary what it holds.
+
+    `torn_at_will`: also if it ends within its header or its full state, that is no problem. Raises: OSError.
+    """
     with path.open("rb") as file:
         size = path.stat().st_size
         summary.files += 1
@@ -101,7 +112,10 @@ def _verify_file(
                     summary.releases.append(header.release)
                 if not first and not follows(header, before):
                     summary.gaps.append(Gap(str(path), header.start_unix_ns, header.dropped_messages))
-            _verify_frames(reader, str(path), summary)
+            elif not torn_at_will:
+                text = "the file ends within its header" if size else "the file is empty"
+                raise RecordingError(str(path), 0, f"{text}: nothing can be read")
+            _verify_frames(reader, str(path), summary, torn_at_will=torn_at_will)
         except RecordingError as error:
             summary.problems.append(error)
         if reader is None or reader.header is None:
@@ -111,7 +125,7 @@ def _verify_file(
         return None if reader is None or header is None else ReadSegment(header, reader.ended)
 
 
-def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Summary) -> None:
+def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Summary, *, torn_at_will: bool) -> None:
     """Read the frames, and check that each delta begins where the one before it ended. Raises: RecordingError."""
     generation: int | None = None
     state_complete = False
@@ -139,7 +153,7 @@ def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Sum
     if reader.header is not None and reader.header.segment == 0 and not reader.ended:
         # It appeared once it was whole.
         raise RecordingError(file, reader.offset, "the exported file ends here; it was not copied whole")
-    if reader.header is not None and not state_complete and reader.torn_at is None:
+    if reader.header is not None and not state_complete and not (torn_at_will and reader.torn_at is not None):
         raise RecordingError(file, reader.offset, "the file ends before its full state is complete")
 
 

@@ -243,7 +243,60 @@ def test_an_exported_file_that_is_cut_is_damaged(
     # Also where it is cut between two frames.
     for size in range(len(content) - 1, 0, -1):
         target.write_bytes(content[:size])
-        assert verification.verify(target).problems or read(content[:size])[1].header is None
+        assert verification.verify(target).problems
+
+
+@pytest.mark.parametrize(
+    ("size", "problem"),
+    [
+        pytest.param(0, "the file is empty: nothing can be read", id="empty"),
+        pytest.param(10, "the file ends within its header: nothing can be read", id="preamble"),
+        pytest.param(30, "the file ends within its header: nothing can be read", id="header"),
+        pytest.param(-40, "the file ends before its full state is complete", id="state"),
+    ],
+)
+def test_a_file_of_which_nothing_can_be_read_is_damaged(
+    size: int, problem: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`record check FILE && upload` keeps a file that `replay` refuses."""
+    head, state = encoded(header(segment=1), [state_frame(1)])
+    file = tmp_path / "f"
+    file.write_bytes((head + state)[:size])
+    code, report, errors = check(file, capsys)
+    assert code == 1
+    assert report["problems"][0]["file"] == str(file)
+    assert problem in errors
+
+
+@pytest.mark.parametrize("size", [0, 10, 30, None], ids=["empty", "preamble", "header", "state"])
+def test_a_folder_that_is_written_to_may_end_anywhere(
+    size: int | None, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every check during an incident would fail; one of a folder without anything in it would pass."""
+    last = files(folder)[-1]
+    head = len(encoded(header(), [])[0])
+    last.write_bytes(last.read_bytes()[: head + 30 if size is None else size])
+    code, report, errors = check(folder, capsys)
+    assert (code, errors) == (0, "")
+    assert [torn["file"] for torn in report["torn"]] == [str(last)]
+    for path in files(folder):
+        path.write_bytes(path.read_bytes()[:30])
+    code, _, errors = check(folder, capsys)
+    assert (code, errors) == (1, f"Error: {last}: byte 0: no file of this folder has a whole frame\n")
+
+
+def test_recordings_in_folders_of_a_folder_are_named(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`trireme up --record-dir DIR` records in DIR/insight, and DIR `has no recordings`."""
+    own = tmp_path / "dir"
+    own.mkdir()
+    folder.rename(own / "insight")
+    hint = f"; there are recordings in {own / 'insight'}\n"
+    code, _, errors = check(own, capsys)
+    assert (code, errors) == (1, f"Error: {own}: there are no recordings{hint}")
+    assert main.main(["record", "export", "--dir", str(own), str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err == f"Error: {own}: there is no recording with a full state{hint}"
 
 
 @pytest.mark.parametrize("redact", [False, True])
