@@ -19,7 +19,7 @@ from aiohttp import test_utils, web
 from trireme.insight import http_metrics
 from trireme.insight.console import console_state
 from trireme.insight.http_api import access, api, visibility
-from trireme.v1 import insight_pb2
+from trireme.v1 import insight_pb2, snapshot_pb2
 from trireme_kube.componentbase.server import connection_limits
 from trireme_kube.componentbase.server.authentication import User
 from trireme_kube.componentbase.tls import tls_acceptor
@@ -179,6 +179,28 @@ async def test_the_codes_of_pods_that_cannot_be_explained(tmp_path: Path) -> Non
         ):
             found, document, _ = await served.get(path, "nobody")
             assert (found, _is_status(document, code, reason)) == (code, True), document
+
+
+async def test_a_pod_with_the_longest_name_has_its_pages(tmp_path: Path) -> None:
+    """Operators make names with more than 63 characters and no dot; kubectl shows such a pod, and no page would."""
+
+    async def allow(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
+        if seen.path.endswith("subjectaccessreviews"):
+            return fake.answer({"status": {"allowed": True}}, 201)
+        return await support.review(request, seen)
+
+    name = "a" * 253
+    async with support.served(tmp_path, api=allow) as served:
+        queue = snapshot_pb2.QueueDelta(pods=[support.queued(name, 2)])
+        served.service.take_queue(queue)
+        pod = f"/v1/namespaces/default/pods/{name}"
+        code, answer, _ = await served.get(f"{pod}/explanation", "nobody")
+        assert (code, answer["queuedPod"]["pod"]["name"]) == (200, name)
+        code, answer, _ = await served.get(f"{pod}/timeline", "nobody")
+        assert (code, answer["name"], answer["known"]) == (200, name, True)
+        code, answer, _ = await served.get(f"{pod}/decision", "nobody")
+        assert (code, "is on no node" in answer["message"]) == (404, True)
+        assert (await served.get(f"{pod}a/explanation", "nobody"))[0] == 400
 
 
 # Hostile requests.

@@ -5,19 +5,16 @@ it is answered without making it again.
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.insight import path_names
 from trireme.insight.console import console_state, documents, node_documents
 from trireme.insight.console.documents import Json, Sight
 
 MAX_INTEGER = (1 << 63) - 1
 MAX_POD_ROWS = 1_000
-
-# A name in a path: of a node, a pod or a namespace.
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class ParameterError(ValueError):
@@ -67,7 +64,8 @@ class View:
         names: dict[str, str] = {}
         for part, text in zip(wanted, found, strict=True):
             if part.startswith("{"):
-                if not _NAME.fullmatch(text):
+                is_right = path_names.is_namespace if part == "{namespace}" else path_names.is_name
+                if not is_right(text):
                     return None
                 names[part.strip("{}")] = text
             elif part != text:

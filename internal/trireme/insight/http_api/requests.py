@@ -1,19 +1,18 @@
 """Turns paths and queries into the requests of RPCs: `{name}` of a path and names of the query are fields.
 
-A path consists of DNS names only, so it has one spelling: nothing is decoded, and `..` or `%2f` fits no route.
+A path consists of names of API objects only, so it has one spelling: nothing is decoded, and `..` or `%2f` fits no
+route.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import descriptor, message
 
-FieldDescriptor = descriptor.FieldDescriptor
+from trireme.insight import path_names
 
-_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+FieldDescriptor = descriptor.FieldDescriptor
 
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 _INTEGERS = frozenset(
@@ -51,10 +50,10 @@ class PodPath:
 
 def check_names(namespace: str, name: str) -> None:
     """Check namespace and name of a pod. Raises: BadRequest."""
-    if "." in namespace or not _NAME.fullmatch(namespace):
+    if not path_names.is_namespace(namespace):
         raise BadRequest("the namespace in the path is no DNS label: name one as `kubectl get namespaces` does")
-    if not _NAME.fullmatch(name):
-        raise BadRequest("the pod's name in the path is no DNS name: name one as `kubectl get pods` does")
+    if not path_names.is_name(name):
+        raise BadRequest("the pod's name in the path is no DNS subdomain: name one as `kubectl get pods` does")
 
 
 def fill_from_query(request: message.Message, query: Mapping[str, Sequence[str]]) -> None:

@@ -9,6 +9,7 @@ import console_states
 import orjson
 import pytest
 from aiohttp import test_utils
+from phase_calls import PROFILE
 from recorded_decisions import SMALL, RecordedCluster
 from recordings import BEGIN, SECOND, encoded, end_frame
 
@@ -20,13 +21,15 @@ from trireme.v1 import cycle_pb2, recording_pb2, snapshot_pb2
 BEGIN_MS = BEGIN // 1_000_000
 
 
-async def recording(path: pathlib.Path) -> RecordedCluster:
+async def recording(path: pathlib.Path, *, waiting: str = "waits", profile: str = "") -> RecordedCluster:
     """A pod is placed after one second, a second one waits after two."""
     cluster = await RecordedCluster(2).open()
     await cluster.schedule(SMALL, 1)
-    waits = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="u-waits")
+    waits = cycle_pb2.PodIdentity(namespace="default", name=waiting, uid="u-waits")
     state = snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE
-    queued = snapshot_pb2.QueuedPod(pod=waits, pod_class=SMALL, state=state, plugins=["NodeResourcesFit"])
+    queued = snapshot_pb2.QueuedPod(
+        pod=waits, pod_class=SMALL, profile=profile, state=state, plugins=["NodeResourcesFit"]
+    )
     message = snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(pods=[queued]))
     late = recording_pb2.RecordedFrame(unix_time_ns=BEGIN + 2 * SECOND, message=message)
     frames = [*cluster.frames(), late, end_frame(BEGIN + 2 * SECOND)]
@@ -90,6 +93,23 @@ async def test_a_pod_has_its_decision_once_it_is_placed(client: test_utils.TestC
     assert (await get(client, as_of(2, page)))["feasibleCount"] == 2
     assert (await get(client, as_of(0.5, page)))["code"] == 404
     assert (await get(client, f"/v1/{page}"))["feasibleCount"] == 2
+
+
+async def test_a_pod_with_the_longest_name_has_its_pages(tmp_path: pathlib.Path) -> None:
+    """The pages of most pods that operators make would be missing from a recording."""
+    name = "w" * 253
+    path = tmp_path / "incident.trireme"
+    await recording(path, waiting=name, profile=PROFILE)
+    site = recorded_site.RecordedSite(path)
+    await site.open(None)
+    async with test_utils.TestClient(test_utils.TestServer(site.application())) as client:
+        for pod in (as_of(2, f"namespaces/default/pods/{name}"), f"/v1/namespaces/default/pods/{name}"):
+            assert (await get(client, f"{pod}/explanation"))["queuedPod"]["pod"]["name"] == name
+            assert (await get(client, f"{pod}/timeline"))["known"]
+            assert "is on no node" in (await get(client, f"{pod}/decision"))["message"]
+        async with client.post(as_of(2, "simulation"), json={"scenario": {}}) as response:
+            assert name in (await response.read()).decode()
+    site.close()
 
 
 async def test_a_simulation_begins_with_the_moment(client: test_utils.TestClient[Any, Any]) -> None:

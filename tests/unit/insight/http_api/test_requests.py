@@ -2,6 +2,7 @@
 
 import pytest
 
+from trireme.insight.console import views
 from trireme.insight.http_api import requests
 from trireme.v1 import insight_pb2, snapshot_pb2
 
@@ -13,6 +14,26 @@ def test_a_path_names_a_pod() -> None:
     path = "/v1/namespaces/kube-system/pods/coredns-1.a/explanation"
     assert PATH.pod_of(path) == ("kube-system", "coredns-1.a")
     requests.check_names("kube-system", "coredns-1.a")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        ("a", "b" * 64),
+        ("a", "b" * 253),
+        ("a" * 63, "b"),
+        ("a", f"{'b' * 100}.{'c' * 100}.1"),
+        ("a", "b." * 126 + "b"),
+        ("1", "0"),
+        ("a--b", "b--c"),
+    ],
+)
+def test_names_that_kubernetes_accepts_are_names(namespace: str, name: str) -> None:
+    """A pod whose name has a label of more than 63 characters, as operators make them, would have no page."""
+    assert PATH.pod_of(f"/v1/namespaces/{namespace}/pods/{name}/explanation") == (namespace, name)
+    requests.check_names(namespace, name)
+    assert views.find(f"/v1/namespaces/{namespace}/pods/{name}/timeline") is not None
+    assert views.find(f"/v1/nodes/{name}") is not None
 
 
 @pytest.mark.parametrize(
@@ -46,6 +67,11 @@ def test_another_path_is_no_page(path: str) -> None:
         ("a", "b%00"),
         ("a", "b\n"),
         ("a", "b" * 254),
+        ("a", "b." * 126 + "bb"),
+        ("a", "b..c"),
+        ("a", "b-.c"),
+        ("a", ".b"),
+        ("a" * 64, "b"),
         ("*", "b"),
     ],
 )
@@ -55,6 +81,7 @@ def test_only_dns_names_are_names(namespace: str, name: str) -> None:
     assert PATH.pod_of(path) == (namespace, name)
     with pytest.raises(requests.BadRequest, match="as `kubectl get"):
         requests.check_names(namespace, name)
+    assert views.find(f"/v1/namespaces/{namespace}/pods/{name}/timeline") is None
 
 
 def test_a_query_sets_fields_by_their_names_in_json() -> None:
