@@ -33,6 +33,7 @@ from trireme.v1 import (
 )
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import clocks
+from trireme_kube.componentbase.logs import klog
 
 if TYPE_CHECKING:
     from trireme.insight.simulations import setups, simulator
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 EXPLANATIONS_AT_ONCE = 8
 MAX_WAITING_EXPLANATIONS = 256
 MAX_WAITING_EXPLANATIONS_OF_CALLER = 64
+# What evaluates and schedules for an answer would log as for the scheduler, for each question: attempts that nobody
+# made, and refusals as errors. They are in the answer. Remote plugins that fail are logged: this process calls them.
+_EVALUATING = tuple(
+    f"trireme.{name}" for name in ("cache", "evaluation", "extenders", "plugins", "queueing", "scheduling")
+)
 # Explanations of past decisions, some 50 ms each.
 MAX_WAITING_DECISIONS = 64
 MAX_WAITING_DECISIONS_OF_CALLER = 16
@@ -213,7 +219,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         from trireme.insight.simulations import simulator
 
         try:
-            response = await self._the_simulator().simulate(request, grpc_server.caller_of(context))
+            with klog.without_lines_of(*_EVALUATING):
+                response = await self._the_simulator().simulate(request, grpc_server.caller_of(context))
         except simulator.SimulationError as error:
             await grpc_server.abort(context, error.code, str(error))
         response.disconnected_ms = round(self.follow.disconnected_seconds * 1000)
@@ -241,7 +248,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     ) -> insight_pb2.ExplainResponse:
         """Why the pod waits, node by node."""
         try:
-            response = await self._explain(request, grpc_server.caller_of(context))
+            with klog.without_lines_of(*_EVALUATING):
+                response = await self._explain(request, grpc_server.caller_of(context))
         except ExplainError as error:
             await grpc_server.abort(context, error.code, str(error))
         except turns.TooManyWaitingError as error:
@@ -264,7 +272,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             if not uid:
                 raise ExplainError(grpc.StatusCode.NOT_FOUND, f"pod: {pod.namespace}/{pod.name} is on no node")
             async with self._decision_turns.turn_for(grpc_server.caller_of(context)):
-                response = await self._decisions.explain(uid, request)
+                with klog.without_lines_of(*_EVALUATING):
+                    response = await self._decisions.explain(uid, request)
         except turns.TooManyWaitingError as error:
             await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except ExplainError as error:

@@ -11,6 +11,8 @@ The verbosity n of klog is a level of the standard library below INFO, in steps 
 Secrets are not logged: callers name each value, and no request's headers or body is ever among them.
 """
 
+import contextlib
+import contextvars
 import fnmatch
 import io
 import json
@@ -20,7 +22,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -102,6 +104,33 @@ def named(logger: logging.Logger, name: str) -> dict[str, str]:
     return {"logger": name} if enabled(logger, 4) else {}
 
 
+# The packages whose lines are left out where this code runs, as what their loggers' names begin with.
+_left_out: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("left_out", default=())
+
+
+@contextlib.contextmanager
+def without_lines_of(*packages: str) -> Iterator[None]:
+    """Write no line of these packages, of no level, within the block, nor in tasks and threads that begin in it.
+
+    For work that only answers a question: what it finds is in the answer, and nothing of it happened.
+    """
+    token = _left_out.set((*_left_out.get(), *(f"{package}." for package in packages)))
+    try:
+        yield
+    finally:
+        _left_out.reset(token)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Whether the line is not left out where it is written."""
+    return not record.name.startswith(_left_out.get())
+
+
+if logging.lastResort is not None:
+    # What writes where nothing is set up.
+    logging.lastResort.addFilter(_is_wanted)
+
+
 def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
     """Log as the options say from now on; an earlier setup is replaced."""
     errors = stderr or sys.stderr
@@ -120,6 +149,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
         handlers = [logging.StreamHandler(errors)]
     for handler in handlers:
         handler.setFormatter(formatter)
+        handler.addFilter(_is_wanted)
         root.addHandler(handler)
     root.setLevel(logging.WARNING)  # other people's libraries
     _settings.modules = tuple(options.modules)

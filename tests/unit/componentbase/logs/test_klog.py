@@ -1,5 +1,6 @@
 """Logs as klog writes them."""
 
+import asyncio
 import dataclasses
 import io
 import json
@@ -211,3 +212,41 @@ def test_no_value_forges_a_line(form: str, capsys: pytest.CaptureFixture[str]) -
     begins = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ test_klog\.py|Error: a |\t| >|\{")
     assert all(begins.match(line) for line in written.removesuffix("\n").split("\n")), written
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", written)
+
+
+async def test_lines_of_packages_are_left_out_where_the_block_runs_alone() -> None:
+    """What others do meanwhile would be missing in the log, or what only answers a question would be in it."""
+    stream = _written(klog.LogOptions(verbosity=10))
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def write(number: int) -> None:
+        await asyncio.to_thread(klog.error, LOG, f"task {number}")
+
+    async def answer() -> None:
+        with klog.without_lines_of("trireme.frontend"):
+            entered.set()
+            await go.wait()
+            LOG.critical("within")
+            klog.info(LOG, 5, "within")
+            await asyncio.create_task(write(1))
+            logging.getLogger("trireme.frontends").error("of another package")
+        klog.error(LOG, "after")
+
+    answering = asyncio.create_task(answer())
+    await entered.wait()
+    await write(2)
+    go.set()
+    await answering
+    found = [line.partition("] ")[2] for line in stream.getvalue().splitlines()]
+    assert found == ['"task 2"', "of another package", '"after"']
+
+
+def test_lines_are_left_out_where_nothing_is_set_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command would print them in front of its answer."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    with klog.without_lines_of("trireme.frontend"):
+        LOG.error("within")
+    LOG.error("after")
+    assert capsys.readouterr().err == "after\n"
