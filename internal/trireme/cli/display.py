@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,26 +43,66 @@ def terminal() -> console.Console:
     return console.Console(highlight=False, markup=False, emoji=False)
 
 
+class NoReportNowError(Exception):
+    """The report cannot be fetched, and may be later; the text says why."""
+
+
 async def show_report(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]], render: Render) -> None:
     """Fetch the report and print it in the format that `options` name.
 
-    With `--watch` again at each change, until Ctrl-C.
+    With `--watch` again at each change, until Ctrl-C: a report that cannot be fetched now leaves the one before, and is
+    asked for again. Raises: NoReportNowError: there is none from the beginning.
     """
-    out = terminal()
-    if options.output in ("json", "yaml") or not (options.watch and out.is_terminal):
-        last: Report | None = None
-        while True:
+    out, report = terminal(), await ask()
+    if not options.watch:
+        _print_report(out, options.output, report, render)
+    elif options.output in ("json", "yaml") or not out.is_terminal:
+        await _print_changes(out, options.output, report, ask, render)
+    else:
+        await _show_live(out, report, ask, lambda shown: render(shown, options.output == "wide"))
+
+
+async def _print_changes(
+    out: console.Console, output: str, report: Report, ask: Callable[[], Awaitable[Report]], render: Render
+) -> None:
+    """Print the report, and again whenever it has changed; on standard error, from when on there is none."""
+    last, is_lost = None, False
+    while True:
+        if _without_remaining_lease_time(report) != last:
+            last = _without_remaining_lease_time(report)
+            _print_report(out, output, report, render)
+        await asyncio.sleep(WATCH_SECONDS)
+        try:
             report = await ask()
-            if _without_remaining_lease_time(report) != last:
-                last = _without_remaining_lease_time(report)
-                _print_report(out, options.output, report, render)
-            if not options.watch:
-                return
-            await asyncio.sleep(WATCH_SECONDS)
+        except NoReportNowError as error:
+            if not is_lost:
+                print(f"what is above is not renewed, and asked for again: {error}", file=sys.stderr, flush=True)
+            is_lost = True
+        else:
+            is_lost = False
+
+
+async def _show_live(
+    out: console.Console,
+    report: Report,
+    ask: Callable[[], Awaitable[Report]],
+    render: Callable[[Report], console.RenderableType],
+) -> None:
+    """Show the report in place, and below it for how long it has not been renewed, where it cannot be fetched."""
     with live.Live(console=out, auto_refresh=False, vertical_overflow="visible") as screen:
+        shown, renewed_at = render(report), clocks.steady()
+        screen.update(shown, refresh=True)
         while True:
-            screen.update(render(await ask(), options.output == "wide"), refresh=True)
             await asyncio.sleep(WATCH_SECONDS)
+            try:
+                shown = render(await ask())
+            except NoReportNowError as error:
+                age = clocks.steady() - renewed_at
+                problem = text.Text(f"This is {age:.0f} s old, and asked for again: {error}", BAD)
+                screen.update(console.Group(shown, "", problem), refresh=True)
+            else:
+                renewed_at = clocks.steady()
+                screen.update(shown, refresh=True)
 
 
 def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:

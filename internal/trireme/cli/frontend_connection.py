@@ -23,12 +23,24 @@ DEADLINE_SECONDS = 10.0
 # The socket of `trireme up`, so that commands on the same machine need no flag.
 _SOCKET_VARIABLE = "TRIREME_SOCKET"
 
+# What another try may pass: too many questions, no answer of insight, a frontend that is not ready.
+_PASSING = (
+    http.HTTPStatus.TOO_MANY_REQUESTS,
+    http.HTTPStatus.BAD_GATEWAY,
+    http.HTTPStatus.SERVICE_UNAVAILABLE,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+)
+
 # The user name that a server gives to callers without credentials.
 _ANONYMOUS = "system:anonymous"
 
 
 class ReportUnavailable(Exception):
     """The frontend cannot be reached, or reports an error; the text says why."""
+
+
+class ReportUnavailableNow(ReportUnavailable, display.NoReportNowError):
+    """The frontend cannot be reached now, or not answer this now."""
 
 
 def default_socket() -> pathlib.Path:
@@ -133,19 +145,20 @@ async def fetch_report(
             body = await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
-            raise ReportUnavailable(
-                f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): "
-                "start one with `trireme up`, or name one with --socket or --server. "
+            raise ReportUnavailableNow(
+                f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): name one with --socket "
+                "or --server, or try one out with `trireme up`. "
                 "A frontend listens there only if `admin.socket` of its TriremeConfiguration says so"
             ) from error
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             raise ReportUnavailable(f"{options.server}: {error.certificate_error}{_trust_advice(options)}") from error
-        raise ReportUnavailable(
+        raise ReportUnavailableNow(
             f"{options.server or _socket_path(options)}: {_connection_error_text(error, seconds)}"
         ) from error
     if response.status != 200:
         reason = _error_body_text(body) or f"HTTP status {response.status}"
-        raise ReportUnavailable(f"{reason}{_permission_advice(options, response.status, reason)}")
+        unavailable = ReportUnavailableNow if response.status in _PASSING else ReportUnavailable
+        raise unavailable(f"{reason}{_permission_advice(options, response.status, reason)}")
     try:
         answer = json.loads(body)
     except ValueError:

@@ -2,13 +2,15 @@
 
 import argparse
 import asyncio
+import io
 import json
 from typing import Any
 
 import pytest
 import yaml
+from rich import console
 
-from trireme.cli import display, explain_command, main, status_command, version_command
+from trireme.cli import display, explain_command, frontend_connection, main, status_command, version_command
 from trireme.framework import cluster_event, event_phrases
 
 NOW = 1_000_000.0
@@ -298,6 +300,62 @@ def test_watch_prints_again_what_changed(capsys: pytest.CaptureFixture[str], mon
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(display.show_report(options, ask, status_command.render))
     assert capsys.readouterr().out.count("Leader") == 2
+
+
+class _Asked:
+    """Answers with what it was given, one after the other: reports, and errors; then Ctrl-C is pressed."""
+
+    def __init__(self, *answers: display.Report | Exception) -> None:
+        self._answers = list(answers)
+
+    async def __call__(self) -> display.Report:
+        answer = self._answers.pop(0) if self._answers else KeyboardInterrupt()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def _lost() -> Exception:
+    return frontend_connection.ReportUnavailableNow("no scheduler listens")
+
+
+def test_a_watch_outlives_the_frontend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one leaves open for an upgrade would end at the first change of the leader."""
+    monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
+    options = argparse.Namespace(output="text", watch=True)
+    ask = _Asked(_status(), _lost(), _lost(), _status(), _status(synced=False), _lost())
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(display.show_report(options, ask, status_command.render))
+    shown = capsys.readouterr()
+    assert shown.out.count("Leader") == 2
+    assert shown.err == "what is above is not renewed, and asked for again: no scheduler listens\n" * 2
+
+
+def test_a_watch_on_a_terminal_shows_how_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state before an outage would pass for the present one."""
+    moments = iter([100.0, 112.4])
+    monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
+    monkeypatch.setattr(display.clocks, "steady", lambda: next(moments))
+    out = console.Console(file=io.StringIO(), force_terminal=True, width=120, no_color=True)
+    monkeypatch.setattr(display, "terminal", lambda: out)
+    options = argparse.Namespace(output="text", watch=True)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(display.show_report(options, _Asked(_status(), _lost()), status_command.render))
+    last = out.file.getvalue().rpartition("Leader")[2]  # type: ignore[attr-defined]
+    assert "This is 12 s old, and asked for again: no scheduler listens" in last
+
+
+@pytest.mark.parametrize(
+    "answers", [[_lost()], [_status(), frontend_connection.ReportUnavailable("no pod of this name")]]
+)
+def test_a_watch_ends_where_asking_again_is_of_no_use(
+    answers: list[display.Report | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong --socket, or a pod that is deleted, would be asked about for ever."""
+    monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
+    options = argparse.Namespace(output="text", watch=True)
+    with pytest.raises(frontend_connection.ReportUnavailable):
+        asyncio.run(display.show_report(options, _Asked(*answers), status_command.render))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
