@@ -78,7 +78,9 @@ async def _served(folder: Path) -> AsyncIterator[support.Served]:
         scheduler = scheduler_status_pb2.SchedulerStatus()
         texts_in_messages.fill(scheduler, _secret)
         served.service.take_queue(snapshot_pb2.QueueDelta(scheduler_status=scheduler))
-        pods = [theirs, mine, support.queued("small", 1)]
+        small = support.queued("small", 1)
+        small.pod_group = "other-group"
+        pods = [theirs, mine, small]
         served.service.take_queue(snapshot_pb2.QueueDelta(reset=True, pods=pods))
         assert mine.profile == PROFILE
         yield served
@@ -111,8 +113,8 @@ async def test_texts_about_ones_own_pod_name_nothing_of_others(tmp_path: Path) -
     async with _served(tmp_path) as served:
         answers = await _answers(served, "developer")
         for path in (f"{POD}/timeline", f"{POD}/explanation?scores=true&preemption=true&proposals=false"):
-            assert "mine, beside (a node), (a pod)" in answers[path]
-        names = re.compile(rf"\b(?:{'|'.join(NAMES[:2])})\b")
+            assert "mine, beside (a node), (a pod), (a group)" in answers[path]
+        names = re.compile(rf"\b(?:{'|'.join(NAMES)})\b")
         assert {path: names.findall(text) for path, text in answers.items() if names.search(text)} == {}
 
 

@@ -4,7 +4,7 @@ While the frontend tries a group of pods it hides victims and assumes members, a
 of such a trial are marked; they are held here and applied together with the first delta after it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trireme.insight import queued_pods
 from trireme.snapshot import classes, snapshot
@@ -68,6 +68,23 @@ class ObservedCluster:
         row = self.row_of(pod_namespace, pod_name, uid)
         return None if row is None else self.snap.nodes.names[int(self.snap.pods.slot[row])]
 
+    def group_of(self, pod_namespace: str, pod_name: str) -> str:
+        """The name of the group of this pod; empty: it has none, or there is no such pod."""
+        queued = self.queue.get(pod_namespace, pod_name)
+        if queued is not None:
+            return queued.pod_group
+        row = self.row_of(pod_namespace, pod_name)
+        return "" if row is None else _group_of_class(self.snap.classes[int(self.snap.pods.pod_class[row])])
+
+    def group_names(self) -> Iterator[str]:
+        """The names of all groups of pods and groups of groups, also of those that are named and do not exist."""
+        for kind in ("pod_group", "composite_pod_group"):
+            for each in self.snap.objects.all(kind):
+                yield each.metadata.name
+                yield each.spec.parent_composite_pod_group_name
+        yield from (pod.pod_group for pod in self.queue.all())
+        yield from (_group_of_class(each) for each in self.snap.classes.values())
+
     def row_of(self, pod_namespace: str, pod_name: str, uid: str = "") -> int | None:
         """The row of the placed pod of this name, and with this UID unless that is empty; None: there is none."""
         table, start = self.snap.pods, 0
@@ -82,3 +99,8 @@ class ObservedCluster:
                 continue
             if self.snap.classes[int(table.pod_class[row])].namespace == pod_namespace:
                 return row
+
+
+def _group_of_class(of: classes.PodClass) -> str:
+    """The name of the group that pods of a class belong to; empty: they belong to none."""
+    return of.pod.spec.scheduling_group.pod_group_name

@@ -15,7 +15,7 @@ from trireme.v1 import cycle_pb2, scheduler_status_pb2
 
 Json = dict[str, Any]
 
-SOME_NODE, SOME_POD = "(a node)", "(a pod)"
+SOME_NODE, SOME_POD, SOME_GROUP = "(a node)", "(a pod)", "(a group)"
 MAX_FOUND = 50
 
 

@@ -201,7 +201,7 @@ class HttpApi:
         if len(getattr(message, "nodes", ())) and not viewer.lists_nodes:
             text = f'User "{user.name}" may not list nodes, so it may not name any: leave nodes out of the query'
             raise failures.HttpFailure(403, "Forbidden", f"nodes is forbidden: {text}")
-        names = visibility.NameReplacer(self._cluster, viewer, name, self._past_names)
+        names = visibility.NameReplacer(self._cluster, viewer, name, self._past_names, own_namespace=namespace)
         try:
             answer = await page.rpc(message, _Call(user.name))
         except _CallFailed as error:

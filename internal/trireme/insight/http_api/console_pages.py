@@ -78,10 +78,10 @@ class ConsolePages:
 
     async def _sight_of(self, user: User, found: views.FoundView) -> documents.Sight:
         """What the user sees of the view. Raises: HttpFailure: the user may not read it."""
-        view, own_pod = found.view, ""
+        view, own_pod, namespace = found.view, "", ""
         if view.of_pod:
-            own_pod = found.names["name"]
-            await self._access.check_may_get_pod(user, found.names["namespace"], own_pod)
+            own_pod, namespace = found.names["name"], found.names["namespace"]
+            await self._access.check_may_get_pod(user, namespace, own_pod)
         viewer = await self._access.viewer(user)
         for needed, may, kind in (
             (view.nodes, viewer.lists_nodes, "nodes"),
@@ -90,7 +90,7 @@ class ConsolePages:
             if needed and not may:
                 text = f'User "{user.name}" may not list {kind} in the whole cluster, which this page needs'
                 raise failures.HttpFailure(403, "Forbidden", f"{view.path} is forbidden: {text}")
-        names = visibility.NameReplacer(self._state.cluster, viewer, own_pod, self._past_names)
+        names = visibility.NameReplacer(self._state.cluster, viewer, own_pod, self._past_names, own_namespace=namespace)
         return documents.Sight(viewer.lists_nodes, viewer.lists_pods, names.without_names)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from google.protobuf import message
 
 from trireme.insight import observed_cluster
-from trireme.insight.console.documents import SOME_NODE, SOME_POD
+from trireme.insight.console.documents import SOME_GROUP, SOME_NODE, SOME_POD
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 
 PastNames = Callable[[], tuple[frozenset[str], frozenset[str]]]
@@ -156,7 +156,10 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
 
 
 class NameReplacer:
-    """Replaces the names of nodes and of other pods in texts, as far as the viewer may not list them."""
+    """Replaces the names of nodes, of other pods and of other groups in texts, as far as the viewer may not list them.
+
+    Groups are listed by who may list pods.
+    """
 
     def __init__(
         self,
@@ -164,8 +167,10 @@ class NameReplacer:
         viewer: Viewer,
         own_pod: str,
         past_names: PastNames,
+        *,
+        own_namespace: str = "",
     ) -> None:
-        """`own_pod` is the name of the pod that the caller may read.
+        """`own_pod` and `own_namespace` are the name and the namespace of the pod that the caller may read.
 
         `past_names`: the texts may have these beside those of the cluster now, as a pod's reason stays that of its last
         attempt.
@@ -174,12 +179,14 @@ class NameReplacer:
         self._past_names = past_names
         self._viewer = viewer
         self._own_pod = own_pod
+        self._own_namespace = own_namespace
         self._hidden_nodes: frozenset[str] | None = None
         self._hidden_pods: frozenset[str] | None = None
+        self._hidden_groups: frozenset[str] | None = None
         self._done: dict[str, str] = {}
 
     def without_names(self, text: str) -> str:
-        """The text with `(a node)` and `(a pod)` in place of names."""
+        """The text with `(a node)`, `(a pod)` and `(a group)` in place of names."""
         if self._viewer.sees_all:
             return text
         done = self._done.get(text)
@@ -195,6 +202,8 @@ class NameReplacer:
             return f"{prefix}{slash}{SOME_NODE}" if prefix in ("", "node", "nodes") else SOME_NODE
         if name != self._own_pod and _is_among(name, self._pods()):
             return SOME_POD
+        if _is_among(name, self._groups()):
+            return SOME_GROUP
         return f"{SOME_NODE}/{name}" if slash and _is_among(prefix, self._nodes()) else text
 
     def _nodes(self) -> frozenset[str]:
@@ -215,6 +224,15 @@ class NameReplacer:
                 names = itertools.chain(now, self._past_names()[1])
             self._hidden_pods = frozenset(names)
         return self._hidden_pods
+
+    def _groups(self) -> frozenset[str]:
+        """The names of groups to replace: not that of the pod's own, which the pod has."""
+        if self._hidden_groups is None:
+            self._hidden_groups = frozenset()
+            if not self._viewer.lists_pods:
+                own = self._cluster.group_of(self._own_namespace, self._own_pod) if self._own_pod else ""
+                self._hidden_groups = frozenset(self._cluster.group_names()) - {own, ""}
+        return self._hidden_groups
 
 
 def _is_among(text: str, names: frozenset[str]) -> bool:

@@ -136,6 +136,40 @@ def test_names_in_texts_are_replaced(cluster: observed_cluster.ObservedCluster, 
     assert visibility.NameReplacer(cluster, NONE, "mine", _nothing_past).without_names(text) == shown
 
 
+def test_names_of_other_groups_in_texts_are_replaced(cluster: observed_cluster.ObservedCluster) -> None:
+    """A pod waits for what its group's group lacks, which its reader may not list."""
+    snap = cluster.snap
+    delta = snapshot_pb2.Delta(from_generation=snap.generation, to_generation=snap.generation + 1)
+    group = delta.objects.add().pod_group
+    group.metadata.namespace, group.metadata.name = "ns", "gang"
+    group.spec.parent_composite_pod_group_name = "launch"
+    member = delta.classes.add(id=5)
+    member.pod.metadata.namespace = "ns"
+    member.pod.spec.scheduling_group.pod_group_name = "placed-gang"
+    delta.pods.MergeFrom(
+        snapshot_pb2.PodColumns(
+            row=[7], pod_class=[5], slot=[0], uid=["u"], name=["member"], start_time_s=[0], flags=[0]
+        )
+    )
+    snap.apply(delta)
+    queued = [
+        snapshot_pb2.QueuedPod(pod=cycle_pb2.PodIdentity(namespace="ns", name=name, uid=name), pod_group=group)
+        for name, group in (("mine", "gang"), ("theirs", "their-gang"))
+    ]
+    cluster.apply_queue(snapshot_pb2.QueueDelta(pods=queued))
+    text = "waits for CompositePodGroup ns/launch of gang, beside their-gang and placed-gang"
+
+    def shown(viewer: visibility.Viewer, own_pod: str) -> str:
+        names = visibility.NameReplacer(cluster, viewer, own_pod, _nothing_past, own_namespace="ns")
+        return names.without_names(text)
+
+    assert shown(NONE, "mine") == "waits for CompositePodGroup (a group) of gang, beside (a group) and (a group)"
+    assert (
+        shown(NODES, "member") == "waits for CompositePodGroup (a group) of (a group), beside (a group) and placed-gang"
+    )
+    assert shown(PODS, "mine") == text
+
+
 def test_a_field_that_nobody_listed_is_left_out(
     cluster: observed_cluster.ObservedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
