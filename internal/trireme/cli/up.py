@@ -115,6 +115,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> int:
     """Run the scheduler, and the embedded cluster unless another one is named, until Ctrl-C. Returns the exit code."""
+    for flag, given in (("--record-dir", options.record_dir), ("--console-port", options.console_port)):
+        if given and not options.insights:
+            print(f"Error: {flag}: insight alone does that, and --insights 0 leaves it out", file=sys.stderr)
+            return 1
     try:
         return asyncio.run(_run_until_stopped(options))
     except (KubeconfigError, RuntimeError) as error:

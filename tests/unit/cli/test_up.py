@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trireme.cli import processes, up
+from trireme.cli import main, processes, up
 from trireme.config import model
 from trireme.insight import recording_flags
 
@@ -137,6 +137,13 @@ async def test_what_a_process_announces_is_known(capsys: pytest.CaptureFixture[s
     assert process.announced == "http://127.0.0.1:1"
     await process.stop()
     assert "one | serving HTTP on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--record-dir=recordings", "--console-port=8080"])
+def test_what_insight_alone_does_needs_insight(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing would be recorded, without a word."""
+    assert main.main(["up", "--insights", "0", flag]) == 1
+    assert capsys.readouterr().err.startswith(f"Error: {flag.partition('=')[0]}: insight alone does that")
 
 
 async def test_a_process_that_is_started_again_serves_where_it_did(capsys: pytest.CaptureFixture[str]) -> None:

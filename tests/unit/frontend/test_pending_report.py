@@ -307,11 +307,26 @@ def test_a_pod_is_as_old_as_its_object(world: World) -> None:
     old = copy.deepcopy(world.api.stored("pods")["p"])
     old["metadata"] |= {"name": "old", "uid": "uid-old", "creationTimestamp": "2026-01-05T06:07:08Z"}
     world.api.record("pods", EventKind.ADDED, old)
-    world.deliver("pods", 1)
+    world.deliver("pods", 1000)
     report = status_report.status(world.frontend_state())
     since = {pod["pod"]: pod["waitingSince"] for pod in report["pending"]}
     assert since["ns/old"] == datetime.datetime(2026, 1, 5, 6, 7, 8, tzinfo=datetime.UTC).timestamp()
     assert min(alike["waitingSince"] for alike in report["pendingAlike"]) == min(since.values())
+
+
+def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
+    """Broken, somebody waits for a node for a pod that is never tried again."""
+    world.create("p", 9)
+    world.create("stays", 9)
+    world.answer_all()
+    gone = copy.deepcopy(world.api.stored("pods")["p"])
+    gone["metadata"] |= {"deletionTimestamp": "2026-01-05T06:07:08Z", "resourceVersion": "999"}
+    world.api.record("pods", EventKind.MODIFIED, gone)
+    world.deliver("pods", 1000)
+    report = status_report.status(world.frontend_state())
+    waits = {pod["pod"]: pod["waitsFor"]["for"] for pod in report["pending"]}
+    assert waits == {"ns/p": "deletion", "ns/stays": "event"}
+    assert [alike["pods"] for alike in report["pendingAlike"]] == [1, 1]
 
 
 def test_an_age_only_grows(world: World) -> None:

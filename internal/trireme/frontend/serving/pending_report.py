@@ -41,6 +41,8 @@ Waits = tuple[Json, str]
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
+_BEING_DELETED = "is being deleted, and not tried"
+
 # What may be a name or a UID.
 _WORD = re.compile(r"[\w.-]+")
 # A time or a count, and no part of a name or an address.
@@ -158,11 +160,14 @@ class PendingReport:
             until = int(pod.state.until)
             error = (self._reporter.last_failure(pod.uid),)
         gate = pod.gated_by, pod.gate_reason
-        return pod.record.class_id, type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
+        waits = type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
+        return pod.record.class_id, _is_being_deleted(pod), *waits
 
     def _what_it_waits_for(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
         """What the pod waits for, by its state in the queue: as data, and as a sentence without its subject."""
         retries = self._preemptions.retries
+        if not pod.popped and _is_being_deleted(pod):
+            return {"for": "deletion"}, _BEING_DELETED
         match status.state:
             case Active() | PreEnqueuePending():
                 return self._waits_to_be_tried(pod)
@@ -305,9 +310,8 @@ class PendingReport:
                 text = f"was bound to node {node} according to an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
             return self._waits_in_binding(pod.uid, node)
-        pending = pod.record.pod
-        if pending.parsed.flags & pod_projection.TERMINATING:
-            return {"for": "deletion"}, "is being deleted, and not tried"
+        if _is_being_deleted(pod):
+            return {"for": "deletion"}, _BEING_DELETED
         missing = [phase for phase in self._missing if phase != "bind"]
         return self._waits_for_service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
@@ -360,6 +364,12 @@ class PendingReport:
                 if placed.flags & pod_projection.PREEMPTED:
                     self._leaving.setdefault(placed.node_name, []).append(placed.key)
         return self._leaving.get(node, ())
+
+
+def _is_being_deleted(pod: queued_pod.QueuedPodInfo) -> bool:
+    """Whether a pod without a node is being deleted: it is not tried any more."""
+    pending = pod.record.pod
+    return bool(pending.parsed.flags & pod_projection.TERMINATING) and not pending.has_deferred_resize
 
 
 def _all_text(names: Sequence[str]) -> str:
