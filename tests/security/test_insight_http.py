@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import aiohttp
 import certificates
@@ -16,10 +17,10 @@ import kube_fake_server as fake
 import pytest
 from aiohttp import test_utils, web
 
-from trireme.insight import http_metrics
+from trireme.insight import http_metrics, service
 from trireme.insight.console import console_state
 from trireme.insight.http_api import access, api, visibility
-from trireme.v1 import insight_pb2, snapshot_pb2
+from trireme.v1 import insight_pb2, simulation_pb2, snapshot_pb2
 from trireme_kube.componentbase.server import connection_limits
 from trireme_kube.componentbase.server.authentication import User
 from trireme_kube.componentbase.tls import tls_acceptor
@@ -339,21 +340,28 @@ class _SlowService:
     async def ExplainDecision(self, request: Any, context: Any) -> None:
         raise AssertionError("nobody asks")
 
-    async def Simulate(self, request: Any, context: Any) -> None:
-        raise AssertionError("nobody asks")
+    async def Simulate(self, request: Any, context: Any) -> simulation_pb2.SimulateResponse:
+        await self._wait()
+        return simulation_pb2.SimulateResponse()
 
     async def Explain(self, request: insight_pb2.ExplainRequest, context: Any) -> insight_pb2.ExplainResponse:
+        await self._wait()
+        return insight_pb2.ExplainResponse(node_count=3)
+
+    async def _wait(self) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
             await self.goes_on.wait()
         finally:
             self.running -= 1
-        return insight_pb2.ExplainResponse(node_count=3)
 
 
 def _made(user: str) -> web.Request:
-    return test_utils.make_mocked_request("GET", support.PATH, headers={"X-User": user, "Host": "x"})
+    transport = mock.Mock(spec=asyncio.Transport)
+    transport.is_closing.return_value = False
+    headers = {"X-User": user, "Host": "x"}
+    return test_utils.make_mocked_request("GET", support.PATH, headers=headers, transport=transport)
 
 
 async def test_requests_are_counted_by_page_and_code(tmp_path: Path) -> None:
@@ -433,6 +441,32 @@ async def test_a_request_that_takes_too_long_ends() -> None:
     reply = await served.reply_to(_made("a"))
     assert _is_status(json.loads(reply.body), 504, "Timeout")
     assert slow.running == 0
+
+
+@pytest.mark.parametrize("page", [f"GET {support.PATH}", "POST /v1/simulation"])
+async def test_what_nobody_waits_for_any_more_ends(tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulations of callers who went away would keep the others waiting, and hold the places of their user."""
+    slow = _SlowService((await support.replica()).cluster)
+    for rpc in ("Explain", "Simulate"):
+        monkeypatch.setattr(service.InsightService, rpc, lambda *call, rpc=rpc: getattr(slow, rpc)(*call[1:]))
+    body = "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" if page.startswith("POST") else "\r\n"
+
+    async def until(number: int) -> None:
+        async with asyncio.timeout(_SECONDS):
+            while slow.running != number:
+                await asyncio.sleep(0.01)
+
+    async with support.served(tmp_path, tls=False, reviews=False) as served:
+        for close in (asyncio.StreamWriter.close, _reset):
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(f"{page} HTTP/1.1\r\nHost: localhost\r\n{body}".encode())
+            await until(1)
+            close(writer)
+            await until(0)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
 
 
 async def test_unknown_callers_of_one_address_hold_no_place_of_known_ones(tmp_path: Path) -> None:

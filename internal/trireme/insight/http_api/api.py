@@ -23,6 +23,7 @@ from trireme.insight.http_api import (
     access,
     console_pages,
     failures,
+    lost_requests,
     recorded_console,
     recorded_paths,
     request_places,
@@ -149,9 +150,11 @@ class HttpApi:
         pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._answer(request, pretty=pretty)
+                return await lost_requests.unless_lost(request, self._answer(request, pretty=pretty))
         except failures.HttpFailure as error:
             failure = error
+        except lost_requests.RequestLostError:
+            failure = failures.unavailable("the connection was closed")
         except request_places.NoPlaceLeft:
             failure = failures.too_many_requests()
         except TimeoutError:

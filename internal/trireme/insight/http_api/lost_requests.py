@@ -26,5 +26,7 @@ async def unless_lost(request: web.Request, work: Awaitable[T]) -> T:
             if not task.done() and (transport is None or transport.is_closing()):
                 raise RequestLostError
     finally:
-        task.cancel()
+        if task.cancel():
+            # Until it has let go of its places and turns.
+            await asyncio.wait({task})
     return await task
