@@ -12,6 +12,8 @@ export interface Line {
 
 const WIDTH = 600;
 const HEIGHT = 120;
+// The frontend sends its status once a second: where nothing came for so long, nobody knows what was.
+const GAP_MS = 5000;
 
 export function Chart(props: {
   title: string;
@@ -38,7 +40,8 @@ export function Chart(props: {
   const path = (values: readonly number[]): string => {
     let text = "";
     for (let index = first; index < atMs.length; index += 1) {
-      text += `${text ? "L" : "M"}${x(atMs[index] ?? 0).toFixed(1)},${y(values[index] ?? 0).toFixed(1)}`;
+      const goesOn = text && (atMs[index] ?? 0) - (atMs[index - 1] ?? 0) <= GAP_MS;
+      text += `${goesOn ? "L" : "M"}${x(atMs[index] ?? 0).toFixed(1)},${y(values[index] ?? 0).toFixed(1)}`;
     }
     return text;
   };

@@ -6,6 +6,7 @@ import re
 import chromium
 import consoles
 import pytest
+from playwright import sync_api
 
 _ZONES = "topology.kubernetes.io/zone"
 
@@ -31,14 +32,14 @@ def test_the_overview_shows_what_the_scheduler_does(world: consoles.World) -> No
     with world.browser.page() as page:
         page.goto(world.console)
         consoles.expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-        consoles.expect(page.locator(".figures")).to_contain_text(re.compile(r"[1-9]\d+ bound since start"))
-        bound = int(re.findall(r"(\d+) bound since start", page.locator(".figures").inner_text())[0])
+        consoles.expect(page.locator(".figures")).to_contain_text(re.compile(r"[1-9]\d+ bound by this leader"))
+        bound = int(re.findall(r"(\d+) bound by this leader", page.locator(".figures").inner_text())[0])
         consoles.expect(page.locator(".figures")).to_contain_text("12 nodes")
         consoles.expect(page.locator(".figures")).to_contain_text("4 of 4")
         consoles.expect(page.locator(".reasons")).to_contain_text("Refused by NodeResourcesFit")
         before = page.evaluate("() => document.querySelectorAll('path.line')[0].getAttribute('d')")
         world.create_pod("one-more", "10m")
-        consoles.expect(page.locator(".figures")).to_contain_text(f"{bound + 1} bound since start")
+        consoles.expect(page.locator(".figures")).to_contain_text(f"{bound + 1} bound by this leader")
         page.wait_for_function(
             "before => document.querySelectorAll('path.line')[0].getAttribute('d') !== before", arg=before
         )
@@ -242,6 +243,25 @@ def test_a_lost_connection_is_shown_and_what_is_known_stays(world: consoles.Worl
         consoles.expect(page.get_by_role("alert")).to_have_count(0)
     # The browser itself reports each failed request.
     world.browser.complaints = [text for text in world.browser.complaints if "ERR_INTERNET_DISCONNECTED" not in text]
+
+
+def test_a_plot_breaks_off_where_nothing_came(world: consoles.World) -> None:
+    """A line through an outage says that all went on, in the very minutes that one looks for."""
+
+    def with_outage(route: sync_api.Route) -> None:
+        answer = route.fetch()
+        overview = answer.json()
+        series = overview["series"]
+        if series["atMs"]:  # the first answer: later ones have what is new
+            outage, end = 30_000, series["atMs"][-1]
+            series["atMs"] = [end - outage - 2000, end - outage - 1000, end - 1000, end]
+            series |= {name: [1, 2, 3, 4] for name in series if name != "atMs"}
+        route.fulfill(response=answer, json=overview)
+
+    with world.browser.page() as page:
+        page.route(re.compile("/v1/overview.after=0$"), with_outage)
+        page.goto(world.console)
+        page.wait_for_function("() => document.querySelector('path.line')?.getAttribute('d')?.split('M').length === 3")
 
 
 def test_a_pod_that_does_not_exist_is_said_so(world: consoles.World) -> None:

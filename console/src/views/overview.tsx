@@ -37,7 +37,7 @@ function Figures({ overview }: { overview: Overview }) {
     );
   return (
     <dl class="figures">
-      <Figure name="Throughput" value={`${rate(overview.bound.perSecond)} /s`} note={`${count(overview.bound.total)} bound since start`} />
+      <Figure name="Throughput" value={`${rate(overview.bound.perSecond)} /s`} note={`${count(overview.bound.total)} bound by this leader`} />
       <Figure
         name="Latency, p99"
         value={seconds(podLatency.p99Seconds)}
