@@ -31,6 +31,12 @@ _PASSING = (
     http.HTTPStatus.GATEWAY_TIMEOUT,
 )
 
+# A frontend answers from memory.
+_SILENCE_ADVICE = (
+    ": the frontend there is stopped, or has too much to do, which its log says. "
+    "Another one leads once its lease is over: ask that"
+)
+
 # The user name that a server gives to callers without credentials.
 _ANONYMOUS = "system:anonymous"
 
@@ -153,7 +159,7 @@ async def fetch_report(
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             raise ReportUnavailable(f"{options.server}: {error.certificate_error}{_trust_advice(options)}") from error
         raise ReportUnavailableNow(
-            f"{options.server or _socket_path(options)}: {_connection_error_text(error, seconds)}"
+            f"{address_text(options)}: {_connection_error_text(error, seconds, relayed=question is not None)}"
         ) from error
     if response.status != 200:
         reason = _error_body_text(body) or f"HTTP status {response.status}"
@@ -164,16 +170,23 @@ async def fetch_report(
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise ReportUnavailable(
-            f"{options.server or _socket_path(options)}: the server there is not a frontend of Trireme"
-        )
+        raise ReportUnavailable(f"{address_text(options)}: the server there is not a frontend of Trireme")
     return answer
 
 
-def _connection_error_text(error: Exception, seconds: float) -> str:
-    """A connection error in words; some exceptions have no text of their own."""
+def address_text(options: argparse.Namespace) -> str:
+    """Where the frontend is looked for."""
+    return options.server or _socket_path(options)
+
+
+def _connection_error_text(error: Exception, seconds: float, *, relayed: bool) -> str:
+    """A connection error in words; some exceptions have no text of their own.
+
+    `relayed`: the frontend would have had to wait for another process.
+    """
     if isinstance(error, TimeoutError):
-        return f"no answer within {seconds:.0f} s"
+        late = f"no answer within {seconds:.0f} s"
+        return late if relayed else f"{late}{_SILENCE_ADVICE}"
     return str(error) or type(error).__name__
 
 

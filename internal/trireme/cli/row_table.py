@@ -47,7 +47,7 @@ class RowTable:
     ) -> Iterator[console.RenderableType]:
         """The table, for the width of these options."""
         out = table.Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=self._header_style)
-        widths = self._widths(options.max_width - _GAP * (len(self._headers) - 1))
+        widths = self.widths(options.max_width - _GAP * (len(self._headers) - 1))
         for header, width in zip(self._headers, widths, strict=True):
             out.add_column(
                 header,
@@ -59,8 +59,8 @@ class RowTable:
             out.add_row(*row)
         yield out
 
-    def _widths(self, space: int) -> list[int]:
-        """The columns' widths, which add up to `space` at most. Shape: one for each header."""
+    def widths(self, space: int) -> list[int]:
+        """The widths of the columns' contents, which add up to `space` at most. Shape: one for each header."""
         if sum(self._natural) <= space:
             return self._natural
         texts = [number for number, header in enumerate(self._headers) if header in self._wrapped]

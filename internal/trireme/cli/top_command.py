@@ -7,10 +7,13 @@ import argparse
 import asyncio
 import functools
 import sys
+from collections.abc import Awaitable, Callable
 
-from trireme.cli import frontend_connection
+from trireme.cli import display, frontend_connection
 
 _STATUS = "/trireme/v1/status"
+# A frontend answers at once; whoever waits longer wants to know for what.
+_SILENT_SECONDS = 1.0
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,12 +31,26 @@ def run(options: argparse.Namespace) -> int:
     fetch = functools.partial(frontend_connection.fetch_report, options, _STATUS, {"pods": "0"})
     try:
         # Before the screen is taken over: a frontend that cannot be reached is an error, and no empty screen.
-        asyncio.run(fetch())
+        first = asyncio.run(first_report(fetch, frontend_connection.address_text(options)))
     except frontend_connection.ReportUnavailable as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     # A screen library, which no other command needs.
     from trireme.cli import top_screen
 
-    top_screen.TopScreen(fetch).run()
+    top_screen.TopScreen(fetch, first).run()
     return 0
+
+
+async def first_report(
+    fetch: Callable[[], Awaitable[display.Report]], address: str, silent_seconds: float = _SILENT_SECONDS
+) -> display.Report:
+    """The first report; says on stderr what is waited for, if it does not come at once. Raises: ReportUnavailable."""
+    fetching = asyncio.ensure_future(fetch())
+    done, _ = await asyncio.wait({fetching}, timeout=silent_seconds)
+    if not done:
+        limit = f"{frontend_connection.DEADLINE_SECONDS:.0f} s"
+        print(f"Waiting up to {limit} for the first answer of the frontend at {address} …", file=sys.stderr, flush=True)
+    return await fetching

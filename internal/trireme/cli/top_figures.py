@@ -71,7 +71,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def pending_rows(report: display.Report, sorting: str) -> list[tuple[str, str, str, str, str]]:
-    """Pending pods that wait for the same, as cells: how many, since when, attempts, why, an example."""
+    """Pending pods that wait for the same, as cells: how many, since when, attempts, an example, why."""
     keys = {
         "pods": lambda alike: -alike["pods"],
         "waiting": lambda alike: alike["waitingSince"],
@@ -82,11 +82,17 @@ def pending_rows(report: display.Report, sorting: str) -> list[tuple[str, str, s
             str(alike["pods"]),
             display.age_text(alike["waitingSince"]),
             str(alike["attempts"][1]),
-            alike["summary"],
             alike["example"],
+            _why(alike),
         )
         for alike in sorted(report["pendingAlike"], key=keys[sorting])
     ]
+
+
+def _why(alike: display.Report) -> str:
+    """The reason in a few words; of a refused pod without the events that may help, which `trireme explain` lists."""
+    waits = alike.get("waitsFor", {})
+    return f"was refused by {', '.join(waits['plugins'])}" if waits.get("for") == "event" else alike["summary"]
 
 
 def replica_rows(report: display.Report) -> list[tuple[str, str, str, bool]]:

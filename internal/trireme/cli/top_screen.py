@@ -7,10 +7,15 @@ from typing import ClassVar
 from rich import text
 from textual import app, binding, containers, widgets
 
-from trireme.cli import display, frontend_connection, top_figures
+from trireme.cli import display, frontend_connection, top_figures, top_tables
+from trireme_kube.componentbase import clocks
 
 PERIOD_SECONDS = 1.0
+# What is shown is marked as old where no answer came for so long: three answers are missing then.
+OLD_SECONDS = 3.0
 
+_PENDING = ("PODS", "WAITING", "ATTEMPTS", "EXAMPLE", "WHY")
+_REPLICAS = ("PHASE", "STATE", "ADDRESS")
 _QUEUE = {
     "active": "active",
     "backoff": "back-off",
@@ -34,6 +39,7 @@ class TopScreen(app.App[None]):
     #pending { height: 2fr; }
     #replicas { height: 1fr; min-height: 5; }
     DataTable { scrollbar-size: 1 1; }
+    .old #leader, .old #rates, .old #queue, .old DataTable { text-opacity: 50%; }
     """
     BINDINGS: ClassVar[list[binding.BindingType]] = [
         binding.Binding("q", "quit", "Quit"),
@@ -41,12 +47,22 @@ class TopScreen(app.App[None]):
         binding.Binding("p", "pause", "Pause"),
     ]
 
-    def __init__(self, fetch: Callable[[], Awaitable[display.Report]]) -> None:
-        """`fetch` returns the status, or raises ReportUnavailable."""
+    def __init__(
+        self,
+        fetch: Callable[[], Awaitable[display.Report]],
+        first: display.Report | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`fetch` returns the status, or raises ReportUnavailable; `first` is shown before."""
         super().__init__()
         self._fetch = fetch
+        self._clock = clock
         self._history = top_figures.ReportHistory()
-        self._report: display.Report | None = None
+        self._report = first
+        # When the report came: by the clock, and as a time of day.
+        self._answered = (clock(), _time_of_day())
+        self._problem = ""
+        self._fetching = False
         self._sorting = 0
         self._paused = False
 
@@ -65,28 +81,47 @@ class TopScreen(app.App[None]):
         yield widgets.Footer()
 
     def on_mount(self) -> None:
-        """Begin to fetch."""
-        self._pending_table().add_columns("PODS", "WAITING", "ATTEMPTS", "WHY", "EXAMPLE")
-        self._replicas().add_columns("PHASE", "STATE", "ADDRESS")
+        """Show the first report, and begin to fetch."""
         self._pending_table().focus()
-        self.set_interval(PERIOD_SECONDS, self.refresh_report)
-        self.call_later(self.refresh_report)
+        self._line("#leader", "no answer yet")
+        if self._report is not None:
+            self._show_report(self._report)
+        self.set_interval(PERIOD_SECONDS, self.begin_fetching)
+        self.begin_fetching()
+
+    def begin_fetching(self) -> None:
+        """Fetch the status beside the screen, which answers keys meanwhile; and say how old is what is shown."""
+        self._show_age()
+        if not self._fetching and not self._paused:
+            self._fetching = True
+            self.run_worker(self.refresh_report())
 
     async def refresh_report(self) -> None:
         """Fetch the status and show it; a failure is shown beside what is known."""
         if self._paused:
+            self._fetching = False
             return
-        problem = self.query_one("#problem", widgets.Static)
         try:
             report = await self._fetch()
         except frontend_connection.ReportUnavailable as error:
-            problem.update(text.Text(str(error), no_wrap=True, overflow="ellipsis"))
-            problem.display = True
-            return
-        problem.display = False
-        self._report = report
-        self._show_figures(report, self._history.take(report, time.monotonic()))
-        self._show_tables(report)
+            self._problem = str(error)
+        else:
+            self._problem, self._report = "", report
+            self._answered = (self._clock(), _time_of_day())
+            self._show_report(report)
+        finally:
+            self._fetching = False
+        self._show_age()
+
+    def _show_age(self) -> None:
+        """Mark what is shown as old, if no answer came for a while, or the last request failed."""
+        age, since = self._clock() - self._answered[0], self._answered[1]
+        old = bool(self._problem) or (age >= OLD_SECONDS and not self._paused)
+        self.screen.set_class(old, "old")
+        self.query_one("#problem", widgets.Static).display = old
+        if old:
+            why = self._problem or "no answer"
+            self._line("#problem", f"This is of {since}, {display.age_text(0, age)} ago: {why}")
 
     def action_sort(self) -> None:
         """Sort pending pods by the next column."""
@@ -99,11 +134,22 @@ class TopScreen(app.App[None]):
         self._paused = not self._paused
         if self._report is not None:
             self._show_tables(self._report)
+        self._show_age()
+
+    def on_resize(self) -> None:
+        """Show the tables in the new width."""
+        if self._report is not None:
+            self._show_tables(self._report)
+
+    def _show_report(self, report: display.Report) -> None:
+        """Show all of a report that has just come."""
+        self._show_figures(report, self._history.take(report, self._clock()))
+        self._show_tables(report)
 
     def _show_figures(self, report: display.Report, figures: top_figures.Figures) -> None:
         """Show the lines above the tables."""
         leadership, cluster = report["leadership"], report["cluster"]
-        leads = f"leads, epoch {leadership['epoch']}" if leadership["leading"] else "stands by"
+        leads = f"leads, epoch {leadership['epoch']}" if leadership["leading"] else standby_text(leadership)
         leader = f"{leads} · {cluster['nodes']} nodes · {cluster['pods']} pods · {report['pendingPods']} in the queue"
         self._line("#leader", f"trireme {report['version']['trireme']} {leader}")
         self._line(
@@ -118,18 +164,15 @@ class TopScreen(app.App[None]):
     def _show_tables(self, report: display.Report) -> None:
         """Show pending pods and replicas; the cursor stays in its row."""
         paused = ", paused" if self._paused else ""
-        self._line("#pending-title", f"Pending pods by {top_figures.SORTINGS[self._sorting]}{paused}")
-        pending, at = self._pending_table(), self._pending_table().cursor_row
-        pending.clear()
-        for row in top_figures.pending_rows(report, top_figures.SORTINGS[self._sorting]):
-            pending.add_row(*(text.Text(cell) for cell in row))
-        if pending.row_count:
-            pending.move_cursor(row=min(at, pending.row_count - 1))
-        replicas = self._replicas()
-        replicas.clear()
-        for phase, state, address, well in top_figures.replica_rows(report):
-            style = display.GOOD if well else display.BAD
-            replicas.add_row(text.Text(phase), text.Text(state, style), text.Text(address))
+        sorting = top_figures.SORTINGS[self._sorting]
+        self._line("#pending-title", f"Pending pods by {sorting}{paused}: trireme explain EXAMPLE says more")
+        columns = self.size.width
+        pending = top_figures.pending_rows(report, sorting)
+        top_tables.fill(self._pending_table(), _PENDING, pending, columns, right=_PENDING[:3], wrapped="WHY")
+        replicas = top_figures.replica_rows(report)
+        cells = [(phase, state, address) for phase, state, address, _ in replicas]
+        styles = [display.GOOD if well else display.BAD for *_, well in replicas]
+        top_tables.fill(self._replicas(), _REPLICAS, cells, columns, right=(), wrapped="STATE", styles=styles)
 
     def _line(self, selector: str, content: str) -> None:
         """Show a line of text, cut off where the screen ends."""
@@ -142,3 +185,13 @@ class TopScreen(app.App[None]):
     def _replicas(self) -> "widgets.DataTable[text.Text]":
         """The table of replicas and plugins."""
         return self.query_one("#replicas", widgets.DataTable)
+
+
+def standby_text(leadership: display.Report) -> str:
+    """That the frontend stands by, and for whom."""
+    return f"stands by, {leadership['holder']} leads" if leadership.get("holder") else "stands by, nobody leads"
+
+
+def _time_of_day() -> str:
+    """The time of day here."""
+    return time.strftime("%H:%M:%S", time.localtime(clocks.wall()))

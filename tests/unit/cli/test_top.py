@@ -1,12 +1,14 @@
 """`trireme top`: its figures, and its screen by Textual's own driver, at 80 columns and 24 lines."""
 
+import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from textual import widgets
 
-from trireme.cli import frontend_connection, main, top_figures, top_screen
+from trireme.cli import frontend_connection, main, top_command, top_figures, top_screen
 from trireme_kube.componentbase import clocks
 
 
@@ -72,7 +74,7 @@ def test_a_frontend_that_was_started_again_counts_anew() -> None:
 )
 def test_pending_pods_are_sorted(sorting: str, first: str) -> None:
     """What is most, oldest or tried most often would be out of sight."""
-    assert top_figures.pending_rows(report(), sorting)[0][4] == first
+    assert top_figures.pending_rows(report(), sorting)[0][3] == first
 
 
 def test_what_is_not_well_is_marked() -> None:
@@ -118,7 +120,7 @@ async def test_the_screen_shows_figures_and_tables_at_80_columns() -> None:
         assert "leads, epoch 7 · 100 nodes · 60 pods · 4 in the queue" in _line(screen, "#leader")
         assert "latency p50 50ms p99 99ms" in _line(screen, "#rates")
         assert "unschedulable 3 · gated 4" in _line(screen, "#queue")
-        assert [row[4] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
+        assert [row[3] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
         assert [row[0] for row in _cells(screen, "#replicas")] == ["filter", "bind", "quota"]
         for widget in screen.query("#leader, #rates, #queue, #pending, #replicas, Footer"):
             assert widget.region.height > 0
@@ -133,10 +135,10 @@ async def test_keys_sort_pause_and_quit() -> None:
     async with screen.run_test(size=(80, 24)) as pilot:
         await screen.refresh_report()
         await pilot.press("s")
-        assert _line(screen, "#pending-title") == "Pending pods by waiting"
-        assert [row[4] for row in _cells(screen, "#pending")] == ["default/old", "default/giant"]
+        assert _line(screen, "#pending-title") == "Pending pods by waiting: trireme explain EXAMPLE says more"
+        assert [row[3] for row in _cells(screen, "#pending")] == ["default/old", "default/giant"]
         await pilot.press("p")
-        assert _line(screen, "#pending-title") == "Pending pods by waiting, paused"
+        assert _line(screen, "#pending-title") == "Pending pods by waiting, paused: trireme explain EXAMPLE says more"
         before = frontend.fetched
         await screen.refresh_report()
         assert frontend.fetched == before
@@ -163,6 +165,106 @@ async def test_a_frontend_that_does_not_answer_is_said_so_and_what_is_known_stay
         frontend.problem = ""
         await screen.refresh_report()
         assert not problem.display
+
+
+LONG = "default/a-pod-with-a-rather-long-name-as-operators-generate-them-in-real-life-7f9c6d5b8-x2x4q"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+async def test_each_reason_has_an_example_and_what_is_cut_off_ends_with_an_ellipsis(columns: int) -> None:
+    """There is nothing to give to `trireme explain`, and a reason ends within a word as if it were all."""
+    alike = {"pods": 1, "waitingSince": 0.0, "attempts": [1, 1]}
+    failed = "backs off after a failed attempt: " + "the API server said no " * 20
+    pending = [
+        {
+            **alike,
+            "example": LONG,
+            "summary": "was refused by NodeAffinity; is tried again when a node is added",
+            "waitsFor": {"for": "event", "plugins": ["NodeAffinity"]},
+        },
+        {**alike, "example": "default/failed", "summary": failed, "waitsFor": {"for": "time"}},
+    ]
+    long_state = {"address": "dns:///" + "n" * 90, "inStep": False, "lastError": "it does not answer " * 20}
+    shown = report(pendingAlike=pending, replicas={"filter": [long_state]})
+    frontend = Frontend()
+    screen = top_screen.TopScreen(frontend.fetch, shown)
+    async with screen.run_test(size=(columns, 24)) as pilot:
+        screen._show_report(shown)
+        await pilot.pause()
+        rows = _cells(screen, "#pending")
+        assert rows[0][3].replace("\n", "") == LONG
+        assert rows[0][4].replace("\n", " ") == "was refused by NodeAffinity"
+        assert rows[1][4].endswith("…")
+        assert _cells(screen, "#replicas")[0][1].endswith("…")
+        for selector in ("#pending", "#replicas"):
+            table = screen.query_one(selector, widgets.DataTable)
+            assert table.virtual_size.width <= columns
+
+
+async def test_a_first_answer_that_takes_long_is_waited_for_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """The screen stays blank for as long as a stopped frontend does not answer."""
+    answer = asyncio.Event()
+
+    async def fetch() -> dict[str, Any]:
+        await answer.wait()
+        return report()
+
+    waiting = asyncio.create_task(top_command.first_report(fetch, "/run/x.sock", silent_seconds=0.0))
+    printed = ""
+    while not printed:
+        await asyncio.sleep(0)
+        printed = capsys.readouterr().err
+    assert printed == "Waiting up to 10 s for the first answer of the frontend at /run/x.sock …\n"
+    answer.set()
+    assert (await waiting)["pendingPods"] == 4
+
+
+async def test_the_first_report_is_on_the_screen_at_once() -> None:
+    """The screen is blank until the second answer, which a slow frontend gives ten seconds later."""
+    never = asyncio.Event()
+
+    async def fetch() -> dict[str, Any]:
+        await never.wait()
+        return {}
+
+    screen = top_screen.TopScreen(fetch, report())
+    async with screen.run_test(size=(80, 24)):
+        assert "leads, epoch 7" in _line(screen, "#leader")
+        assert [row[3] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
+
+
+async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() -> None:
+    """For ten seconds the state of before looks like that of now, and `q` does nothing."""
+    now = 100.0
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def fetch() -> dict[str, Any]:
+        asked.set()
+        await answer.wait()
+        return report()
+
+    screen = top_screen.TopScreen(fetch, report(), lambda: now)
+    async with screen.run_test(size=(80, 24)) as pilot:
+        await asked.wait()
+        problem = screen.query_one("#problem", widgets.Static)
+        assert not problem.display
+        now = 104.0
+        screen.begin_fetching()
+        assert problem.display
+        assert re.fullmatch(r"This is of \d\d:\d\d:\d\d, 4s ago: no answer", _line(screen, "#problem"))
+        assert screen.screen.has_class("old")
+        await pilot.press("s")
+        assert "by waiting" in _line(screen, "#pending-title")
+        answer.set()
+        while problem.display:
+            await pilot.pause()
+        assert not screen.screen.has_class("old")
+
+
+def test_a_standby_names_the_leader() -> None:
+    """Somebody watches the wrong frontend for an hour."""
+    assert top_screen.standby_text({"leading": False, "holder": "host-1"}) == "stands by, host-1 leads"
+    assert top_screen.standby_text({"leading": False, "holder": ""}) == "stands by, nobody leads"
 
 
 def test_without_a_terminal_it_says_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
