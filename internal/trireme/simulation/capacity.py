@@ -62,7 +62,7 @@ def _free_places(sim: simulation.Simulation) -> int:
     """How many pods the nodes take beside those that they have, whatever these request."""
     nodes = sim.snap.nodes
     live = nodes.live_slots()
-    return int((nodes.allowed_pods[live] - nodes.pod_count[live]).clip(0).sum())
+    return int((nodes.allowed_pods[live] - nodes.pod_count[live]).clip(0, MAX_COPIES).sum())
 
 
 async def _schedule_copies(sim: simulation.Simulation, pod: ParsedPod, count: int, wanted: int) -> Capacity:

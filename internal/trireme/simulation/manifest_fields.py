@@ -1,13 +1,16 @@
 """Checks the fields of a manifest against the types of the Kubernetes API, as kubectl's strict validation does.
 
+Names and amounts are checked by the API server's rules.
 A field that is misspelt would be passed over, and the answer would be about another object than was meant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trireme_kube.embedded.api import api_errors, resources
+from trireme_kube.apimachinery import golang
+from trireme_kube.embedded.api import api_errors, field_errors, resources
 from trireme_kube.embedded.serializer import type_checking
+from trireme_kube.embedded.validation import name_validation, pod_validation
 
 _UNKNOWN = 'unknown field "'
 
@@ -28,6 +31,54 @@ def problems(manifest: dict[str, Any]) -> Sequence[tuple[str, str]]:
         unknown = [part.partition('"')[0] for part in error.message.split(_UNKNOWN)[1:]]
         return [(path, f"unknown field of {kind}") for path in sorted(unknown)] or [("", error.message)]
     return ()
+
+
+def value_problems(manifest: dict[str, Any]) -> Sequence[str]:
+    """What of names and amounts the API server refuses: names that are none, and less than nothing.
+
+    Fields are of the types of the API. Empty: nothing.
+    """
+    resource = _find(manifest.get("kind"), manifest.get("apiVersion"))
+    metadata = manifest.get("metadata") or {}
+    causes: list[field_errors.Cause] = []
+    if resource is not None and metadata.get("name"):
+        causes += name_validation.validate_object_name(resource, metadata["name"])
+    if metadata.get("generateName"):
+        # What is made of it ends with letters and digits.
+        causes += name_validation.validate_subdomain("metadata.generateName", f"{metadata['generateName']}0")
+    if metadata.get("namespace"):
+        causes += name_validation.validate_label("metadata.namespace", metadata["namespace"])
+    for path, amounts in _amounts(manifest):
+        for name, amount in amounts.items():
+            causes += _negative(path, name, amount)
+    texts = [str(cause) for cause in causes]
+    # A value that steers a terminal is not printed there as it is.
+    return [text if text.isprintable() else golang.quote(text)[1:-1] for text in texts]
+
+
+def _negative(path: str, name: str, amount: Any) -> list[field_errors.Cause]:
+    """What is wrong with an amount that is less than nothing; what is no amount is found where it is read."""
+    try:
+        return pod_validation.validate_not_negative_amounts(path, {name: str(amount)})
+    except (ValueError, ArithmeticError):
+        return []
+
+
+def _amounts(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The paths of a pod's or a node's amounts, and these by resource."""
+    if manifest.get("kind") == "Node":
+        status = manifest.get("status") or {}
+        yield from ((f"status.{part}", status.get(part) or {}) for part in ("capacity", "allocatable"))
+    if manifest.get("kind") != "Pod":
+        return
+    spec = manifest.get("spec") or {}
+    yield "spec.overhead", spec.get("overhead") or {}
+    parts = [("spec.resources", spec.get("resources") or {})]
+    for field in ("containers", "initContainers"):
+        for number, container in enumerate(spec.get(field) or ()):
+            parts.append((f"spec.{field}[{number}].resources", container.get("resources") or {}))
+    for path, of_part in parts:
+        yield from ((f"{path}.{part}", of_part.get(part) or {}) for part in ("requests", "limits"))
 
 
 def _find(kind: Any, version: Any) -> resources.Resource | None:

@@ -34,11 +34,18 @@ def to_json(manifest: struct_pb2.Struct) -> Json:
 
 
 def read(manifest: struct_pb2.Struct) -> Json:
-    """The manifest as JSON, if it has a known kind and no unknown field. Raises: ManifestError."""
+    """The manifest as JSON: of a known kind, without unknown fields, with names and amounts as the API server has them.
+
+    Raises: ManifestError.
+    """
     raw = to_json(manifest)
     kind_of(raw)
     # What is wrong with values is found where they are read. A message's fields are in no particular order.
-    found = sorted(f"{path}: {text}" for path, text in manifest_fields.problems(raw) if path)
+    problems = manifest_fields.problems(raw)
+    found = sorted(f"{path}: {text}" for path, text in problems if path)
+    if not problems:
+        # Types are right, as these checks need them.
+        found = list(manifest_fields.value_problems(raw))
     if found:
         raise ManifestError("; ".join(found))
     return raw

@@ -60,7 +60,7 @@ def measure(snap: snapshot.Snapshot, reference: Mapping[str, int]) -> Usage:
     has = nodes.allocatable[:, live]
     used = nodes.requested[:, live]
     totals = {
-        name: (int(has[row].sum()), int(used[row].sum()))
+        name: (_total(has[row]), _total(used[row]))
         for row, name in enumerate(names)
         if row < resources.EPHEMERAL_STORAGE or used[row].any()
     }
@@ -74,15 +74,20 @@ def _reference_pods(snap: snapshot.Snapshot, slots: arrays.SlotArray, reference:
         return 0, 0
     nodes = snap.nodes
     room = (nodes.allowed_pods[slots] - nodes.pod_count[slots]).clip(0)
-    whole = int(room.sum())
+    whole = _total(room)
     for name, amount in reference.items():
         row = nodes.resource_names.find(name)
         if row is None:
             return 0, 0
         free = (nodes.allocatable[row, slots] - nodes.requested[row, slots]).clip(0)
         room = np.minimum(room, free // amount)
-        whole = min(whole, int(free.sum()) // amount)
-    return int(room.sum()), whole
+        whole = min(whole, _total(free) // amount)
+    return _total(room), whole
+
+
+def _total(of_slots: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> int:
+    """The sum, where NumPy's would wrap around: two nodes may have all that a number holds. Shape: (n,)."""
+    return sum(of_slots.tolist())
 
 
 def _used_nodes(snap: snapshot.Snapshot) -> int:

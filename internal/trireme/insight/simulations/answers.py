@@ -12,6 +12,7 @@ _ORIGINS = {
     simulation.Origin.REPLACEMENT: simulation_pb2.POD_ORIGIN_REPLACEMENT,
 }
 _NODES = 1000
+_MOST = 2**63 - 1
 
 
 async def write_scenario(sim: simulation.Simulation, response: simulation_pb2.SimulateResponse) -> None:
@@ -70,17 +71,17 @@ def write_single_pods(
 
 
 def usage_message(of: usage.Usage) -> simulation_pb2.ClusterUsage:
-    """A cluster's use."""
+    """A cluster's use; what is more than a message holds is as much as that."""
     return simulation_pb2.ClusterUsage(
         node_count=of.nodes,
         used_nodes=of.used_nodes,
         placed_pods=of.pods,
         resources=[
-            simulation_pb2.ResourceUsage(name=name, allocatable=has, requested=used)
+            simulation_pb2.ResourceUsage(name=name, allocatable=min(has, _MOST), requested=min(used, _MOST))
             for name, (has, used) in of.resources.items()
         ],
-        reference_pods=of.reference_pods,
-        reference_pods_in_one_piece=of.reference_pods_in_one_piece,
+        reference_pods=min(of.reference_pods, _MOST),
+        reference_pods_in_one_piece=min(of.reference_pods_in_one_piece, _MOST),
         fragmentation=of.fragmentation,
         reference_requests=of.reference,
     )

@@ -1,0 +1,80 @@
+"""Names and amounts in manifests: what no API server has is refused, and what is very large is added up right."""
+
+from typing import Any
+
+import grpc
+import pytest
+from simulated_insight import Json, SimulatedInsight, manifest, stored
+
+_LARGEST = 2**63 - 1
+
+
+def _node(name: str = "big", **allocatable: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def _pod(name: str = "p", namespace: str = "", **resources: Any) -> Json:
+    made = manifest(name)
+    made["metadata"] |= {"namespace": namespace} if namespace else {}
+    made["spec"]["containers"][0] |= {"resources": resources} if resources else {}
+    return made
+
+
+REFUSED: list[Any] = [
+    pytest.param(_pod("A b/../c\x1b[31m"), "metadata.name: ", id="a name with a steering character"),
+    pytest.param(_pod("a" * 254), "metadata.name: ", id="a long name"),
+    pytest.param(_pod(namespace="a.b"), "metadata.namespace: ", id="a namespace with a dot"),
+    pytest.param(
+        _pod(requests={"cpu": "-1000"}), "spec.containers[0].resources.requests[cpu]: ", id="a negative request"
+    ),
+    pytest.param(_pod(limits={"cpu": -1}), "spec.containers[0].resources.limits[cpu]: ", id="a negative number"),
+    pytest.param(manifest(overhead={"cpu": "-1"}), "spec.overhead[cpu]: ", id="a negative overhead"),
+    pytest.param(_node(cpu="-5", pods="9"), "status.allocatable[cpu]: ", id="a negative amount of a node"),
+    pytest.param(_node("N", cpu="5", pods="9"), "metadata.name: ", id="a name of a node"),
+    pytest.param(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c/d"}, "spec": {}},
+        "metadata.name: ",
+        id="a name of a claim",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "text"), REFUSED)
+async def test_what_no_api_server_has_is_refused(wanted: Json, text: str) -> None:
+    """The answer would be about a cluster that cannot be: pods of less than nothing make room."""
+    insight = await SimulatedInsight(n0="2").start()
+    questions: list[Json] = [{"scenario": {"changes": [{"apply": {"manifest": wanted}}]}}]
+    if wanted["kind"] == "Pod":
+        questions += [
+            {"scenario": {"changes": [{"addPods": {"manifest": wanted}}]}},
+            {"singlePods": {"manifests": [wanted]}},
+            {"howMany": {"manifest": wanted}},
+        ]
+    for question in questions:
+        code, said = await insight.refusal(**question)
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert f"manifest{'s[0]' if 'singlePods' in question else ''}: {text}" in said
+        assert said.isprintable()
+
+
+async def test_names_that_the_api_server_makes_are_no_names_yet() -> None:
+    """A manifest with generateName, as of a Job, would be refused."""
+    insight = await SimulatedInsight(n0="2").start()
+    made = manifest()
+    made["metadata"] = {"generateName": "batch-"}
+    assert len((await insight.change({"addPods": {"manifest": made}})).placements) == 1
+
+
+async def test_the_largest_amounts_are_added_up() -> None:
+    """Sums that wrap around are less than their parts, and what is less than nothing fits no message."""
+    insight = SimulatedInsight(n0={"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "9"}})
+    insight.builder.add_class(1, stored())
+    insight.builder.place(1, "n0")
+    await insight.start()
+    amounts = {"cpu": str(_LARGEST), "memory": str(_LARGEST), "pods": str(_LARGEST)}
+    changes = [{"apply": {"manifest": _node(name, **amounts)}} for name in ("one", "two")]
+    answer = await insight.change(*changes)
+    found = {each.name: each.allocatable for each in answer.after.resources}
+    assert found == {"cpu": _LARGEST, "memory": _LARGEST}
+    assert 0 < answer.after.reference_pods <= _LARGEST
+    assert 0 <= answer.after.fragmentation < 1
