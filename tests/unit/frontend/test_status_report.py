@@ -134,6 +134,9 @@ def test_of_a_pod_that_is_not_known_the_rest_is_said(world: World) -> None:
     listing._protocol._note_failure("connection refused")
     unreadable = dataclasses.replace(state, informers=[listing])
     assert "it waits for pods); pods: connection refused. Ask again" in unknown_pod.text(unreadable, "ns/new")
+    kinds = (resources.NODES, resources.STORAGE_CLASSES, resources.NAMESPACES, resources.SERVICES)
+    many = dataclasses.replace(state, informers=[listing, *(informer.Informer(api, kind, dict, []) for kind in kinds)])
+    assert "(it waits for pods, nodes, storageclasses and 2 more)" in unknown_pod.text(many, "ns/new")
     listing._synced = True
     assert "Pods cannot be read at the moment, so that a new one is not known: connection refused" in unknown_pod.text(
         unreadable, "ns/new"

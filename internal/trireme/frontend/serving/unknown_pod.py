@@ -4,6 +4,8 @@ from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client.informers import informer
 
 _PODS = "pods"
+# How many of the caches that are not synced are named; `trireme status` names all.
+_NAMED = 3
 
 
 def text(state: FrontendState, key: str) -> str:
@@ -28,7 +30,9 @@ def _statistics(state: FrontendState) -> list[informer.InformerStatistics]:
 def _unsynced_text(state: FrontendState) -> str:
     """Which caches this frontend waits for and why, who leads meanwhile, and when to ask again."""
     unsynced = [each for each in _statistics(state) if not each.synced]
-    waits = f"the caches of this frontend are not synced (it waits for {', '.join(each.name for each in unsynced)})"
+    more = len(unsynced) - _NAMED
+    names = ", ".join(each.name for each in unsynced[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    waits = f"the caches of this frontend are not synced (it waits for {names})"
     errors = dict.fromkeys(f"{each.name}: {each.last_error}" for each in unsynced if each.last_error)
     parts = [waits, *list(errors)[:1]]
     again = "Ask again once `trireme status` says that they are synced"
