@@ -1,9 +1,12 @@
-"""A small cluster whose events a test delivers to shadow: nodes, and pods as a watch would show them."""
+"""A small cluster whose events a test delivers to shadow: nodes, and pods as a watch would show them; its own world."""
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.shadow import settings
+from trireme.shadow import own_world, settings
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -24,13 +27,25 @@ class ManualClock:
         return self.now
 
 
-def node_event(name: str, cpu: str = "4", *, kind: EventKind = EventKind.ADDED, **labels: str) -> Event[core_pb2.Node]:
+def node_event(
+    name: str,
+    cpu: str = "4",
+    *,
+    kind: EventKind = EventKind.ADDED,
+    uid: str = "",
+    spec: Json | None = None,
+    **labels: str,
+) -> Event[core_pb2.Node]:
     """A node; of a zone if `zone` is among the labels."""
     zone = labels.pop("zone", "")
-    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **({ZONE: zone} if zone else {}), **labels}}
+    metadata = {
+        "name": name,
+        "uid": uid,
+        "labels": {"kubernetes.io/hostname": name, **({ZONE: zone} if zone else {}), **labels},
+    }
     resources = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
     status = {"allocatable": resources, "capacity": resources}
-    return Event(kind, decode.decode({"metadata": metadata, "status": status}, core_pb2.Node))
+    return Event(kind, decode.decode({"metadata": metadata, "spec": spec or {}, "status": status}, core_pb2.Node))
 
 
 class Pods:
@@ -79,3 +94,35 @@ class Pods:
     def deleted(self, name: str, node: str = "", **more: Any) -> Event[pod_projection.ParsedPod]:
         """A pod that is gone."""
         return self.event(name, node, kind=EventKind.DELETED, **more)
+
+
+class Own:
+    """Trireme's own world beside the cluster."""
+
+    def __init__(self, *nodes: str, cpu: str = "4") -> None:
+        self.clock, self.pods = ManualClock(), Pods()
+        self.own = own_world.OwnWorld(CONFIGURED.completed, self.clock)
+        self.own.on_nodes([node_event(name, cpu) for name in nodes])
+
+    def show(self, *events: Event[pod_projection.ParsedPod]) -> None:
+        self.own.on_pods(events)
+
+    def node_of(self, name: str) -> str:
+        """The pod's node here, also after evictions; empty: it has none."""
+        found = [pod for pod in self.own.world.cache.pods() if pod.key == f"default/{name}" and not pod.assumed]
+        return found[0].node_name if found else ""
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return once it holds: scheduling takes some turns of the loop. A hang is the test's timeout."""
+        while not holds():
+            await asyncio.sleep(0)
+
+    @contextlib.asynccontextmanager
+    async def scheduling(self) -> AsyncIterator[None]:
+        """The scheduler of this world runs until the block ends."""
+        running = asyncio.create_task(self.own.world.run_scheduler())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

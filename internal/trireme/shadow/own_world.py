@@ -9,6 +9,9 @@ The events of the watch are delivered to the world with its own placements in pl
 - A pod that is deleted in the cluster leaves both worlds, whoever deleted it.
 - A pod that is evicted here for another one leaves this world. If it has a controller, which would create another one,
   it comes back as a pending pod.
+- A pod whose node here is removed, drained, or evicts it by a taint comes back as a pending pod, with a controller or
+  without: it is in the cluster, on another node or pending, and the two worlds have the same pods. One that the cluster
+  has on that node too stays, and leaves as the watch says: the cluster deletes it.
 - Nominations of the other scheduler do not count here.
 """
 
@@ -21,25 +24,11 @@ from typing import Any
 from trireme.cache import object_kinds
 from trireme.cache.pod_projection import PREEMPTED, ParsedPod
 from trireme.config import commandline
-from trireme.scheduling import ports
-from trireme.shadow import discarded_writes, durations, world
+from trireme.framework import tolerations
+from trireme.scheduling import ports, relists
+from trireme.shadow import discarded_writes, durations, own_nodes, own_pods, world
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
-
-
-@dataclasses.dataclass(slots=True)
-class _Pod:
-    """A pod of the cluster. `uid` is its UID here, another one after each eviction; `node` its node here, "": none.
-
-    `arrival` in seconds of the clock; None: it had a node when it was first seen, or it is followed.
-    """
-
-    parsed: ParsedPod
-    uid: str
-    node: str
-    arrival: float | None
-    is_bound_there: bool
-    is_evicted: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,6 +41,8 @@ class OwnWorldCounts:
     evicted: int = 0
     #: Pods with claims, which go where the other scheduler puts them.
     followed: int = 0
+    #: Pods that lost their node here because it was removed, drained, or evicted them by a taint.
+    node_losses: int = 0
 
 
 class OwnWorld:
@@ -68,19 +59,33 @@ class OwnWorld:
         self._profiles = frozenset(profile.scheduler_name for profile in completed.profiles)
         self._first_profile = completed.profiles[0].scheduler_name
         self._clock = clock
-        self._pods: dict[str, _Pod] = {}  # by the UID in the cluster
-        self._cluster_uids: dict[str, str] = {}  # by the UID here
+        self._pods = own_pods.OwnPods()
+        self._nodes = own_nodes.OwnNodes(clock, comparing=completed.gates.enabled(tolerations.GATE))
+        self._relists = relists.RelistTracker()
         self.counts = OwnWorldCounts()
         #: How long pods that arrived waited for their node, here and in the cluster.
         self.waits_here = durations.Durations()
         self.waits_there = durations.Durations()
-        self.pending_here = 0
-        self.pending_there = 0
+
+    @property
+    def pending_here(self) -> int:
+        """How many pods wait for a node here, those that lost theirs included."""
+        return self._pods.pending_here
+
+    @property
+    def pending_there(self) -> int:
+        """How many pods that arrived wait for a node in the cluster."""
+        return self._pods.pending_there
+
+    @property
+    def missing(self) -> int:
+        """How many pods of the cluster are not here: they were evicted here, and no controller makes them again."""
+        return self._pods.missing
 
     def begin(self) -> None:
         """The scheduler of this world begins: from now on it counts how long pods wait, in both worlds."""
         now = self._clock()
-        for pod in self._pods.values():
+        for pod in self._pods:
             if pod.arrival is not None:
                 pod.arrival = now
         self.waits_here, self.waits_there = durations.Durations(), durations.Durations()
@@ -93,19 +98,24 @@ class OwnWorld:
         out: list[Event[ParsedPod]] = []
         for kind, parsed in events:
             if parsed is None:
+                self._relists.on_list_marker(kind, "pods", self._pods.cluster_uids, self._forget)
                 out.append(Event(kind, None))
             elif kind is EventKind.DELETED:
                 out.extend(self._departure(parsed))
             else:
                 out.extend(self._arrival_or_change(kind, parsed))
         self.world.handlers.on_pods(out)
-        if any(kind is EventKind.LIST_END for kind, _ in events):
-            self._forget_missing()
+        self._empty_drained_nodes(events)
         self.world.record_arrivals(self.counts.arrivals - before)
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
+        removed = self._nodes.apply(events)
         self.world.handlers.on_nodes(events)
+        for name in sorted(removed):
+            self._place_anew(self._pods.on_node(name))
+        for name in sorted(self._nodes.cordoned & {node.metadata.name for _, node in events if node is not None}):
+            self._empty_if_drained(name)
         self.world.wake()
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
@@ -113,40 +123,50 @@ class OwnWorld:
         self.world.handlers.on_objects(kind, events)
         self.world.wake()
 
+    def evict_by_taints(self) -> None:
+        """Place pods anew that the taints of their node evict by now. To be called every second or so."""
+        now = self._clock()
+        for name in self._nodes.evicting:
+            self._place_anew(
+                pod
+                for pod in self._pods.on_node(name)
+                if self._nodes.eviction_time(name, _tolerations(pod.parsed.base), pod.since) <= now
+            )
+
+    def _forget(self, cluster_uid: str) -> None:
+        """A list does not have the pod any more. The end of the list removes it from the world, too."""
+        self._pods.remove(cluster_uid)
+
     def _departure(self, parsed: ParsedPod) -> Iterable[Event[ParsedPod]]:
         """The pod is gone in the cluster."""
-        pod = self._pods.pop(parsed.uid, None)
-        if pod is None:
-            return
-        self._cluster_uids.pop(pod.uid, None)
-        self._count_pending(pod, -1)
-        if not pod.is_evicted:
+        pod = self._pods.remove(parsed.uid)
+        if pod is not None and not pod.is_missing:
             yield Event(EventKind.DELETED, parsed._replace(uid=pod.uid, node_name=pod.node, flags=_flags(parsed)))
 
     def _arrival_or_change(self, kind: EventKind, parsed: ParsedPod) -> Iterable[Event[ParsedPod]]:
         """The pod is new in the cluster, or changed there."""
+        if kind is EventKind.LISTED:
+            self._relists.add("pods", parsed.uid)
         pod = self._pods.get(parsed.uid)
         if pod is None:
             pod = self._add(parsed)
         else:
-            self._count_pending(pod, -1)
-            self._note_binding_there(pod, parsed)
-            pod.parsed = parsed
-            self._count_pending(pod, 1)
-        if not pod.is_evicted and (pod.node or not has_claims(parsed.base)):
+            with self._pods.changing(pod):
+                self._note_binding_there(pod, parsed)
+                pod.parsed = parsed
+        if not pod.is_missing and not pod.follows:
             yield Event(kind, self._as_here(pod))
 
-    def _add(self, parsed: ParsedPod) -> _Pod:
+    def _add(self, parsed: ParsedPod) -> own_pods.OwnPod:
         """A pod that is seen for the first time."""
-        free = not parsed.node_name and not has_claims(parsed.base)
-        arrival = self._clock() if free else None
-        pod = _Pod(parsed, parsed.uid, parsed.node_name, arrival, bool(parsed.node_name))
-        self._pods[parsed.uid], self._cluster_uids[parsed.uid] = pod, parsed.uid
+        now = self._clock()
+        free = not parsed.node_name and not own_pods.has_claims(parsed.base)
+        pod = own_pods.OwnPod(parsed, parsed.node_name, now if free else None, bool(parsed.node_name), now)
+        self._pods.add(pod)
         self.counts.arrivals += free
-        self._count_pending(pod, 1)
         return pod
 
-    def _note_binding_there(self, pod: _Pod, parsed: ParsedPod) -> None:
+    def _note_binding_there(self, pod: own_pods.OwnPod, parsed: ParsedPod) -> None:
         """Note that the pod has a node in the cluster now, if that is new; one with claims follows."""
         if not parsed.node_name or pod.is_bound_there:
             return
@@ -154,10 +174,10 @@ class OwnWorld:
         if pod.arrival is not None:
             self.waits_there.add(self._clock() - pod.arrival)
         elif not pod.node:
-            pod.node = parsed.node_name
+            pod.node, pod.since = parsed.node_name, self._clock()
             self.counts.followed += 1
 
-    def _as_here(self, pod: _Pod) -> ParsedPod:
+    def _as_here(self, pod: own_pods.OwnPod) -> ParsedPod:
         """The pod as a watch of this world would show it."""
         parsed = pod.parsed
         known = parsed.scheduler_name in self._profiles
@@ -170,21 +190,50 @@ class OwnWorld:
             scheduler_name=parsed.scheduler_name if known else self._first_profile,
         )
 
-    def _forget_missing(self) -> None:
-        """After a list, drop pods that the world does not know any more."""
-        known = {pod.uid for pod in self.world.cache.pods()} | self.world.handlers.pending_uids()
-        for uid, pod in list(self._pods.items()):
-            waits_for_other = not pod.node and has_claims(pod.parsed.base)
-            if pod.uid not in known and not pod.is_evicted and not waits_for_other:
-                del self._pods[uid]
-                self._cluster_uids.pop(pod.uid, None)
-                self._count_pending(pod, -1)
+    # What nodes do
 
-    def _count_pending(self, pod: _Pod, sign: int) -> None:
-        """Count the pod among those that wait for a node, or no more (-1)."""
-        if pod.arrival is not None:
-            self.pending_here += sign * (not pod.node and not pod.is_evicted)
-            self.pending_there += sign * (not pod.is_bound_there)
+    def _empty_drained_nodes(self, events: Sequence[Event[ParsedPod]]) -> None:
+        """Empty the cordoned nodes from which these events took the last pod in the cluster."""
+        cordoned = self._nodes.cordoned
+        if not cordoned:
+            return
+        if all(kind is not EventKind.LIST_END for kind, _ in events):
+            cordoned &= {parsed.node_name for _, parsed in events if parsed is not None}
+        for name in sorted(cordoned):
+            self._empty_if_drained(name)
+
+    def _empty_if_drained(self, name: str) -> None:
+        """Place the pods of a cordoned node anew if the cluster emptied it: a drain evicts the cluster's pods."""
+        if self._pods.is_empty_there(name):
+            self._place_anew(
+                pod
+                for pod in self._pods.on_node(name)
+                if own_pods.is_drained(pod.parsed.base)
+                and not self._nodes.tolerates_cordon(_tolerations(pod.parsed.base))
+            )
+
+    def _place_anew(self, pods: Iterable[own_pods.OwnPod]) -> None:
+        """These pods lost their node here: they come back as pending pods.
+
+        But not those that leave the cluster anyway: they are terminating, or on that node in the cluster too.
+        """
+        for pod in pods:
+            if not pod.is_terminating and pod.parsed.node_name != pod.node:
+                self.counts.node_losses += 1
+                self._lose_node(pod, comes_back=True)
+
+    def _lose_node(self, pod: own_pods.OwnPod, *, comes_back: bool) -> None:
+        """Deliver the deletion of a pod here, and its return as a pending pod with another UID."""
+        gone = self._as_here(pod)
+        with self._pods.changing(pod):
+            pod.node, pod.losses, pod.is_missing = "", pod.losses + 1, not comes_back
+        events = [Event(EventKind.DELETED, gone)]
+        if comes_back:
+            # If a list is under way that has shown the pod already, the end of the list must not remove it.
+            is_listed = pod.parsed.uid in self._relists.seen_keys("pods")
+            events.append(Event(EventKind.LISTED if is_listed else EventKind.ADDED, self._as_here(pod)))
+        self.world.handlers.on_pods(events)
+        self.world.wake()
 
     # What scheduling does
 
@@ -193,17 +242,20 @@ class OwnWorld:
         asyncio.get_running_loop().call_soon(self._show_bound, uid, node)
 
     def _show_bound(self, uid: str, node: str) -> None:
-        """Deliver the event of a binding, unless the pod is gone meanwhile."""
-        pod = self._pods.get(self._cluster_uids.get(uid, ""))
+        """Deliver the event of a binding, unless the pod is gone meanwhile. Its node may be gone, too."""
+        pod = self._pods.here(uid)
         if pod is None or pod.node:
             return
-        self._count_pending(pod, -1)
-        pod.node = node
-        self._count_pending(pod, 1)
-        if pod.arrival is not None and pod.uid == pod.parsed.uid:
+        with self._pods.changing(pod):
+            pod.node, pod.since = node, self._clock()
+        if pod.arrival is not None and not pod.losses:
             self.waits_here.add(self._clock() - pod.arrival)
             self.counts.bound += 1
         self.world.handlers.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
+        if node not in self._nodes:
+            self._place_anew([pod])
+        elif node in self._nodes.cordoned:
+            self._empty_if_drained(node)
         self.world.wake()
 
     def _on_evicted(self, uid: str) -> None:
@@ -212,21 +264,10 @@ class OwnWorld:
 
     def _show_evicted(self, uid: str) -> None:
         """Deliver the deletion of a victim, and its return as a pending pod if it has a controller."""
-        pod = self._pods.get(self._cluster_uids.pop(uid, ""))
-        if pod is None:
-            return
-        self.counts.evicted += 1
-        gone = self._as_here(pod)
-        self._count_pending(pod, -1)
-        pod.node, pod.uid = "", f"{pod.uid}~"
-        pod.is_evicted = not _has_controller(pod.parsed.base)
-        self._count_pending(pod, 1)
-        events = [Event(EventKind.DELETED, gone)]
-        if not pod.is_evicted:
-            self._cluster_uids[pod.uid] = pod.parsed.uid
-            events.append(Event(EventKind.ADDED, self._as_here(pod)))
-        self.world.handlers.on_pods(events)
-        self.world.wake()
+        pod = self._pods.here(uid)
+        if pod is not None:
+            self.counts.evicted += 1
+            self._lose_node(pod, comes_back=bool(own_pods.controller_kind(pod.parsed.base)))
 
 
 def _flags(parsed: ParsedPod) -> int:
@@ -235,16 +276,6 @@ def _flags(parsed: ParsedPod) -> int:
 
 
 @functools.lru_cache(maxsize=8192)
-def has_claims(base: bytes) -> bool:
-    """Whether pods of this base claim volumes or devices."""
-    spec = core_pb2.Pod.FromString(base).spec
-    sources = (volume.volume_source for volume in spec.volumes)
-    return bool(spec.resource_claims) or any(
-        source.HasField("persistent_volume_claim") or source.HasField("ephemeral") for source in sources
-    )
-
-
-@functools.lru_cache(maxsize=8192)
-def _has_controller(base: bytes) -> bool:
-    """Whether a controller owns pods of this base."""
-    return any(owner.controller for owner in core_pb2.Pod.FromString(base).metadata.owner_references)
+def _tolerations(base: bytes) -> tuple[core_pb2.Toleration, ...]:
+    """The tolerations of pods of this base."""
+    return tuple(core_pb2.Pod.FromString(base).spec.tolerations)

@@ -30,7 +30,10 @@ class Report:
     born_bound: int
     examples: Sequence[decision_comparison.ComparedPod]
     samples: Sequence[time_series.Sample]
+    #: Of Trireme's world: pods with claims, pods that lost their node, and the cluster's pods that it has no more.
     followed: int
+    node_losses: int
+    missing: int
     findings: Sequence[finding.Finding]
 
     @property
@@ -62,7 +65,7 @@ def to_json(report: Report) -> dict[str, Any]:
         if newest is None
         else {
             "other": _world(newest.there),
-            **({} if newest.here is None else {"trireme": {**_world(newest.here), "followed": report.followed}}),
+            **({} if newest.here is None else {"trireme": _own_world(newest.here, report)}),
         },
         "migration": [dataclasses.asdict(each) | {"kind": each.kind.value} for each in report.findings],
     }
@@ -84,6 +87,16 @@ def _example(pod: decision_comparison.ComparedPod) -> dict[str, Any]:
             for each in found.plugins
         ],
         "detail": found.detail,
+    }
+
+
+def _own_world(sample: time_series.WorldSample, report: Report) -> dict[str, Any]:
+    """Trireme's world as of its newest sample."""
+    return {
+        **_world(sample),
+        "followed": report.followed,
+        "nodeLosses": report.node_losses,
+        "missing": report.missing,
     }
 
 

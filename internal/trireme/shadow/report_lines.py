@@ -20,7 +20,7 @@ def lines(found: report.Report) -> list[str]:
         out.append(f"{moment}  nothing was measured yet")
     out += _comparison_lines(found)
     if newest is not None and newest.here is not None:
-        out += _world_lines(newest.there, newest.here)
+        out += _world_lines(newest.there, newest.here) + _own_world_asides(found)
     return [line[:WIDTH].rstrip() for line in out]
 
 
@@ -57,6 +57,15 @@ def _world_lines(there: time_series.WorldSample, here: time_series.WorldSample) 
     )
     header = f"  {'own world':<26}{'other':>20}{'Trireme':>20}"
     return [header, *(f"    {name:<24}{left:>20}{right:>20}" for name, left, right in rows)]
+
+
+def _own_world_asides(found: report.Report) -> list[str]:
+    """In what Trireme's world is not the cluster with other placements."""
+    aside = {
+        "placed anew after a loss of their node": found.node_losses,
+        "missing after a preemption": found.missing,
+    }
+    return [f"    pods {name:<39}{count:>20,}" for name, count in aside.items() if count]
 
 
 def seconds(value: float) -> str:

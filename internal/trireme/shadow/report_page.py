@@ -176,17 +176,30 @@ def _worlds(found: report.Report) -> str:
         ("Preempted pods", lambda each: each.preemptions, _count),
     )
     times = [each.at for each in samples]
+    asides = _own_world_asides(found)
     figures = "".join(_world_plot(title, times, samples, read, label) for title, read, label in plots)
-    followed = (
-        f"<p class=quiet>{found.followed:,} pods with claims to volumes or devices were placed as in the cluster.</p>"
-        if found.followed
-        else ""
-    )
     return (
         "<p>The same arrivals and departures: <span class=there>● the cluster</span>, "
-        f"<span class=here>● Trireme</span>. Trireme's pods wait for no write of a binding.</p>{followed}"
+        f"<span class=here>● Trireme</span>. Trireme's pods wait for no write of a binding.</p>{asides}"
         f"<div class=plots>{figures}</div>"
     )
+
+
+def _own_world_asides(found: report.Report) -> str:
+    """In what Trireme's world is not the cluster with other placements."""
+    texts = [
+        (found.followed, "pods with claims to volumes or devices were placed as in the cluster"),
+        (
+            found.node_losses,
+            "times a pod lost its node in Trireme's world alone, because the cluster removed, drained or tainted the "
+            "node, and was placed anew",
+        ),
+        (
+            found.missing,
+            "pods of the cluster are not in Trireme's world: it preempted them, and no controller makes them again",
+        ),
+    ]
+    return "".join(f"<p class=quiet>{count:,} {text}.</p>" for count, text in texts if count)
 
 
 def _world_plot(

@@ -168,6 +168,8 @@ class ShadowRun:
         while not stopping.is_set() and self._clock() < ends:
             now = self._clock()
             await self.comparison.close_decisions(now)
+            if self.own is not None:
+                self.own.evict_by_taints()
             if self._history.is_due(now - self._began):
                 self._history.add(self._sample(now))
             if now >= next_report:
@@ -241,6 +243,8 @@ class ShadowRun:
             examples=self.comparison.examples,
             samples=list(self._history.samples),
             followed=0 if self.own is None else self.own.counts.followed,
+            node_losses=0 if self.own is None else self.own.counts.node_losses,
+            missing=0 if self.own is None else self.own.missing,
             findings=list(self._findings),
         )
 

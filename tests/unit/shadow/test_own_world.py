@@ -1,47 +1,21 @@
 """Trireme's own world: what arrives and leaves in the cluster, placed by the scheduler itself."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
-from shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
+from shadow_cluster import Own
 
-from trireme.shadow import own_world
 from trireme_kube.client.informers.watch import Event, EventKind
 
 _CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-
-
-class Own:
-    """A world whose scheduler runs."""
-
-    def __init__(self, *nodes: str, cpu: str = "4") -> None:
-        self.clock, self.pods = ManualClock(), Pods()
-        self.own = own_world.OwnWorld(CONFIGURED.completed, self.clock)
-        self.own.on_nodes([node_event(name, cpu) for name in nodes])
-
-    def show(self, *events: Event) -> None:
-        self.own.on_pods(events)
-
-    def node_of(self, name: str) -> str:
-        """The pod's node here, also after evictions; empty: it has none."""
-        found = [pod for pod in self.own.world.cache.pods() if pod.key == f"default/{name}" and not pod.assumed]
-        return found[0].node_name if found else ""
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Return once it holds: scheduling takes some turns of the loop. A hang is the test's timeout."""
-        while not holds():
-            await asyncio.sleep(0)
 
 
 @pytest.fixture
 async def own() -> AsyncIterator[Own]:
     """Two nodes of four CPUs."""
     made = Own("a", "b")
-    running = asyncio.create_task(made.own.world.run_scheduler())
-    yield made
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with made.scheduling():
+        yield made
 
 
 async def test_an_arriving_pod_is_placed_here_whatever_the_other_scheduler_does(own: Own) -> None:
@@ -76,12 +50,10 @@ async def test_waits_are_counted_from_the_start_of_the_scheduler() -> None:
     own.clock.now += 40.0
     own.show(own.pods.event("early", "a"))
     own.own.begin()
-    running = asyncio.create_task(own.own.world.run_scheduler())
-    await own.until(lambda: own.own.counts.bound == 2)
-    own.clock.now += 1.0
-    own.show(own.pods.event("waits", "a"))
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with own.scheduling():
+        await own.until(lambda: own.own.counts.bound == 2)
+        own.clock.now += 1.0
+        own.show(own.pods.event("waits", "a"))
     assert own.own.waits_here.quantile(0.99) < 1.0
     assert (own.own.waits_there.count, own.own.waits_there.quantile(0.5) < 1.2) == (1, True)
 
@@ -151,3 +123,27 @@ async def test_a_nomination_of_the_other_scheduler_does_not_count_here(own: Own)
     own.show(own.pods.added("waits", cpu="9", status=status))
     own.show(own.pods.added("fits", cpu="4", nodeSelector={"kubernetes.io/hostname": "a"}))
     await own.until(lambda: own.node_of("fits") == "a")
+
+
+async def test_a_list_removes_pods_that_are_missing_or_follow_here(own: Own) -> None:
+    """A world that does not have them cannot tell that they left: they would count as pending for ever."""
+    alone = {"metadata": {"ownerReferences": []}}
+    own.show(*(own.pods.added(name, cpu="4", priority=0, **alone) for name in ("low-a", "low-b")))
+    await own.until(lambda: own.own.counts.bound == 2)
+    own.show(own.pods.added("high", cpu="4", priority=1000), own.pods.added("stateful", volumes=_CLAIM))
+    await own.until(lambda: own.node_of("high") != "")
+    assert (own.own.missing, own.own.pending_there) == (1, 3)
+    own.show(Event(EventKind.LIST_START, None), Event(EventKind.LIST_END, None))
+    assert (own.own.missing, own.own.pending_there, own.own.pending_here) == (0, 0, 0)
+    own.show(own.pods.event("stateful", "b", volumes=_CLAIM))
+    assert own.own.counts.followed == 0
+
+
+async def test_an_evicted_pod_that_was_there_before_the_start_is_pending(own: Own) -> None:
+    """Trireme would preempt at no cost: its victims would neither be placed nor wait."""
+    own.show(
+        *(own.pods.event(name, name[-1], kind=EventKind.LISTED, cpu="4", priority=0) for name in ("low-a", "low-b"))
+    )
+    own.show(own.pods.added("high", cpu="4", priority=1000))
+    await own.until(lambda: own.node_of("high") != "")
+    assert (own.own.counts.evicted, own.own.pending_here, own.own.pending_there) == (1, 1, 1)

@@ -69,6 +69,8 @@ def _report(**changes: object) -> report.Report:
         examples=[pod],
         samples=samples,
         followed=4,
+        node_losses=1_234_567,
+        missing=17,
         findings=[Finding(FindingKind.DIFFERS, "NativeHistograms=true", "has no effect in Trireme")],
     )
     return dataclasses.replace(made, **changes)
@@ -121,7 +123,16 @@ def test_names_of_objects_are_text_in_the_page() -> None:
 def test_the_page_has_all_that_was_found() -> None:
     """What the terminal shows and more: plots, the scores of both nodes, notices, findings."""
     content = report_page.page(_report())
-    for text in ("1,204,321", "NodeResourcesFit", "+12", "NativeHistograms=true", "csinodes may not be read", "99.80%"):
+    for text in (
+        "1,204,321",
+        "NodeResourcesFit",
+        "+12",
+        "NativeHistograms=true",
+        "csinodes may not be read",
+        "99.80%",
+        "1,234,567",
+        "17 pods of the",
+    ):
         assert text in content, text
     assert content.count("<svg") == 11
     assert "prefers-color-scheme:dark" in content
@@ -147,7 +158,15 @@ def test_lines_fit_a_terminal_and_lose_nothing() -> None:
     found = report_lines.lines(_report())
     assert all(len(line) <= 80 for line in found)
     text = "\n".join(found)
-    for expected in ("same 1,204,321", "tied 8,404,567", "different 12,345", "order 6,789", "12 ms / 14.2 s", "8.1%"):
+    for expected in (
+        "same 1,204,321",
+        "tied 8,404,567",
+        "different 12,345",
+        "order 6,789",
+        "12 ms / 14.2 s",
+        "8.1%",
+        "1,234,567",
+    ):
         assert expected in text, text
 
 
