@@ -104,12 +104,18 @@ class ScenarioChanges:
         path = f"{field}.manifest"
         raw = _read(path, lambda: manifests.read(change.manifest))
         base = _read(path, lambda: manifests.pod_name(raw))
-        first = self._read_pod(path, raw, f"{base}-0" if change.count > 1 else base)
+        names = [f"{base}-{number}" for number in range(count)] if change.count > 1 else [base]
+        first = self._read_pod(path, raw, names[0])
+        if in_use := self._sim.names_in_use(first.parsed.namespace, frozenset(names)):
+            if raw["metadata"].get("name"):
+                text = f"there is a pod {first.parsed.namespace}/{in_use[0]} already: name it otherwise, or apply it"
+                raise ScenarioError(f"{path}.metadata.name", text)
+            names = [self._sim.new_name(base) for _ in range(count)]
+            first = self._read_pod(path, raw, names[0])
 
         def pods() -> Iterator[pod_projection.ParsedPod]:
             yield first.parsed
-            for number in range(1, count):
-                name = f"{base}-{number}"
+            for name in names[1:]:
                 if first.base_has_name:
                     yield self._read_pod(path, raw, name).parsed
                 else:

@@ -13,7 +13,7 @@ import collections
 import contextlib
 import enum
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -268,6 +268,17 @@ class Simulation:
             if pods.slot[row] >= 0 and self.snap.classes[int(pods.pod_class[row])].namespace == namespace:
                 return pods.uids[row]
         return None
+
+    def names_in_use(self, namespace: str, names: Collection[str]) -> list[str]:
+        """Those of the names that a pod of the namespace has, pending or placed, in order."""
+        pending = (pod.parsed for pod in self.pods.values())
+        found = {pod.name for pod in pending if pod.name in names and pod.namespace == namespace}
+        self.publish()
+        pods = self.snap.pods
+        for row in [row for row, known in enumerate(pods.names) if known in names]:
+            if pods.slot[row] >= 0 and self.snap.classes[int(pods.pod_class[row])].namespace == namespace:
+                found.add(pods.names[row])
+        return sorted(found)
 
     def invalid_reason(self, pod: ParsedPod) -> str:
         """Why the pod's fields cannot be read; empty: they can."""

@@ -62,6 +62,8 @@ async def scale(
     async for _ in pacing.paced(range(replicas - len(members))):
         new = f"{name}-{next(ordinals)}" if owner_kind == "StatefulSet" else sim.new_name(name)
         added.append(sim.parsed_of_class(template.class_id, new, template.labels))
+    if in_use := sim.names_in_use(namespace, frozenset(pod.name for pod in added)):
+        raise WorkloadError(f"there is a pod {namespace}/{in_use[0]} already that is not of {kind}/{name}")
     return added
 
 

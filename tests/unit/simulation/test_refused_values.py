@@ -78,3 +78,63 @@ async def test_the_largest_amounts_are_added_up() -> None:
     assert found == {"cpu": _LARGEST, "memory": _LARGEST}
     assert 0 < answer.after.reference_pods <= _LARGEST
     assert 0 <= answer.after.fragmentation < 1
+
+
+TWINS: list[Any] = [
+    pytest.param([{"manifest": _pod("twin")}] * 2, "twin", id="a name twice"),
+    pytest.param([{"count": 2, "manifest": _pod("twin")}] * 2, "twin-0", id="numbers twice"),
+    pytest.param([{"manifest": _pod("twin-1")}, {"count": 2, "manifest": _pod("twin")}], "twin-1", id="a number"),
+    pytest.param([{"manifest": _pod("waits")}], "waits", id="the name of a pod that waits"),
+    pytest.param([{"manifest": _pod("pod-0")}], "pod-0", id="the name of a pod on a node"),
+]
+
+
+async def _with_pods() -> SimulatedInsight:
+    """pod-0 is on a node with room for three more pods, another one waits; so does one of a stateful set."""
+    insight = await SimulatedInsight(n0="4").start()
+    insight.builder.add_class(1, stored())
+    insight.builder.add_class(2, stored(cpu="9"))
+    insight.builder.place(1, "n0")
+    insight.queue(("waits", 2))
+    return insight
+
+
+@pytest.mark.parametrize(("added", "name"), TWINS)
+async def test_a_pod_whose_name_is_in_use_is_refused(added: list[Json], name: str) -> None:
+    """One of two pods of a name displaced the other in the queue, and was said to be held back."""
+    insight = await _with_pods()
+    code, said = await insight.refusal(scenario={"changes": [{"addPods": each} for each in added]})
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    expected = f"changes[{len(added) - 1}].addPods.manifest.metadata.name: there is a pod default/{name} already"
+    assert expected in said
+
+
+async def test_the_same_name_in_another_namespace_is_another_pod() -> None:
+    """Two teams call their pods alike."""
+    insight = await _with_pods()
+    answer = await insight.change(
+        {"addPods": {"manifest": _pod("twin")}}, {"addPods": {"manifest": _pod("twin", namespace="other")}}
+    )
+    assert [(each.pod.namespace, each.pod.name) for each in answer.placements] == [
+        ("default", "twin"),
+        ("other", "twin"),
+    ]
+
+
+async def test_names_that_the_api_server_makes_are_each_another_one() -> None:
+    """A manifest with generateName can be created as often as one likes."""
+    insight = await _with_pods()
+    made = _pod()
+    made["metadata"] = {"generateName": "pod-"}
+    answer = await insight.change(*[{"addPods": {"manifest": made}}] * 2, {"addPods": {"count": 1, "manifest": made}})
+    assert len({each.pod.name for each in answer.placements}) == 3
+
+
+async def test_a_stateful_set_makes_no_pod_whose_name_another_one_has() -> None:
+    """The set's controller waits until the other pod is gone, so the pod would not be there."""
+    insight = await _with_pods()
+    insight.builder.add_class(3, stored(owner="StatefulSet/db"))
+    insight.queue(("db-0", 3), ("db-1", 1))
+    scale = {"kind": "statefulset", "namespace": "default", "name": "db", "replicas": 3}
+    _, said = await insight.refusal(scenario={"changes": [{"scale": scale}]})
+    assert "there is a pod default/db-1 already that is not of statefulset/db" in said
