@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -165,6 +166,18 @@ async def test_an_api_server_that_is_lost_later_is_a_notice_and_no_end(tmp_path:
         cluster.faults.clear()
         await relisting
         await observed.until(lambda: "is interrupted" not in observed.notices)
+
+
+async def test_objects_that_cannot_be_decoded_are_a_notice(
+    cluster: EmbeddedCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in neither world, so both would have less to do than the cluster, without a word."""
+    async with observing(cluster, tmp_path) as observed:
+        await observed.until(lambda: bool(observed.shown))
+        pods = next(each for each in observed.run.informers if each.resource.name == "pods")
+        statistics = dataclasses.replace(pods.statistics(), undecodable=3)
+        monkeypatch.setattr(pods, "statistics", lambda: statistics)
+        assert "3 events of pods cannot be decoded" in observed.notices
 
 
 @pytest.mark.parametrize("kind", ["pods", "nodes"])

@@ -43,7 +43,10 @@ class Report:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report without its history, for programs. Keys are stable; shares are 0 to 1, times in seconds."""
+    """The report without its history, for programs. Keys are stable; shares are 0 to 1, times in seconds.
+
+    The agreement is None where no binding was compared.
+    """
     newest = report.newest
     return {
         "server": report.server,
@@ -54,7 +57,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "notices": list(report.notices),
         "comparison": {
             "compared": report.compared,
-            "agreement": report.agreement,
+            "agreement": report.agreement if report.compared else None,
             **{outcome.value: report.counts.get(outcome, 0) for outcome in Outcome},
             "waiting": report.waiting_for_order,
             "unexamined": report.unexamined,

@@ -94,11 +94,18 @@ def _comparison(found: report.Report) -> str:
         for outcome, style, text in _OUTCOMES
     )
     return (
-        f"<p><b>{found.agreement:.2%}</b> of {found.compared:,} compared bindings are the same or tied.</p>"
+        f"<p>{_agreement(found)}</p>"
         f"<div class=bar aria-hidden=true>{bar}</div><div class=wide><table><tr><th>outcome<th class=number>bindings"
         f"<th class=number>share<th>meaning{rows}</table></div>"
         f"{_asides(found)}{_agreement_plot(found)}{_examples(found)}"
     )
+
+
+def _agreement(found: report.Report) -> str:
+    """The share of the compared bindings that agree, as a sentence."""
+    if not found.compared:
+        return "None of these bindings could be compared."
+    return f"<b>{found.agreement:.2%}</b> of {found.compared:,} compared bindings are the same or tied."
 
 
 def _asides(found: report.Report) -> str:

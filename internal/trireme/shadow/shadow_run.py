@@ -252,12 +252,16 @@ class ShadowRun:
         """What does not take part, or went wrong."""
         out = list(self._configured.notices)
         for entry in self.informers:
-            problem = entry.statistics().last_error
+            name, statistics = entry.resource.name, entry.statistics()
+            problem = statistics.last_error
             if problem and self._refusal(entry):
-                name = entry.resource.name
                 out.append(f"{name} may not be read, and count as if there were none: {problem}")
             elif problem:
-                out.append(f"the watch of {entry.resource.name} is interrupted: {problem}")
+                out.append(f"the watch of {name} is interrupted: {problem}")
+            if statistics.undecodable:
+                out.append(
+                    f"{statistics.undecodable:,} events of {name} cannot be decoded and do not count (see the log)"
+                )
         for name, count in self.inbox.relists.items():
             out.append(f"{name} were listed again {count} times, because the watch was interrupted")
         if self.inbox.queued > inbox.MAX_QUEUED:

@@ -91,6 +91,26 @@ def test_a_configuration_is_judged_as_the_frontend_would() -> None:
     assert not [each for each in found.values() if each.kind is not CARRIES]
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("https://user:hunter2@ext.example.com:8080/sched?token=hunter2", id="valid"),
+        pytest.param("ftp://user:hunter2@ext.example.com/%zz?token=hunter2#hunter2", id="invalid"),
+    ],
+)
+def test_secrets_in_the_url_of_an_extender_are_not_shown(url: str) -> None:
+    """The report is served without authentication, and sent around as a file."""
+    document = _PLUGINS.replace(b"http://extender.example.com", url.encode())
+    for found in (
+        findings.of_scheduler(VisibleScheduler("pod", configuration=document, configuration_place="f")),
+        findings.of_scheduler(VisibleScheduler("pod", arguments=(f"--master={url}", f"--unheard-of={url}"))),
+    ):
+        text = "\n".join(check.lines(found))
+        assert "hunter2" not in text
+        assert "ext.example.com" in text or "unknown flag" in text
+        assert "user" not in text
+
+
 def test_a_sample_of_nodes_is_a_difference() -> None:
     """In large clusters it is the commonest reason for another node."""
     document = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

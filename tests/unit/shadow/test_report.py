@@ -153,6 +153,16 @@ def test_a_report_can_be_made_at_any_time(changes: dict[str, object]) -> None:
     json.dumps(report.to_json(made))
 
 
+def test_bindings_that_could_not_be_compared_do_not_agree() -> None:
+    """A watch that was interrupted all along would be reported as an agreement of 100 %."""
+    made = _report(counts={Outcome.UNKNOWN: 4_000, Outcome.ERROR: 1_000}, compared=0, agreement=1.0, examples=[])
+    content = report_page.page(made)
+    assert "None of these bindings could be compared" in content
+    assert "100.00%</b>" not in content
+    assert report.to_json(made)["comparison"]["agreement"] is None
+    assert "no binding was compared yet" in "\n".join(report_lines.lines(made))
+
+
 def test_lines_fit_a_terminal_and_lose_nothing() -> None:
     """Beyond 80 columns lines wrap, and the table cannot be read."""
     found = report_lines.lines(_report())

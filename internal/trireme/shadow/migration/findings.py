@@ -4,6 +4,7 @@ Pure: what was read is an argument. Judged by the same code that the frontend st
 frontend would do.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
@@ -25,6 +26,9 @@ from trireme.shadow.migration.scheduler_reading import VisibleScheduler
 from trireme_kube.componentbase.cli import flags, versions
 
 _VERSION = re.compile(r":(v\d+\.\d+)(\.\d+)?")
+# What a URL may have of secrets: before its host, and after its path. It ends at a space or a quotation mark.
+_USER = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'/?#]*@""")
+_QUERY = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://[^\s"'?#]*)[?#][^\s"']*""")
 # Flags that name files of the control plane's node, or addresses there.
 _OF_THE_PLACE = frozenset(
     {
@@ -43,12 +47,21 @@ _OF_THE_PLACE = frozenset(
 def of_scheduler(found: VisibleScheduler) -> list[Finding]:
     """The findings about one kube-scheduler, in the order of reading; without next steps."""
     enabled, about_gates = _gates(found)
-    return [
+    all_findings = [
         *_version(found),
         *_flags(found),
         *about_gates,
         *_configuration(found, enabled),
     ]
+    return [
+        dataclasses.replace(each, subject=without_secrets(each.subject), text=without_secrets(each.text))
+        for each in all_findings
+    ]
+
+
+def without_secrets(text: str) -> str:
+    """The text with REDACTED in place of user, password and query of each URL in it: reports are sent around."""
+    return _QUERY.sub(r"\1?REDACTED", _USER.sub(r"\1REDACTED@", text))
 
 
 def next_steps(findings: Sequence[Finding]) -> list[Finding]:
