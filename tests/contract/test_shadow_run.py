@@ -17,6 +17,7 @@ import ports
 import pytest
 
 from trireme.shadow import flags, process, report, report_server, settings, shadow_run
+from trireme.shadow.migration import check, finding
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
@@ -166,6 +167,20 @@ async def test_an_api_server_that_is_lost_later_is_a_notice_and_no_end(tmp_path:
         cluster.faults.clear()
         await relisting
         await observed.until(lambda: "is interrupted" not in observed.notices)
+
+
+async def test_a_failure_of_the_migration_check_is_a_notice(
+    cluster: EmbeddedCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a part of the report that a run can do without."""
+
+    async def fail(api: client.ApiClient) -> list[finding.Finding]:
+        raise KeyError("spec")
+
+    monkeypatch.setattr(check, "of_cluster", fail)
+    async with observing(cluster, tmp_path) as observed:
+        await observed.until(lambda: bool(observed.shown))
+        assert "the migration check failed: KeyError: 'spec'" in observed.notices
 
 
 async def test_objects_that_cannot_be_decoded_are_a_notice(

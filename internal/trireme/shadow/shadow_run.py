@@ -160,6 +160,9 @@ class ShadowRun:
             self._findings = await check.of_cluster(self._api)
         except (ApiError, ApiUnreachable) as error:
             self._check_problem = f"the migration check could not read the cluster's scheduler: {error}"
+        except Exception as error:
+            log.exception("the migration check failed")
+            self._check_problem = f"the migration check failed: {type(error).__name__}: {error}"
 
     async def _report_until_stopped(self, stopping: asyncio.Event, show: Callable[[str], None]) -> None:
         """Sample and report until the end, and once more then."""

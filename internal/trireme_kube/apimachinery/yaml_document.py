@@ -390,6 +390,10 @@ def _is_timestamp(text: str) -> bool:
     return False
 
 
+# Of an integer of 64 bits in decimal.
+_MOST_DIGITS = 20
+
+
 def _parse_integer(text: str) -> int | None:
     """An integer as Go's ParseInt reads it with base 0, up to 64 bits without sign."""
     match = _GO_INTEGER.fullmatch(text)
@@ -400,6 +404,8 @@ def _parse_integer(text: str) -> int | None:
         value = int(digits, 0)
     elif len(digits) > 1 and digits[0] == "0":
         value = int(digits, 8)
+    elif len(digits) > _MOST_DIGITS:
+        return None  # Python refuses to read thousands of them
     else:
         value = int(digits)
     if sign == "-":

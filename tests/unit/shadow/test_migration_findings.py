@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+import types
 from typing import Any, cast
 
 import pytest
@@ -225,6 +226,30 @@ class _Server:
         return client.ApiResponse(200, {}, client.orjson.dumps(answer))
 
 
+class _Odd:
+    """A kube-scheduler whose configuration is this content of a ConfigMap, which need not be valid Unicode."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+
+    async def read(self, path: str, params: object = None, deadline: float = 0.0) -> Any:
+        pod = {
+            "metadata": {"name": "s", "namespace": "kube-system"},
+            "spec": {
+                "containers": [
+                    {
+                        "image": "kube-scheduler:v1.37.0",
+                        "command": ["kube-scheduler", "--config=/c/file"],
+                        "volumeMounts": [{"name": "c", "mountPath": "/c"}],
+                    }
+                ],
+                "volumes": [{"name": "c", "configMap": {"name": "c"}}],
+            },
+        }
+        answer = {"data": {"file": self._content}} if "configmaps" in path else {"items": [pod]}
+        return types.SimpleNamespace(json=lambda: answer)
+
+
 def _read(answers: dict[str, Any]) -> tuple[list[VisibleScheduler], str]:
     api = cast("client.ApiClient", _Server(answers))
     return asyncio.run(scheduler_reading.read(api))
@@ -282,3 +307,31 @@ def test_what_is_not_visible_is_said(answer: Any, text: str) -> None:
     found, reason = _read({_PODS: answer})
     assert not found
     assert text in reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("parallelism: " + "9" * 5_000, id="a-number-that-python-refuses-to-read"),
+        pytest.param("parallelism: \ud800", id="a-surrogate"),
+    ],
+)
+def test_an_odd_config_map_is_judged(text: str) -> None:
+    """Who may write it would end shadow, which runs beside the scheduler for days."""
+    content = f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{text}\n"
+    api = cast("client.ApiClient", _Odd(content))
+    found = asyncio.run(check.of_cluster(api))
+    assert any(each.refused for each in found), found
+    assert "cannot be judged" not in str(found)
+
+
+def test_a_failure_to_judge_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check is a part of a run that goes on without it."""
+
+    def fail(found: VisibleScheduler) -> list[Finding]:
+        raise RecursionError("deep")
+
+    monkeypatch.setattr(findings, "of_scheduler", fail)
+    found = asyncio.run(check.of_cluster(cast("client.ApiClient", _Odd(""))))
+    assert "pod kube-system/s cannot be judged: RecursionError: deep" in found[0].text
+    assert found[0].kind is UNKNOWN

@@ -1,5 +1,6 @@
 """The whole check: reads, judges, and prints."""
 
+import logging
 import pathlib
 import textwrap
 from collections.abc import Sequence
@@ -8,6 +9,8 @@ from trireme.config import loading
 from trireme.shadow.migration import findings, scheduler_reading
 from trireme.shadow.migration.finding import Finding, FindingKind
 from trireme_kube.client.rest import client
+
+log = logging.getLogger(__name__)
 
 _WIDTH = 80
 
@@ -20,7 +23,12 @@ async def of_cluster(api: client.ApiClient) -> list[Finding]:
     visible, reason = await scheduler_reading.read(api)
     found = [findings.not_visible(reason)] if reason else []
     for each in visible:
-        found += findings.of_scheduler(each)
+        try:
+            found += findings.of_scheduler(each)
+        except Exception as error:
+            # What the cluster's scheduler is given comes from others, and must not end whoever looks at it.
+            log.exception("%s cannot be judged", each.place)
+            found.append(findings.not_visible(f"{each.place} cannot be judged: {type(error).__name__}: {error}"))
     distinct = list(dict.fromkeys(found))
     return [*distinct, *findings.next_steps(distinct)]
 

@@ -86,7 +86,7 @@ async def _config_map_file(
         except ApiError:
             return None
         text = (response.json().get("data") or {}).get(renamed.get(key, key))
-        return None if text is None else str(text).encode()
+        return None if text is None else str(text).encode("utf-8", "replace")
     return None
 
 
