@@ -199,7 +199,7 @@ def test_a_file_on_the_control_planes_node_is_not_visible_and_can_be_given() -> 
     """Silence about it would read as if there were nothing in it."""
     visible = VisibleScheduler("pod", "kube-scheduler:v1.37.0", ("--config=/etc/s.yaml",), None, "/etc/s.yaml")
     found = findings.of_scheduler(visible)
-    assert Finding(UNKNOWN, "/etc/s.yaml", "the file is on the control plane's node, and is not visible") in found
+    assert any((each.kind, each.subject) == (UNKNOWN, "/etc/s.yaml") and "on the node" in each.text for each in found)
     assert "--kube-scheduler-config" in findings.next_steps(found)[0].text
 
 
@@ -335,3 +335,71 @@ def test_a_failure_to_judge_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     found = asyncio.run(check.of_cluster(cast("client.ApiClient", _Odd(""))))
     assert "pod kube-system/s cannot be judged: RecursionError: deep" in found[0].text
     assert found[0].kind is UNKNOWN
+
+
+_SIDECAR = {"name": "proxy", "image": "istio:1", "args": ["--config=/proxy.yaml"]}
+_OWN = {"image": "registry.example.com/kube-scheduler:v1.37.0"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "arguments"),
+    [
+        pytest.param([{"command": ["/usr/local/bin/kube-scheduler", "--v=2"]}], ("--v=2",), id="path"),
+        pytest.param([_SIDECAR, {"command": ["kube-scheduler"], "args": ["--v=2"]}], ("--v=2",), id="sidecar"),
+        pytest.param(
+            [{"command": ["/go-runner", "--also-stdout", "/usr/local/bin/kube-scheduler", "--v=2"]}],
+            ("--v=2",),
+            id="wrapper",
+        ),
+        pytest.param([_SIDECAR, {**_OWN, "args": ["--v", "2"]}], ("--v=2",), id="the-image-runs-it"),
+    ],
+)
+def test_the_flags_are_those_of_the_scheduler(containers: list[dict[str, Any]], arguments: tuple[str, ...]) -> None:
+    """Those of a sidecar or a wrapper would be judged in their place."""
+    pod = {"metadata": {"name": "s", "namespace": "kube-system"}, "spec": {"containers": containers}}
+    (found,), _ = _read({_PODS: {"items": [pod]}})
+    assert (found.arguments, found.problem) == (arguments, "")
+    assert found.image != "istio:1"
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param({**_OWN, "command": ["/bin/sh", "-c", "exec kube-scheduler --config=/c/f"]}, id="shell"),
+        pytest.param({"image": "own:v1", "command": ["/own-scheduler", "--config=/c/f"]}, id="another-program"),
+        pytest.param(
+            {"command": ["/own", "--leader-elect-resource-name", "kube-scheduler"]}, id="the-name-is-a-value-of-a-flag"
+        ),
+        pytest.param({}, id="nothing"),
+    ],
+)
+def test_flags_that_are_not_visible_are_not_taken_for_none(container: dict[str, Any]) -> None:
+    """`None is given: both have the same defaults` would be said of a configuration that nobody has seen."""
+    pod = {"metadata": {"name": "s", "namespace": "kube-system"}, "spec": {"containers": [container]}}
+    (found,), _ = _read({_PODS: {"items": [pod]}})
+    judged = {each.subject: each for each in findings.of_scheduler(found)}
+    assert judged["pod kube-system/s"].kind is UNKNOWN
+    assert "its flags are not visible" in judged["pod kube-system/s"].text
+    assert "configuration" not in judged
+    assert not [subject for subject in judged if subject.startswith("--")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param({"data": {"other": "x"}}, "ConfigMap kube-system/map, which has no key config.yaml", id="no-key"),
+        pytest.param(403, "ConfigMap kube-system/map, which cannot be read: no", id="forbidden"),
+        pytest.param(404, "ConfigMap kube-system/map, which cannot be read: no", id="missing"),
+    ],
+)
+def test_why_a_config_map_shows_no_configuration_is_said(answer: Any, text: str) -> None:
+    """Whoever looks for the file on the control plane's node does not find it there."""
+    pod = _pod(
+        ["kube-scheduler", "--config=/c/config.yaml"],
+        container={"volumeMounts": [{"name": "v", "mountPath": "/c"}]},
+        volumes=[{"name": "v", "configMap": {"name": "map"}}],
+    )
+    (found,), _ = _read({_PODS: {"items": [pod]}, "/api/v1/namespaces/kube-system/configmaps/map": answer})
+    (about_file,) = [each for each in findings.of_scheduler(found) if each.subject == "/c/config.yaml"]
+    assert about_file.kind is UNKNOWN
+    assert text in about_file.text

@@ -186,11 +186,7 @@ def _configuration(found: VisibleScheduler, enabled: FeatureGates) -> Iterator[F
     """The configuration file."""
     place = found.configuration_place
     if found.configuration is None:
-        if place:
-            yield Finding(FindingKind.UNKNOWN, place, "the file is on the control plane's node, and is not visible")
-        elif found.arguments or found.image:
-            yield Finding(FindingKind.CARRIES_OVER, "configuration", "none is given: both have the same defaults")
-            yield _sampling("percentageOfNodesToScore")
+        yield from _no_configuration(found)
         return
     if unreadable := unreadable_text(found.configuration):
         yield Finding(FindingKind.UNKNOWN, place, f"it cannot be read: {unreadable}", refused=True)
@@ -213,6 +209,18 @@ def _configuration(found: VisibleScheduler, enabled: FeatureGates) -> Iterator[F
     for extender in contents.configuration.extenders:
         text = "is called as by kube-scheduler; shadow does not call it, so its decisions are made without it"
         yield Finding(FindingKind.CARRIES_OVER, f"extender {extender.url_prefix}", text)
+
+
+def _no_configuration(found: VisibleScheduler) -> Iterator[Finding]:
+    """No configuration file was read: there is none, or it is not visible."""
+    if found.configuration_place:
+        text = found.problem or "the file is not in a ConfigMap, so it is on the node or in the image: not visible"
+        yield Finding(FindingKind.UNKNOWN, found.configuration_place, text)
+    elif found.problem:
+        yield Finding(FindingKind.UNKNOWN, found.place, found.problem)
+    elif found.arguments or found.image:
+        yield Finding(FindingKind.CARRIES_OVER, "configuration", "none is given: both have the same defaults")
+        yield _sampling("percentageOfNodesToScore")
 
 
 def _sampling(subject: str) -> Finding:

@@ -15,6 +15,7 @@ from trireme_kube.client.rest.errors import ApiError
 _NAMESPACE = "kube-system"
 _SELECTOR = "component=kube-scheduler"
 _DEADLINE_SECONDS = 10.0
+_PROGRAM = "kube-scheduler"
 
 Json = Mapping[str, Any]
 
@@ -24,7 +25,8 @@ class VisibleScheduler:
     """One kube-scheduler. `arguments` are its flags; `configuration` its file, None: it has none, or it is not visible.
 
     `configuration_place` says where the file is: empty if there is none. `place` names the pod, or the file that was
-    given by hand.
+    given by hand. `problem` says why its flags, or else its file, are not visible; empty: they are, or the file is on
+    its node.
     """
 
     place: str
@@ -32,6 +34,7 @@ class VisibleScheduler:
     arguments: tuple[str, ...] = ()
     configuration: bytes | None = None
     configuration_place: str = ""
+    problem: str = ""
 
 
 async def read(api: client.ApiClient) -> tuple[list[VisibleScheduler], str]:
@@ -55,39 +58,65 @@ async def read(api: client.ApiClient) -> tuple[list[VisibleScheduler], str]:
 async def _visible(api: client.ApiClient, pod: Json) -> VisibleScheduler:
     """One pod's container, flags and configuration."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    container = (spec.get("containers") or [{}])[0]
-    arguments = flags_of_command([*(container.get("command") or ()), *(container.get("args") or ())])
-    file = value_of(arguments, "config")
-    found = None if not file else await _config_map_file(api, metadata.get("namespace") or "", spec, container, file)
-    return VisibleScheduler(
-        f"pod {metadata.get('namespace')}/{metadata.get('name')}",
-        str(container.get("image") or ""),
-        arguments,
-        found,
-        file,
-    )
+    namespace = metadata.get("namespace") or ""
+    place = f"pod {namespace}/{metadata.get('name')}"
+    container, words = _scheduler_container(spec.get("containers") or [{}])
+    image = str(container.get("image") or "")
+    if words is None:
+        problem = "no container runs kube-scheduler by a word of its own (a shell?), so its flags are not visible"
+        return VisibleScheduler(place, image, problem=problem)
+    arguments = flags_of_command(words)
+    file, found, problem = value_of(arguments, "config"), None, ""
+    if file:
+        found, problem = await _config_map_file(api, namespace, spec, container, file)
+    return VisibleScheduler(place, image, arguments, found, file, problem)
+
+
+def _scheduler_container(containers: Sequence[Json]) -> tuple[Json, Sequence[str] | None]:
+    """The container that runs kube-scheduler, and the words after the program; None: no command says so.
+
+    Others may run beside it, and a wrapper may start it: `/go-runner --log-file=x /usr/local/bin/kube-scheduler --v=2`.
+    """
+    for container in containers:
+        words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+        for at, word in enumerate(words):
+            # A word without a folder after a flag without a value may be that value: `--leader-elect-resource-name x`.
+            is_value = at > 0 and words[at - 1].startswith("-") and "=" not in words[at - 1] and "/" not in word
+            if posixpath.basename(word) == _PROGRAM and not word.startswith("-") and not is_value:
+                return container, words[at + 1 :]
+    images = [str(container.get("image") or "") for container in containers]
+    names = [posixpath.basename(image).partition("@")[0].partition(":")[0] for image in images]
+    at = names.index(_PROGRAM) if _PROGRAM in names else 0
+    found = containers[at]
+    if names[at] == _PROGRAM and not found.get("command"):
+        # The image runs it by itself.
+        return found, [str(word) for word in found.get("args") or ()]
+    return found, None
 
 
 async def _config_map_file(
     api: client.ApiClient, namespace: str, spec: Json, container: Json, file: str
-) -> bytes | None:
-    """The content of a file that is mounted from a ConfigMap; None: it is not, or may not be read."""
+) -> tuple[bytes | None, str]:
+    """The content of a file that is mounted from a ConfigMap; None: it is not, or, with the reason, cannot be read."""
     for mount in container.get("volumeMounts") or ():
         folder = str(mount.get("mountPath") or "").rstrip("/")
         source = _config_map_of_volume(spec, mount.get("name"))
         inside = posixpath.relpath(file, folder) if file.startswith(f"{folder}/") or file == folder else ""
         if not source or not inside:
             continue
-        key = str(mount.get("subPath") or inside)
-        renamed = {each.get("path"): each.get("key") for each in source.get("items") or ()}
+        path = str(mount.get("subPath") or inside)
+        key = {each.get("path"): each.get("key") for each in source.get("items") or ()}.get(path, path)
+        name = f"ConfigMap {namespace}/{source.get('name')}"
         try:
-            path = f"/api/v1/namespaces/{namespace}/configmaps/{source.get('name')}"
-            response = await api.read(path, deadline=_DEADLINE_SECONDS)
-        except ApiError:
-            return None
-        text = (response.json().get("data") or {}).get(renamed.get(key, key))
-        return None if text is None else str(text).encode("utf-8", "replace")
-    return None
+            url = f"/api/v1/namespaces/{namespace}/configmaps/{source.get('name')}"
+            response = await api.read(url, deadline=_DEADLINE_SECONDS)
+        except ApiError as error:
+            return None, f"it is in {name}, which cannot be read: {error.message}"
+        text = (response.json().get("data") or {}).get(key)
+        if text is None:
+            return None, f"it is in {name}, which has no key {key}"
+        return str(text).encode("utf-8", "replace"), ""
+    return None, ""
 
 
 def _config_map_of_volume(spec: Json, name: str | None) -> Json | None:
