@@ -99,9 +99,9 @@ class Pods:
 class Own:
     """Trireme's own world beside the cluster."""
 
-    def __init__(self, *nodes: str, cpu: str = "4") -> None:
+    def __init__(self, *nodes: str, cpu: str = "4", configured: settings.ShadowConfiguration = CONFIGURED) -> None:
         self.clock, self.pods = ManualClock(), Pods()
-        self.own = own_world.OwnWorld(CONFIGURED.completed, self.clock)
+        self.own = own_world.OwnWorld(configured.completed, self.clock)
         self.own.on_nodes([node_event(name, cpu) for name in nodes])
 
     def show(self, *events: Event[pod_projection.ParsedPod]) -> None:

@@ -12,6 +12,9 @@ from trireme.scheduling import relists
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
 
+# A pod may be placed so long after a cordon by a decision from before it.
+_DECISION_SECONDS = 1.0
+
 
 class _Taint(NamedTuple):
     """A taint with NoExecute, and when it was seen first, in seconds of the clock."""
@@ -28,7 +31,7 @@ class OwnNodes:
         self._clock = clock
         self._comparing = comparing
         self._uids: dict[str, str] = {}  # by name
-        self._cordoned: set[str] = set()
+        self._cordoned: dict[str, float] = {}  # by name: since when
         self._evicting: dict[str, tuple[_Taint, ...]] = {}  # by name, of nodes with such taints alone
         self._relists = relists.RelistTracker()
 
@@ -53,7 +56,7 @@ class OwnNodes:
         def remove(name: str) -> None:
             if self._uids.pop(name, None) is not None:
                 removed.add(name)
-                self._cordoned.discard(name)
+                self._cordoned.pop(name, None)
                 self._evicting.pop(name, None)
 
         for kind, node in events:
@@ -74,9 +77,9 @@ class OwnNodes:
         name = node.metadata.name
         self._uids[name] = node.metadata.uid
         if node.spec.unschedulable:
-            self._cordoned.add(name)
+            self._cordoned.setdefault(name, self._clock())
         else:
-            self._cordoned.discard(name)
+            self._cordoned.pop(name, None)
         since = {each.taint: each.since for each in self._evicting.pop(name, ())}
         taints = [(each.key, each.value, each.effect) for each in node.spec.taints]
         evicting = [taint for taint in taints if taint[2] == tolerations.NO_EXECUTE]
@@ -84,9 +87,15 @@ class OwnNodes:
             now = self._clock()
             self._evicting[name] = tuple(_Taint(taint, since.get(taint, now)) for taint in evicting)
 
-    def tolerates_cordon(self, stated: Sequence[core_pb2.Toleration]) -> bool:
-        """Whether a pod with these tolerations is placed on cordoned nodes."""
-        return tolerations.is_tolerated(stated, tolerations.UNSCHEDULABLE, comparing=self._comparing)
+    def may_drain(self, name: str, stated: Sequence[core_pb2.Toleration], placed: float) -> bool:
+        """Whether a drain of the cordoned node takes away a pod with these tolerations that came there at `placed`.
+
+        Not one that tolerates the cordon, or that a configuration without NodeUnschedulable placed there after it: it
+        would be placed there again, without end.
+        """
+        is_placed_before = placed <= self._cordoned[name] + _DECISION_SECONDS
+        tolerated = tolerations.is_tolerated(stated, tolerations.UNSCHEDULABLE, comparing=self._comparing)
+        return is_placed_before and not tolerated
 
     def eviction_time(self, name: str, stated: Sequence[core_pb2.Toleration], placed: float) -> float:
         """When the node's taints evict a pod with these tolerations that came there at `placed`; infinity: never.

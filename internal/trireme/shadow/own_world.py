@@ -209,7 +209,7 @@ class OwnWorld:
                 pod
                 for pod in self._pods.on_node(name)
                 if own_pods.is_drained(pod.parsed.base)
-                and not self._nodes.tolerates_cordon(_tolerations(pod.parsed.base))
+                and self._nodes.may_drain(name, _tolerations(pod.parsed.base), pod.since)
             )
 
     def _place_anew(self, pods: Iterable[own_pods.OwnPod]) -> None:

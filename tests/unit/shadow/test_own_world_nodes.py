@@ -1,11 +1,12 @@
 """What nodes do to the pods of the own world: none may vanish there that the cluster still has."""
 
+import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
 from shadow_cluster import Json, Own, node_event
 
-from trireme.shadow import measures
+from trireme.shadow import measures, settings
 from trireme_kube.client.informers.watch import Event, EventKind
 
 _CORDON: Json = {"unschedulable": True}
@@ -186,6 +187,24 @@ async def test_a_drain_leaves_what_a_drain_leaves(own: Own) -> None:
     own.show(own.pods.event("agent", "a", metadata={"ownerReferences": [owner]}))
     await own.until(lambda: not own.own.world.is_busy)
     assert own.own.counts.node_losses == 0
+
+
+async def test_a_scheduler_that_ignores_cordons_places_a_pod_once(tmp_path: pathlib.Path) -> None:
+    """Placed there and taken away again without end, it would take all of the processor."""
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {filter: {disabled: [{name: NodeUnschedulable}]}}}]\n"
+    )
+    own = Own("a", configured=settings.load(str(path), [], ""))
+    own.own.on_nodes([node_event("a", kind=EventKind.MODIFIED, spec=_CORDON)])
+    own.clock.now += 10.0
+    async with own.scheduling():
+        own.show(own.pods.added("one"))
+        await own.until(lambda: own.node_of("one") == "a")
+        own.own.on_nodes([node_event("a", kind=EventKind.MODIFIED, spec=_CORDON, other="label")])
+        await own.until(lambda: not own.own.world.is_busy)
+    assert (own.own.counts.node_losses, own.node_of("one")) == (0, "a")
 
 
 async def test_a_taint_evicts_pods_here_as_it_does_there(own: Own) -> None:
