@@ -13,7 +13,7 @@ from rich import console
 
 from trireme.cli import display
 from trireme.cli.display import Report
-from trireme.recording import export, segment_folder, verification
+from trireme.recording import decision_numbers, export, segment_folder, verification
 from trireme.registry import config_sides
 from trireme_kube.apimachinery import golang, timestamps
 from trireme_kube.componentbase import clocks
@@ -94,7 +94,8 @@ def run_export(options: argparse.Namespace) -> int:
     name = "standard output" if to_output else options.file
     print(
         f"{name}: {_time(totals.begin_ns)} to {_time(totals.end_ns)}, {totals.frames} frames, "
-        f"{totals.size} bytes, {result.gaps} gaps",
+        f"{totals.size} bytes, {result.gaps} gaps, decisions: "
+        + decision_numbers.missing_text(result.missing_decisions, result.uncounted_gaps),
         file=sys.stderr if to_output else sys.stdout,
     )
     return 0
@@ -110,7 +111,11 @@ def render(report: Report, wide: bool = False) -> console.Group:
         ("Frames", str(report["frames"])),
         ("Deltas", f"{report['deltas']} of the cluster, {report['queueDeltas']} of the queue"),
         ("Streams", f"{report['streams']} opened"),
-        ("Decisions", f"{report['decisions']}, and {report['missingDecisions']} missing"),
+        (
+            "Decisions",
+            f"{report['decisions']}, and "
+            + decision_numbers.missing_text(report["missingDecisions"], report["uncountedGaps"]),
+        ),
         ("Bindings", f"{report['bindings']} reports"),
         ("Written by", ", ".join(report["releases"]) or "-"),
         ("Gaps", str(len(report["gaps"]))),
@@ -139,6 +144,7 @@ def _report(summary: verification.Summary) -> dict[str, Any]:
         "decisions": summary.decisions,
         "bindings": summary.bindings,
         "missingDecisions": summary.missing_decisions,
+        "uncountedGaps": summary.uncounted_gaps,
         "releases": summary.releases,
         "gaps": [
             {"file": gap.file, "end": _time(gap.end_ns), "droppedMessages": gap.dropped_messages}

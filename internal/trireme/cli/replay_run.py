@@ -9,7 +9,7 @@ from typing import Any
 
 from trireme.cli import replay_configuration
 from trireme.config import loading
-from trireme.recording import segment_reader
+from trireme.recording import decision_numbers, segment_reader
 from trireme.replay import decision_replay
 from trireme.v1 import recording_pb2
 from trireme_kube.apimachinery import timestamps
@@ -85,18 +85,21 @@ def _counts_text(counts: decision_replay.ReplayCounts) -> str:
         "the cluster changed meanwhile": counts.inexact,
         "remote plugins took part": counts.remote,
         "what they build on is not recorded": counts.incomplete,
-        "they were dropped": counts.missing,
     }
     named = [f"{number} ({why})" for why, number in left_out.items() if number]
     if named:
         lines.append(f"Not decided again: {', '.join(named)}")
+    if counts.gaps or counts.missing:
+        gaps = "1 gap" if counts.gaps == 1 else f"{counts.gaps} gaps"
+        missing = decision_numbers.missing_text(counts.missing, counts.uncounted_gaps)
+        lines.append(f"The recording is not complete: {gaps} in which nothing was recorded; decisions: {missing}")
     return "\n".join(lines)
 
 
 def _counts_json(counts: decision_replay.ReplayCounts) -> dict[str, Any]:
     """The counts with names as JSON has them."""
     found: dict[str, Any] = dataclasses.asdict(counts)
-    found["placedPods"] = found.pop("placed_pods")
+    found["placedPods"], found["uncountedGaps"] = found.pop("placed_pods"), found.pop("uncounted_gaps")
     return found
 
 

@@ -1,5 +1,6 @@
 """Joins the segments of a folder to one file that begins with a full state (`joining`)."""
 
+import contextlib
 import os
 import pathlib
 import tempfile
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from trireme.recording import (
+    decision_numbers,
     frame_totals,
     joining,
     private_files,
@@ -30,6 +32,9 @@ class Exported:
 
     totals: frame_totals.FrameTotals = field(default_factory=frame_totals.FrameTotals)
     gaps: int = 0
+    #: Not recorded, by the numbers of the others, and the gaps in which more may be missing.
+    missing_decisions: int = 0
+    uncounted_gaps: int = 0
     #: What was wrong with segments, which are in the file as far as they can be read.
     problems: list[segment_reader.RecordingError] = field(default_factory=list)
 
@@ -143,6 +148,7 @@ class _Joined:
         self._file = file
         self._encoder: segment_format.FrameEncoder | None = None
         self._join = joining.SegmentJoin()
+        self._numbers = decision_numbers.DecisionNumbers()
         self._last_ns = 0
 
     def add(self, path: pathlib.Path) -> bool:
@@ -158,6 +164,8 @@ class _Joined:
         except segment_reader.RecordingError as error:
             self.result.problems.append(error)
         self.result.gaps = self._join.gaps
+        self.result.missing_decisions = self._numbers.missing
+        self.result.uncounted_gaps = self._numbers.uncounted_gaps
         return self.result.totals.frames > frames
 
     def end(self) -> None:
@@ -186,9 +194,13 @@ class _Joined:
             content = segment_format.encode_header(own)
             self._write_bytes(content)
             self._encoder = segment_format.FrameEncoder(content)
+            self._numbers.begin_stream(own.hello.fence)
         self._write_bytes(self._encoder.encode(frame.SerializeToString()))
         self._last_ns = frame.unix_time_ns
         self.result.totals.add(frame)
+        # It is in the file all the same: a check of the file says that it cannot be decoded.
+        with contextlib.suppress(ValueError):
+            self._numbers.take(frame)
 
     def _write_bytes(self, content: bytes) -> None:
         self._file.write(content)

@@ -4,11 +4,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from google.protobuf import message as protobuf
-
 from trireme.recording import decision_numbers, frame_totals, segment_folder, segment_reader
 from trireme.recording.segment_reader import RecordingError
-from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
+from trireme.v1 import recording_pb2, snapshot_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +41,10 @@ class Summary:
     decisions: int = 0
     #: Reports of pods that were placed or bound, which are numbered among the decisions.
     bindings: int = 0
-    #: Dropped before they were recorded, by the numbers of the others.
+    #: Not recorded, by the numbers of the others, those in gaps included.
     missing_decisions: int = 0
+    #: Gaps in which more decisions may be missing.
+    uncounted_gaps: int = 0
     releases: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     torn: list[TornTail] = field(default_factory=list)
@@ -66,8 +66,10 @@ def verify(path: pathlib.Path) -> Summary:
     else:
         files = [path]
     summary, before = Summary(), None
+    numbers = decision_numbers.DecisionNumbers()
     for number, file in enumerate(files):
-        before = _verify_file(file, before, summary, first=number == 0, torn_at_will=folder)
+        before = _verify_file(file, before, summary, numbers, first=number == 0, torn_at_will=folder)
+    summary.missing_decisions, summary.uncounted_gaps = numbers.missing, numbers.uncounted_gaps
     if not summary.totals.frames and not summary.problems:
         summary.problems.append(RecordingError(str(files[-1]), 0, "no file of this folder has a whole frame"))
     return summary
@@ -93,9 +95,15 @@ def follows(header: recording_pb2.RecordingHeader, before: ReadSegment | None) -
 
 
 def _verify_file(
-    path: pathlib.Path, before: ReadSegment | None, summary: Summary, *, first: bool, torn_at_will: bool
+    path: pathlib.Path,
+    before: ReadSegment | None,
+    summary: Summary,
+    numbers: decision_numbers.DecisionNumbers,
+    *,
+    first: bool,
+    torn_at_will: bool,
 ) -> ReadSegment | None:
-    """Read a file, and add to the summary what it holds.
+    """Read a file, and add to the summary and to the numbers what it holds.
 
     `torn_at_will`: also if it ends within its header or its full state, that is no problem. Raises: OSError.
     """
@@ -112,10 +120,12 @@ def _verify_file(
                     summary.releases.append(header.release)
                 if not first and not follows(header, before):
                     summary.gaps.append(Gap(str(path), header.start_unix_ns, header.dropped_messages))
+                    numbers.begin_gap(header.dropped_messages)
+                numbers.begin_stream(header.hello.fence)
             elif not torn_at_will:
                 text = "the file ends within its header" if size else "the file is empty"
                 raise RecordingError(str(path), 0, f"{text}: nothing can be read")
-            _verify_frames(reader, str(path), summary, torn_at_will=torn_at_will)
+            _verify_frames(reader, str(path), summary, numbers, torn_at_will=torn_at_will)
         except RecordingError as error:
             summary.problems.append(error)
         if reader is None or reader.header is None:
@@ -125,31 +135,39 @@ def _verify_file(
         return None if reader is None or header is None else ReadSegment(header, reader.ended)
 
 
-def _verify_frames(reader: segment_reader.SegmentReader, file: str, summary: Summary, *, torn_at_will: bool) -> None:
+def _verify_frames(
+    reader: segment_reader.SegmentReader,
+    file: str,
+    summary: Summary,
+    numbers: decision_numbers.DecisionNumbers,
+    *,
+    torn_at_will: bool,
+) -> None:
     """Read the frames, and check that each delta begins where the one before it ended. Raises: RecordingError."""
     generation: int | None = None
     state_complete = False
-    numbers = decision_numbers.DecisionNumbers()
     for frame, offset in _frames_with_offsets(reader):
         summary.totals.add(frame)
         content, received = frame.WhichOneof("content"), not frame.state_part
         if content == "gap":
             summary.gaps.append(Gap(file, frame.unix_time_ns, frame.gap.dropped_messages))
-            numbers.restart()
+        try:
+            numbers.take(frame)
+        except ValueError as error:
+            raise RecordingError(file, offset, str(error)) from error
         if content != "message":
             continue
         if received and not state_complete:
             raise RecordingError(file, offset, "a message precedes the full state")
         state_complete |= frame.state_part == recording_pb2.STATE_PART_LAST
         _count_message(frame.message, summary, received=received)
-        _count_decisions(frame.message, summary, numbers, file, offset)
+        _count_decisions(frame.message, summary)
         if frame.message.WhichOneof("message") == "delta":
             delta = frame.message.delta
             if not delta.reset and delta.from_generation != generation:
                 text = f"a delta from generation {delta.from_generation} is behind generation {generation}"
                 raise RecordingError(file, offset, text)
             generation = delta.to_generation
-    summary.missing_decisions += numbers.missing
     if reader.header is not None and reader.header.segment == 0 and not reader.ended:
         # It appeared once it was whole.
         raise RecordingError(file, reader.offset, "the exported file ends here; it was not copied whole")
@@ -177,23 +195,10 @@ def _count_message(message: snapshot_pb2.SyncRequest, summary: Summary, *, recei
     summary.streams += kind == "hello"
 
 
-def _count_decisions(
-    message: snapshot_pb2.SyncRequest,
-    summary: Summary,
-    numbers: decision_numbers.DecisionNumbers,
-    file: str,
-    offset: int,
-) -> None:
-    """Add the decisions of a message to the summary. Raises: RecordingError."""
-    if message.WhichOneof("message") == "hello":
-        numbers.restart()
+def _count_decisions(message: snapshot_pb2.SyncRequest, summary: Summary) -> None:
+    """Add the decisions of a message, which can be decoded, to the summary."""
     for content in message.decisions:
-        try:
-            decision = decision_pb2.Decision.FromString(content)
-        except protobuf.DecodeError as error:
-            raise RecordingError(file, offset, "a decision cannot be decoded") from error
-        numbers.add(decision.number)
-        if decision_numbers.is_report(decision):
+        if decision_numbers.is_report(decision_numbers.decoded(content)):
             summary.bindings += 1
         else:
             summary.decisions += 1

@@ -8,8 +8,6 @@ snapshot.
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
-from google.protobuf import message as protobuf
-
 from trireme.recording import decision_numbers
 from trireme.remote import recorded_makers, recorded_plugins
 from trireme.replay import decision_calls, outcomes, remote_calls
@@ -48,9 +46,11 @@ class ReplayCounts:
     remote: int = 0
     #: The answer of Filter that it builds on is not in the recording, or was not made again.
     incomplete: int = 0
-    #: Dropped before they were recorded.
+    #: Not recorded, by the numbers of the others, those in gaps included.
     missing: int = 0
     gaps: int = 0
+    #: Gaps in which more decisions may be missing.
+    uncounted_gaps: int = 0
     #: Reports of placements and bindings, which are numbered among the decisions, and which nothing decides again.
     bindings: int = 0
     #: How many were made again, by the name of the call.
@@ -66,7 +66,7 @@ class DecisionReplay:
         """`configuration`: decide with this one instead of the recorded ones. Raises: ValueError for a bad one."""
         self.counts = ReplayCounts()
         self._override = configuration
-        self._numbers = decision_numbers.DecisionNumbers()
+        self._numbers = decision_numbers.DecisionNumbers(header.hello.fence)
         self._snap = snapshot.Snapshot()
         self._snap.store_node_objects(messages=True, json=True)
         self._configure(header.hello.configuration)
@@ -84,30 +84,28 @@ class DecisionReplay:
         for frame in frames:
             if frame.WhichOneof("content") == "gap":
                 self.counts.gaps += 1
-                self._forget()
-                continue
+                self._numbers.begin_gap(frame.gap.dropped_messages)
+                self._calls.forget_filter()
             for content in frame.message.decisions:
-                difference = await self._replay_decision(_decoded(content), frame.unix_time_ns)
+                decision = decision_numbers.decoded(content)
+                difference = await self._replay_decision(decision, frame.unix_time_ns)
                 if difference is not None:
                     yield difference
             self._apply(frame.message)
+            self.counts.uncounted_gaps = self._numbers.uncounted_gaps
 
     def _apply(self, message: snapshot_pb2.SyncRequest) -> None:
         """Advance by a message. Raises: ValueError."""
         kind = message.WhichOneof("message")
         if kind == "hello":
-            self._forget()
+            self._numbers.begin_stream(message.hello.fence)
+            self._calls.forget_filter()
             self._configure(message.hello.configuration)
         elif kind == "delta":
             try:
                 self._snap.apply(message.delta)
             except snapshot.OutOfStepError as error:
                 raise ValueError(f"a delta does not fit: {error}") from error
-
-    def _forget(self) -> None:
-        """Something is missing here, or another leader follows."""
-        self._numbers.restart()
-        self._calls.forget_filter()
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engines of the recorded configuration, or of the one to decide with. Raises: ValueError."""
@@ -175,11 +173,3 @@ class DecisionReplay:
         metadata = entry.pod.metadata
         owners = [f"{owner.kind}/{owner.name}" for owner in metadata.owner_references]
         return f"class {number} ({', '.join([f'namespace {metadata.namespace}', *owners])})"
-
-
-def _decoded(content: bytes) -> decision_pb2.Decision:
-    """The decision. Raises: ValueError."""
-    try:
-        return decision_pb2.Decision.FromString(content)
-    except protobuf.DecodeError as error:
-        raise ValueError("a decision cannot be decoded") from error

@@ -119,6 +119,25 @@ async def test_what_is_not_decided_again_is_named(tmp_path: pathlib.Path, capsys
     )
 
 
+async def test_what_is_not_in_the_recording_is_said(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`0 differ` would prove that all was decided right in an incident of which nothing was recorded."""
+    path = tmp_path / "incident.trireme"
+    cluster = await recording(path)
+    state = [frame for frame in cluster.frames() if frame.state_part]
+    gap = recording_pb2.RecordedFrame(gap=recording_pb2.RecordingGap(dropped_messages=50))
+    last = decision_pb2.Decision(number=len(cluster.decisions()) + 121, bound=decision_pb2.BoundPods(uid=["u"]))
+    behind = recording_pb2.RecordedFrame(message=snapshot_pb2.SyncRequest(decisions=[last.SerializeToString()]))
+    frames = [*cluster.frames(), gap, *state, behind]
+    path.write_bytes(b"".join(encoded(cluster.header, [*frames, end_frame()])))
+    # Neither a difference nor damage.
+    assert await replay(str(path)) == 0
+    text = "The recording is not complete: 1 gap in which nothing was recorded; decisions: 120 missing"
+    assert capsys.readouterr().out.splitlines()[-1] == text
+    assert await replay(str(path), "-o", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["gaps"], report["missing"], report["uncountedGaps"]) == (1, 120, 0)
+
+
 _CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

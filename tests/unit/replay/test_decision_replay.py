@@ -137,12 +137,13 @@ async def test_decisions_that_were_dropped_are_counted() -> None:
     assert (counts.missing, counts.incomplete, counts.same, differences) == (1, 1, 4, [])
 
 
-async def test_behind_a_gap_numbers_begin_anew() -> None:
-    """What is missing in a gap is named there, and would be counted twice; or Place would build on what is before."""
+@pytest.mark.parametrize(("dropped", "uncounted"), [(5, 0), (0, 1)])
+async def test_decisions_in_a_gap_are_missing(dropped: int, uncounted: int) -> None:
+    """`0 differences` would be of an incident that is not in the file; or Place would build on what is before."""
     cluster = await RecordedCluster(3).open()
     await cluster.schedule(SMALL, 1)
     state, (filtered, placed) = cluster.frames(), cluster.decisions()
-    gap = recording_pb2.RecordedFrame(gap=recording_pb2.RecordingGap())
+    gap = recording_pb2.RecordedFrame(gap=recording_pb2.RecordingGap(dropped_messages=dropped))
     filtered.number, placed.number = 70, 80
 
     def alone(decision: decision_pb2.Decision) -> recording_pb2.RecordedFrame:
@@ -152,7 +153,8 @@ async def test_behind_a_gap_numbers_begin_anew() -> None:
     begin = [frame for frame in state if frame.state_part]
     frames = [*begin, alone(filtered), gap, *begin, alone(placed)]
     counts, differences = await replayed(cluster, frames)
-    assert (counts.gaps, counts.same, counts.incomplete, counts.missing) == (1, 1, 1, 0)
+    assert (counts.gaps, counts.same, counts.incomplete, counts.missing) == (1, 1, 1, 9)
+    assert counts.uncounted_gaps == uncounted
     assert differences == []
 
 

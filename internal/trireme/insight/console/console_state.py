@@ -36,6 +36,9 @@ class RecordingSpan:
     at_ms: int
     is_live: bool = False
     gaps: tuple[RecordingGap, ...] = ()
+    #: Decisions that are not recorded, and the gaps in which more may be missing, of the whole recording.
+    missing_decisions: int = 0
+    uncounted_gaps: int = 0
 
 
 class ConsoleState:

@@ -83,6 +83,8 @@ def recording_document(span: console_state.RecordingSpan) -> Json:
         "atMs": span.at_ms,
         "live": span.is_live,
         "gaps": [{"fromMs": gap.from_ms, "toMs": gap.to_ms, "reason": gap.reason} for gap in span.gaps],
+        "missingDecisions": span.missing_decisions,
+        "uncountedGaps": span.uncounted_gaps,
     }
 
 

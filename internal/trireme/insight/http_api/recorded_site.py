@@ -154,7 +154,14 @@ class RecordedSite:
             console_state.RecordingGap(gap.from_ns // _MS, -(-gap.to_ns // _MS), gap.reason.value) for gap in gaps
         )
         return console_state.RecordingSpan(
-            source.name, source.from_ns // _MS, source.to_ns // _MS, at_ms, is_live=self._is_live, gaps=shown
+            source.name,
+            source.from_ns // _MS,
+            source.to_ns // _MS,
+            at_ms,
+            is_live=self._is_live,
+            gaps=shown,
+            missing_decisions=source.numbers.missing,
+            uncounted_gaps=source.numbers.uncounted_gaps,
         )
 
 

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from trireme.recording import followed_folder, frame_times, segment_folder, segment_reader
+from trireme.recording import decision_numbers, followed_folder, frame_times, segment_folder, segment_reader
 from trireme.v1 import recording_pb2
 
 # Frames read between two turns of the event loop.
@@ -50,6 +50,11 @@ class Source(Protocol):
     name: str
     from_ns: int
     to_ns: int
+
+    @property
+    def numbers(self) -> decision_numbers.DecisionNumbers:
+        """The numbers of its decisions."""
+        ...
 
     @property
     def restarts(self) -> int:
@@ -117,6 +122,11 @@ class _TimedFrames:
         self._frames.close()
 
 
+def _numbers_from(frames: Frames) -> decision_numbers.DecisionNumbers:
+    """The numbers of decisions that begin with the header of these frames."""
+    return decision_numbers.DecisionNumbers(None if frames.header is None else frames.header.hello.fence)
+
+
 class _FileFrames:
     """The frames of a file from its beginning. The file is closed with them."""
 
@@ -150,6 +160,7 @@ class FileSource:
         self._path = path
         self._file: BinaryIO = path.open("rb")
         self._times = frame_times.FrameTimes()
+        self.numbers = decision_numbers.DecisionNumbers()
 
     async def refresh(self, wait_seconds: float | None = None) -> None:
         """Read the file, the first time. Raises: OSError, RecordingError, ValueError."""
@@ -157,13 +168,16 @@ class FileSource:
             return
         times = frame_times.FrameTimes()
         with contextlib.closing(self._open()) as frames:
+            numbers = _numbers_from(frames)
             while (frame := frames.next_frame()) is not None:
                 times.add(frames.place, frame)
+                numbers.take(frame)
                 if times.frames % FRAMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         if frames.header is None or not times.frames:
             raise ValueError(f"{self._path}: the file ends before its full state is complete")
         self._times, self.from_ns, self.to_ns = times, times.begin_ns, times.end_ns
+        self.numbers = numbers
 
     def gaps(self) -> Sequence[frame_times.Gap]:
         """The spans of time in which it is not certain what was."""
@@ -205,6 +219,7 @@ class FolderSource:
         # Reads all that is written, for its times alone.
         self._reader: followed_folder.FollowedFolder | None = None
         self._times = frame_times.FrameTimes()
+        self.numbers = decision_numbers.DecisionNumbers()
         self._reading: asyncio.Task[None] | None = None
 
     @property
@@ -249,7 +264,10 @@ class FolderSource:
                 raise ValueError(f"{self._folder}: there is no recording with a full state")
             self._reader = followed_folder.FollowedFolder(self._folder, first.number)
         while (frame := self._reader.next_frame()) is not None:
+            if not self._times.frames:
+                self.numbers = _numbers_from(self._reader)
             self._times.add(self._reader.place, frame)
+            self.numbers.take(frame)
             if self._times.frames % FRAMES_PER_TURN == 0:
                 await asyncio.sleep(0)
         # What was deleted is of no use, and what is left begins with a full state.

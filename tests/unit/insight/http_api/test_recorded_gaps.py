@@ -186,6 +186,8 @@ async def test_moments_at_which_nothing_was_recorded_are_said_to_be_so(folder: p
     gap = (1, 2 * HOUR, "notRecorded")
     async with served(folder) as reader:
         assert await reader.gaps() == [gap]
+        document = await reader.get("/v1/recording")
+        assert (document["missingDecisions"], document["uncountedGaps"]) == (0, 1)
         # The last that is known is shown.
         assert await reader.pods(1, HOUR, 2 * HOUR, 2 * HOUR + 1) == [1, 1, 0, 1]
         for second, silent_ms in ((1, 0), (61, 60_000), (HOUR, (HOUR - 1) * 1000), (2 * HOUR, 0), (2 * HOUR + 1, 0)):
