@@ -45,7 +45,7 @@ function uncertainty(gaps: RecordingGap[], milliseconds: number): string {
   const span = `from ${stamp(gap.fromMs)} to ${stamp(gap.toMs)}`;
   if (gap.reason === "notRecorded") return `Nothing was recorded ${span}. What is shown is from before.`;
   if (gap.reason === "noStream")
-    return `Nothing came from the scheduler ${span}, when its stream began anew. What is shown is from before.`;
+    return `Nothing came from the scheduler ${span}. What is shown is from before.`;
   return `Insight's clock was set back. What was ${span} is not certain.`;
 }
 

@@ -122,8 +122,14 @@ def render(report: Report, wide: bool = False) -> console.Group:
     ]
     parts: list[console.RenderableType] = [display.table_of_fields(fields)]
     if report["gaps"]:
-        rows = [[gap["end"], str(gap["droppedMessages"] or "unknown"), gap["file"]] for gap in report["gaps"]]
-        parts += ["", display.table_of_rows(("GAP UNTIL", "MESSAGES", "FILE"), rows, right=("MESSAGES",))]
+        rows = [
+            [gap["begin"], gap["end"], gap["reason"], str(gap["droppedMessages"] or "unknown"), gap["file"]]
+            for gap in report["gaps"]
+        ]
+        parts += [
+            "",
+            display.table_of_rows(("GAP FROM", "UNTIL", "REASON", "MESSAGES", "FILE"), rows, right=("MESSAGES",)),
+        ]
     if report["torn"]:
         rows = [[str(torn["offset"]), str(torn["sizeBytes"]), torn["file"]] for torn in report["torn"]]
         parts += ["", display.table_of_rows(("TORN AT", "BYTES", "FILE"), rows, right=("TORN AT", "BYTES"))]
@@ -147,7 +153,13 @@ def _report(summary: verification.Summary) -> dict[str, Any]:
         "uncountedGaps": summary.uncounted_gaps,
         "releases": summary.releases,
         "gaps": [
-            {"file": gap.file, "end": _time(gap.end_ns), "droppedMessages": gap.dropped_messages}
+            {
+                "file": gap.file,
+                "begin": _time(gap.begin_ns),
+                "end": _time(gap.end_ns),
+                "reason": gap.reason.value,
+                "droppedMessages": gap.dropped_messages,
+            }
             for gap in summary.gaps
         ],
         "torn": [{"file": torn.file, "offset": torn.offset, "sizeBytes": torn.size} for torn in summary.torn],

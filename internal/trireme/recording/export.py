@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from trireme.recording import (
     decision_numbers,
+    frame_times,
     frame_totals,
     joining,
     private_files,
@@ -149,6 +150,7 @@ class _Joined:
         self._encoder: segment_format.FrameEncoder | None = None
         self._join = joining.SegmentJoin()
         self._numbers = decision_numbers.DecisionNumbers()
+        self._times = frame_times.FrameTimes()
         self._last_ns = 0
 
     def add(self, path: pathlib.Path) -> bool:
@@ -163,7 +165,7 @@ class _Joined:
             return False  # insight has deleted it since; the next one begins with a gap
         except segment_reader.RecordingError as error:
             self.result.problems.append(error)
-        self.result.gaps = self._join.gaps
+        self.result.gaps = len(self._times.gaps(0))
         self.result.missing_decisions = self._numbers.missing
         self.result.uncounted_gaps = self._numbers.uncounted_gaps
         return self.result.totals.frames > frames
@@ -198,6 +200,7 @@ class _Joined:
         self._write_bytes(self._encoder.encode(frame.SerializeToString()))
         self._last_ns = frame.unix_time_ns
         self.result.totals.add(frame)
+        self._times.add((1, self.result.totals.frames), frame)
         # It is in the file all the same: a check of the file says that it cannot be decoded.
         with contextlib.suppress(ValueError):
             self._numbers.take(frame)

@@ -24,6 +24,9 @@ _STEP_NS = 1_000_000_000
 _JUMP_NS = 60_000_000_000
 # For so long nothing need come from a frontend; more before a stream begins is a time without one, perhaps.
 _SILENCE_NS = 3_000_000_000
+# A frontend that sends its status once a second is silent if it sends nothing for so long, as for insight
+# (`rpc.stream_age`).
+_STATUS_SILENCE_NS = 5_000_000_000
 
 
 class Reason(enum.Enum):
@@ -41,6 +44,10 @@ class Gap:
     from_ns: int
     to_ns: int
     reason: Reason
+    #: Where recording went on.
+    place: Place = (0, 0)
+    #: How many messages insight counted that are missing; 0: none, or not known.
+    dropped_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class _Silence:
     before: tuple[Place, int]
     behind: tuple[Place, int]
     reason: Reason
+    dropped_messages: int = 0
 
 
 class FrameTimes:
@@ -71,6 +79,8 @@ class FrameTimes:
         self._jumps: list[tuple[int, int]] = []
         self._silences: list[_Silence] = []
         self._last: tuple[Place, int] | None = None
+        # Whether the frontend of the stream sends its status once a second.
+        self._is_regular = False
 
     def add(self, place: Place, frame: recording_pb2.RecordedFrame) -> None:
         """The next frame stands at this place. One that ends a file holds nothing, and has no time of its own."""
@@ -81,6 +91,8 @@ class FrameTimes:
         self._first = self._first or (place, time_ns)
         if self._last is not None:
             self._note_silence(self._last, (place, time_ns), frame)
+        self._note_status(frame)
+        if self._last is not None:
             if time_ns <= self.end_ns - _STEP_NS:
                 self._step_back(place, time_ns)
             elif time_ns > self.end_ns + _JUMP_NS:
@@ -100,8 +112,16 @@ class FrameTimes:
 
     def gaps(self, from_ns: int) -> Sequence[Gap]:
         """All that end after a time, in the order of their beginnings."""
-        found = [Gap(self.of(*silence.before), self.of(*silence.behind), silence.reason) for silence in self._silences]
-        later = (gap for gap in (*found, *self._set_back) if gap.to_ns > max(gap.from_ns, from_ns))
+        found = [
+            Gap(self.of(*each.before), self.of(*each.behind), each.reason, each.behind[0], each.dropped_messages)
+            for each in self._silences
+        ]
+        later = (
+            gap
+            for gap in (*found, *self._set_back)
+            # Messages may be missing of no time at all, as by the clock.
+            if gap.to_ns > from_ns and (gap.to_ns > gap.from_ns or gap.reason is Reason.NOT_RECORDED)
+        )
         return sorted(later, key=lambda gap: (gap.from_ns, gap.to_ns))
 
     def gap_at(self, time_ns: int) -> Gap | None:
@@ -113,11 +133,24 @@ class FrameTimes:
     ) -> None:
         """Note where nothing was recorded before a frame."""
         if frame.WhichOneof("content") == "gap":
-            self._silences.append(_Silence(before, behind, Reason.NOT_RECORDED))
+            self._silences.append(_Silence(before, behind, Reason.NOT_RECORDED, frame.gap.dropped_messages))
             return
-        begins = frame.message.WhichOneof("message") == "hello" and not frame.state_part
-        if begins and behind[1] - before[1] > _SILENCE_NS:
+        if frame.state_part:
+            return
+        begins = frame.message.WhichOneof("message") == "hello"
+        silent = _SILENCE_NS if begins else _STATUS_SILENCE_NS
+        if (begins or self._is_regular) and behind[1] - before[1] > silent:
             self._silences.append(_Silence(before, behind, Reason.NO_STREAM))
+
+    def _note_status(self, frame: recording_pb2.RecordedFrame) -> None:
+        """Note whether the frontend sends its status, of which nothing is recorded but that it came."""
+        message = frame.message
+        if message.WhichOneof("message") == "hello":
+            self._is_regular = False
+        elif message.WhichOneof("message") == "queue" and not frame.state_part:
+            changes = bool(message.queue.pods or message.queue.removed_pods or message.queue.reset)
+            sends_decisions = bool(message.decisions)
+            self._is_regular |= message.queue.HasField("scheduler_status") or not (changes or sends_decisions)
 
     def _step_back(self, place: Place, time_ns: int) -> None:
         """From this frame on the clock is behind what it was."""
@@ -128,7 +161,7 @@ class FrameTimes:
         # Where it had been set forward from before this time, the times between were of no frame since.
         ahead = next((jump for jump in reversed(self._jumps) if jump[0] < time_ns < jump[1]), None)
         span = (time_ns, self.end_ns) if ahead is None else (ahead[0], time_ns)
-        self._set_back.append(Gap(*span, Reason.CLOCK_SET_BACK))
+        self._set_back.append(Gap(*span, Reason.CLOCK_SET_BACK, place))
         self._jumps = [jump for jump in self._jumps if jump[0] < time_ns and jump is not ahead]
         self.end_ns = time_ns
 

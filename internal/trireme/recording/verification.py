@@ -4,17 +4,19 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from trireme.recording import decision_numbers, frame_totals, segment_folder, segment_reader
+from trireme.recording import decision_numbers, frame_times, frame_totals, segment_folder, segment_reader
 from trireme.recording.segment_reader import RecordingError
 from trireme.v1 import recording_pb2, snapshot_pb2
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A place where messages are missing. Units: end in nanoseconds since 1970, when recording went on."""
+    """A time in which it is not certain what was. Units: nanoseconds since 1970; recording went on at the end."""
 
     file: str
+    begin_ns: int
     end_ns: int
+    reason: frame_times.Reason
     #: How many insight counted; 0: not known, as where insight was started again.
     dropped_messages: int
 
@@ -65,11 +67,14 @@ def verify(path: pathlib.Path) -> Summary:
             raise FileNotFoundError(f"{path}: there are no recordings{segment_folder.inner_folders_text(path)}")
     else:
         files = [path]
-    summary, before = Summary(), None
-    numbers = decision_numbers.DecisionNumbers()
-    for number, file in enumerate(files):
-        before = _verify_file(file, before, summary, numbers, first=number == 0, torn_at_will=folder)
-    summary.missing_decisions, summary.uncounted_gaps = numbers.missing, numbers.uncounted_gaps
+    summary, before, sequence = Summary(), None, _Sequence()
+    for file in files:
+        before = _verify_file(file, before, summary, sequence, torn_at_will=folder)
+    summary.missing_decisions, summary.uncounted_gaps = sequence.numbers.missing, sequence.numbers.uncounted_gaps
+    summary.gaps = [
+        Gap(str(files[gap.place[0] - 1]), gap.from_ns, gap.to_ns, gap.reason, gap.dropped_messages)
+        for gap in sequence.times.gaps(0)
+    ]
     if not summary.totals.frames and not summary.problems:
         summary.problems.append(RecordingError(str(files[-1]), 0, "no file of this folder has a whole frame"))
     return summary
@@ -94,16 +99,45 @@ def follows(header: recording_pb2.RecordingHeader, before: ReadSegment | None) -
     )
 
 
+class _Sequence:
+    """The frames of all files in order, in which only some are full states."""
+
+    def __init__(self) -> None:
+        self.numbers = decision_numbers.DecisionNumbers()
+        self.times = frame_times.FrameTimes()
+        self._file = self._frame = 0
+        self._skips_state = False
+
+    def begin(self, header: recording_pb2.RecordingHeader, before: ReadSegment | None) -> None:
+        """The next file has this header, and the one before it is `before`, if that could be read."""
+        self._file, self._frame = self._file + 1, 0
+        self._skips_state = follows(header, before)
+        if self._file > 1 and not self._skips_state:
+            gap = recording_pb2.RecordingGap(dropped_messages=header.dropped_messages)
+            self.take(recording_pb2.RecordedFrame(unix_time_ns=header.start_unix_ns, gap=gap))
+        self.numbers.begin_stream(header.hello.fence)
+
+    def pass_over(self) -> None:
+        """The next file has no header."""
+        self._file += 1
+
+    def take(self, frame: recording_pb2.RecordedFrame) -> None:
+        """Take the next frame of the file. Raises: ValueError: a decision cannot be decoded."""
+        self._frame += 1
+        if not (frame.state_part and self._skips_state):
+            self.times.add((self._file, self._frame), frame)
+        self.numbers.take(frame)
+
+
 def _verify_file(
     path: pathlib.Path,
     before: ReadSegment | None,
     summary: Summary,
-    numbers: decision_numbers.DecisionNumbers,
+    sequence: _Sequence,
     *,
-    first: bool,
     torn_at_will: bool,
 ) -> ReadSegment | None:
-    """Read a file, and add to the summary and to the numbers what it holds.
+    """Read a file, and add to the summary and to the sequence what it holds.
 
     `torn_at_will`: also if it ends within its header or its full state, that is no problem. Raises: OSError.
     """
@@ -118,18 +152,16 @@ def _verify_file(
             if header is not None:
                 if header.release not in summary.releases:
                     summary.releases.append(header.release)
-                if not first and not follows(header, before):
-                    summary.gaps.append(Gap(str(path), header.start_unix_ns, header.dropped_messages))
-                    numbers.begin_gap(header.dropped_messages)
-                numbers.begin_stream(header.hello.fence)
+                sequence.begin(header, before)
             elif not torn_at_will:
                 text = "the file ends within its header" if size else "the file is empty"
                 raise RecordingError(str(path), 0, f"{text}: nothing can be read")
-            _verify_frames(reader, str(path), summary, numbers, torn_at_will=torn_at_will)
+            _verify_frames(reader, str(path), summary, sequence, torn_at_will=torn_at_will)
         except RecordingError as error:
             summary.problems.append(error)
         if reader is None or reader.header is None:
             header = None
+            sequence.pass_over()
         if reader is not None and reader.torn_at is not None:
             summary.torn.append(TornTail(str(path), reader.torn_at, size - reader.torn_at))
         return None if reader is None or header is None else ReadSegment(header, reader.ended)
@@ -139,7 +171,7 @@ def _verify_frames(
     reader: segment_reader.SegmentReader,
     file: str,
     summary: Summary,
-    numbers: decision_numbers.DecisionNumbers,
+    sequence: _Sequence,
     *,
     torn_at_will: bool,
 ) -> None:
@@ -149,10 +181,8 @@ def _verify_frames(
     for frame, offset in _frames_with_offsets(reader):
         summary.totals.add(frame)
         content, received = frame.WhichOneof("content"), not frame.state_part
-        if content == "gap":
-            summary.gaps.append(Gap(file, frame.unix_time_ns, frame.gap.dropped_messages))
         try:
-            numbers.take(frame)
+            sequence.take(frame)
         except ValueError as error:
             raise RecordingError(file, offset, str(error)) from error
         if content != "message":

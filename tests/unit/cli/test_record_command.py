@@ -80,14 +80,22 @@ def test_check_says_what_a_folder_holds(
         "missingDecisions": 0,
         "uncountedGaps": 1,
         "releases": ["0"],
-        "gaps": [{"file": str(files(folder)[2]), "end": "2023-11-14T22:15:20.000000Z", "droppedMessages": 7}],
+        "gaps": [
+            {
+                "file": str(files(folder)[2]),
+                "begin": "2023-11-14T22:14:32.000000Z",
+                "end": "2023-11-14T22:15:20.000000Z",
+                "reason": "notRecorded",
+                "droppedMessages": 7,
+            }
+        ],
         "torn": [],
         "problems": [],
     }
     assert main.main(["record", "check", str(folder)]) == 0
     shown = capsys.readouterr().out
     assert "12 of the cluster, 0 of the queue" in shown
-    assert f"2023-11-14T22:15:20.000000Z         7  {files(folder)[2]}" in shown
+    assert f"2023-11-14T22:15:20.000000Z  notRecorded         7  {files(folder)[2]}" in shown
 
 
 def test_check_names_file_and_place_of_damage(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

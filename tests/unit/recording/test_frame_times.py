@@ -3,10 +3,13 @@
 import itertools
 
 import hypothesis
+import pytest
 from hypothesis import strategies
 from recordings import BEGIN, SECOND, delta_frame
 
 from trireme.recording import frame_times
+from trireme.rpc import stream_age
+from trireme.v1 import recording_pb2, scheduler_status_pb2, snapshot_pb2
 
 
 def added(*seconds: float) -> frame_times.FrameTimes:
@@ -60,3 +63,40 @@ def test_times_ascend_and_each_is_the_least_of_those_behind_it(seconds: list[int
     found = shown(*seconds)
     assert found == [min(seconds[number:]) for number in range(len(seconds))]
     assert all(before <= behind for before, behind in itertools.pairwise(found))
+
+
+HELLO = snapshot_pb2.SyncRequest(hello=snapshot_pb2.Hello())
+STATUS = snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta())
+PREEMPTED = snapshot_pb2.SyncRequest(
+    queue=snapshot_pb2.QueueDelta(scheduler_status=scheduler_status_pb2.SchedulerStatus())
+)
+DECIDED = snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(), decisions=[b""])
+QUEUED = snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(removed_pods=["u"]))
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param([(1, STATUS), (36, STATUS)], [(1, 36)], id="frozen"),
+        pytest.param([(1, PREEMPTED), (36, QUEUED)], [(1, 36)], id="frozen-after-a-preemption"),
+        pytest.param([(1, STATUS), (36, STATUS), (41, HELLO)], [(1, 36), (36, 41)], id="frozen-and-replaced"),
+        pytest.param([(1, STATUS), (6, STATUS)], [], id="as-long-as-insight-waits"),
+        pytest.param([(1, QUEUED), (36, DECIDED)], [], id="a-frontend-without-a-status"),
+        pytest.param([(1, STATUS), (2, HELLO), (36, QUEUED)], [], id="followed-by-one-without"),
+    ],
+)
+def test_a_stream_that_was_silent_for_too_long_is_a_gap(
+    messages: list[tuple[int, snapshot_pb2.SyncRequest]], expected: list[tuple[float, float]]
+) -> None:
+    """What a frozen frontend sent last would be shown as certain for as long as it was frozen."""
+    times = frame_times.FrameTimes()
+    for number, (second, message) in enumerate(messages):
+        frame = recording_pb2.RecordedFrame(unix_time_ns=BEGIN + second * SECOND, message=message)
+        times.add((1, number), frame)
+    found = [((gap.from_ns - BEGIN) / SECOND, (gap.to_ns - BEGIN) / SECOND, gap.reason) for gap in times.gaps(0)]
+    assert found == [(*each, frame_times.Reason.NO_STREAM) for each in expected]
+
+
+def test_insight_waits_as_long_for_a_stream() -> None:
+    """A recording would say otherwise than insight did at that time."""
+    assert frame_times._STATUS_SILENCE_NS == stream_age.SILENT_SECONDS * SECOND

@@ -14,7 +14,7 @@ from trireme_kube.componentbase import clocks
 class RecordingGap:
     """A span of time in which what is shown may not be what was, and why. Units: milliseconds since 1970.
 
-    `reason`: `notRecorded`, `noStream` (nothing came, and then the scheduler's stream began anew), or `clockSetBack`.
+    `reason`: `notRecorded`, `noStream` (nothing came from the scheduler), or `clockSetBack`.
     """
 
     from_ms: int
