@@ -35,11 +35,16 @@ _STEPS: Mapping[str, str] = {
 }
 
 
-def render_decision(found: Report, wide: bool, all_nodes: bool) -> list[console.RenderableType]:
-    """The decision about a bound pod; `wide`: with all names; `all_nodes`: a line for each node."""
+def render_decision(
+    found: Report, wide: bool, all_nodes: bool, now: float | None = None
+) -> list[console.RenderableType]:
+    """The decision about a bound pod; `wide`: with all names; `all_nodes`: a line for each node.
+
+    Its age is as of `now`, in seconds since 1970; None: the present.
+    """
     if "error" in found:
         return ["", f"How it was decided is not known: {error_text(found['error'])}"]
-    parts: list[console.RenderableType] = ["", _how_chosen(found)]
+    parts: list[console.RenderableType] = ["", _how_chosen(found, now)]
     if all_nodes:
         parts.append(node_tables.with_indent(node_tables.all_nodes_table(found)))
     else:
@@ -139,9 +144,9 @@ def _node_counts(found: Report) -> list[console.RenderableType]:
     ]
 
 
-def _how_chosen(found: Report) -> str:
+def _how_chosen(found: Report, now: float | None) -> str:
     """How the node was found, and by how much it was better than the next one."""
-    when = f"Decided {display.age_text(found['decidedAt'])} ago at generation {found['generation']}"
+    when = f"Decided {display.age_text(found['decidedAt'], now)} ago at generation {found['generation']}"
     nodes = f"{node_tables.feasible_text(found)} were feasible"
     if found["kind"] == "nominated":
         return f"{when}: it was nominated to {found['node']} and tried there first"

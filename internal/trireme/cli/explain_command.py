@@ -1,6 +1,7 @@
 """`trireme explain NAMESPACE/POD`: why a pod is where it is."""
 
 import argparse
+import datetime
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -80,7 +81,7 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
     else:
         parts += _render_last_answer(report, wide)
     if "decision" in report:
-        parts += decision_display.render_decision(report["decision"], wide, all_nodes)
+        parts += decision_display.render_decision(report["decision"], wide, all_nodes, _moment(report))
     events = report.get("waitsFor", {}).get("events", ())
     if events:
         parts += ["", "It is tried again when", node_tables.with_indent(_events_text(events, wide))]
@@ -99,6 +100,11 @@ _GAPS = {
     "noStream": ("Nothing came from the scheduler from {from} to {to}: this is what was known before."),
     "clockSetBack": "Insight's clock was set back: what was from {from} to {to} is not certain.",
 }
+
+
+def _moment(report: Report) -> float | None:
+    """As of when a report about the past is, in seconds since 1970; None: it is about the present."""
+    return datetime.datetime.fromisoformat(report["moment"]).timestamp() if "moment" in report else None
 
 
 def _gap_text(gap: Report) -> str:

@@ -63,7 +63,8 @@ async def _report(options: argparse.Namespace) -> dict[str, Any]:
     pod = cycle_pb2.PodIdentity(namespace=namespace, name=name)
     response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, scores=True, preemption=True))
     when = timestamps.rfc3339_micros(insight.time_ns)
-    report: dict[str, Any] = {"pod": options.pod, "at": when}
+    moment = when if options.at is None else timestamps.rfc3339_micros(options.at)
+    report: dict[str, Any] = {"pod": options.pod, "at": when, "moment": moment}
     if gap is not None:
         report["gap"] = {
             "from": timestamps.rfc3339_micros(gap.from_ns),

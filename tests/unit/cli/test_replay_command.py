@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import re
 
 import pytest
 from phase_calls import PROFILE
@@ -136,6 +137,17 @@ async def test_what_is_not_in_the_recording_is_said(tmp_path: pathlib.Path, caps
     assert await replay(str(path), "-o", "json") == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["gaps"], report["missing"], report["uncountedGaps"]) == (1, 120, 0)
+
+
+async def test_ages_are_as_of_the_moment_that_is_shown(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A decision of the minute before an incident of last week would seem a week older than it."""
+    path = tmp_path / "incident.trireme"
+    await recording(path)
+    moment = timestamps.rfc3339_micros(BEGIN + 75 * SECOND)
+    assert await replay(str(path), "--at", moment, "explain", "default/pod-0") == 0
+    assert re.search(r"Decided 7\ds ago at generation", capsys.readouterr().out)
 
 
 _CONFIGURATION = """
