@@ -301,7 +301,13 @@ class Recorder:
         self._failures += 1
         self._writer.abandon()
         expected = isinstance(error, (OSError, segment_writer.RecordingFullError, segment_writer.FolderInUseError))
-        log.error("recording fails, trying again in %d s: %s", self._delay, error, exc_info=None if expected else error)
+        log.error(
+            "recording in %s fails, trying again in %d s: %s",
+            self._writer.folder,
+            self._delay,
+            error,
+            exc_info=None if expected else error,
+        )
         with self._condition:
             self._failed = True
             self._retry_at = self._steady() + self._delay

@@ -54,6 +54,8 @@ class RecordingWriter:
         self, folder: pathlib.Path, limits: Limits, steady: Callable[[], float] = steady_time.boot_seconds
     ) -> None:
         """`steady` returns seconds of a clock that is never set."""
+        #: Where the segments are.
+        self.folder = folder
         self._folder = folder
         self._limits = limits
         self._segment_bytes = min(limits.size_bytes // _SHARE, _SEGMENT_BYTES)

@@ -237,6 +237,7 @@ def test_a_disk_that_fails_is_tried_again_with_a_new_segment(
         at.clocks.seconds += 1
         at.delta(nodes=[node("n1", 1, labels={"n": str(number)})])
         at.write()
+    assert f"recording in {tmp_path} fails" in caplog.text
     assert "No space left" in caplog.text
     # Tried after 1, 2, 4 … seconds, and a minute at most.
     assert failures < at.recorder.statistics().recording_failures < 10 + (100 if failing == "sync" else 0)
