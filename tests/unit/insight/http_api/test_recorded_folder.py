@@ -65,6 +65,8 @@ async def test_a_folder_that_insight_writes_is_shown_up_to_now(
             "atMs": BEGIN_MS + 1000,
             "live": False,
             "gaps": [],
+            "missingDecisions": 0,
+            "uncountedGaps": 0,
         }
         assert (await fetch(client, as_of(1)))["cluster"]["pods"] == 1
         assert (await fetch(client, as_of(3)))["code"] == 400
@@ -173,14 +175,17 @@ async def test_a_recording_that_was_removed_and_begun_anew_is_shown(
         record(folder, [1000 + 10 * number for number in range(segments)])
         times = {"fromMs": BEGIN_MS + 1_000_000, "toMs": BEGIN_MS + 1_000_000 + 10_000 * segments - 5_000}
         shown = await fetch(client, "/v1/recording")
-        assert len(shown.pop("gaps")) == segments - 1
+        # Nothing was decided, so nobody knows how much is missing.
+        assert (len(shown.pop("gaps")), shown.pop("uncountedGaps")) == (segments - 1, segments - 1)
+        assert shown.pop("missingDecisions") == 0
         assert shown == {"file": "recordings", **times, "atMs": times["toMs"], "live": False}
         # What was gone to before is gone.
         assert (await fetch(client, as_of(20)))["code"] == 410
         assert (await fetch(client, as_of(1005)))["code"] == 503
         record(folder, [2000])
         shown = await fetch(client, "/v1/recording")
-        assert len(shown.pop("gaps")) == segments
+        assert (len(shown.pop("gaps")), shown.pop("uncountedGaps")) == (segments, segments)
+        assert shown.pop("missingDecisions") == 0
         assert shown == {
             "file": "recordings",
             "fromMs": times["fromMs"],

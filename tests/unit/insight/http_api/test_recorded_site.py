@@ -62,6 +62,7 @@ def as_of(seconds: float, page: str) -> str:
 async def test_pages_are_as_of_their_moment_in_any_order(client: test_utils.TestClient[Any, Any]) -> None:
     """The page would mix what was before with what came after."""
     span = {"file": "incident.trireme", "fromMs": BEGIN_MS, "toMs": BEGIN_MS + 2000, "live": False, "gaps": []}
+    span |= {"missingDecisions": 0, "uncountedGaps": 0}
     assert await get(client, "/v1/recording") == {**span, "atMs": BEGIN_MS + 2000}
     for seconds, placed, queued in ((2, 1, 1), (0.5, 0, 0), (1.2, 1, 0), (2, 1, 1), (0, 0, 0)):
         overview = await get(client, as_of(seconds, "overview"))
