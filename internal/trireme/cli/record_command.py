@@ -122,10 +122,7 @@ def render(report: Report, wide: bool = False) -> console.Group:
     ]
     parts: list[console.RenderableType] = [display.table_of_fields(fields)]
     if report["gaps"]:
-        rows = [
-            [gap["begin"], gap["end"], gap["reason"], str(gap["droppedMessages"] or "unknown"), gap["file"]]
-            for gap in report["gaps"]
-        ]
+        rows = [[gap["begin"], gap["end"], gap["reason"], _messages_text(gap), gap["file"]] for gap in report["gaps"]]
         parts += [
             "",
             display.table_of_rows(("GAP FROM", "UNTIL", "REASON", "MESSAGES", "FILE"), rows, right=("MESSAGES",)),
@@ -167,6 +164,13 @@ def _report(summary: verification.Summary) -> dict[str, Any]:
             {"file": problem.file, "offset": problem.offset, "problem": problem.problem} for problem in summary.problems
         ],
     }
+
+
+def _messages_text(gap: Report) -> str:
+    """How many messages are missing in a gap; a dash where none were to be recorded."""
+    if gap["reason"] != "notRecorded":
+        return "-"
+    return str(gap["droppedMessages"] or "unknown")
 
 
 def _time(nanoseconds: int) -> str | None:

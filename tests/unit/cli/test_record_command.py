@@ -397,3 +397,17 @@ def test_check_names_a_decision_that_is_none(tmp_path: pathlib.Path, capsys: pyt
     code, _, errors = check(path, capsys)
     assert code == 1
     assert "a decision cannot be decoded" in errors
+
+
+def test_a_silent_frontend_is_a_gap_without_missing_messages(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody would look for messages that never were."""
+    monkeypatch.setenv("COLUMNS", "")
+    status = snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta())
+    frames = [recording_pb2.RecordedFrame(unix_time_ns=BEGIN + at * SECOND, message=status) for at in (1, 36)]
+    path = tmp_path / "incident.trireme"
+    path.write_bytes(b"".join(encoded(header(segment=0), [state_frame(1), *frames, end_frame(BEGIN + 36 * SECOND)])))
+    assert main.main(["record", "check", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"2023-11-14T22:13:21.000000Z  2023-11-14T22:13:56.000000Z  noStream         -  {path}" in shown
