@@ -5,6 +5,7 @@ What a caller can do about an error is said by its code; the text begins with th
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from trireme.v1 import decision_explanation_pb2, simulation_pb2, snapshot_pb2
 SECONDS = 25.0
 _PLAN_SECONDS = 15.0
 MAX_SINGLE_PODS = 5000
+
+log = logging.getLogger(__name__)
 
 _CODE = grpc.StatusCode
 # Pods in these states are not tried: something other than room is missing.
@@ -115,7 +118,10 @@ class Simulator:
 
     @contextlib.asynccontextmanager
     async def _turn(self, caller: str) -> AsyncIterator[None]:
-        """The caller's turn, as long as a simulation may take. Raises: SimulationError for what the block raises."""
+        """The caller's turn, as long as a simulation may take. Raises: SimulationError for what the block raises.
+
+        What nothing expects is an error of this program: it is logged, and the call is answered as any that fails.
+        """
         try:
             async with self._turns.turn_for(caller):
                 async with asyncio.timeout(self._seconds):
@@ -134,6 +140,12 @@ class Simulator:
         except (ports.PhaseFault, ports.PhaseUnavailable, snapshot.OutOfStepError) as error:
             text = f"the simulation failed: {error}: ask again"
             raise SimulationError(_CODE.UNAVAILABLE, text) from error
+        except SimulationError:
+            raise
+        except Exception as error:
+            log.exception("a simulation failed by an error of insight")
+            text = "the simulation failed by an error of insight, which is in its log: ask otherwise, or report it"
+            raise SimulationError(_CODE.INTERNAL, text) from error
 
     async def _answer(self, kind: str, request: simulation_pb2.SimulateRequest) -> simulation_pb2.SimulateResponse:
         """Answer a request whose turn it is."""

@@ -1,6 +1,7 @@
 """Simulator: what becomes of questions that take too long, and of those beside them."""
 
 import asyncio
+import logging
 
 import grpc
 import pytest
@@ -8,6 +9,7 @@ from phase_calls import context
 from simulated_insight import SimulatedInsight, manifest, stored
 
 from trireme.insight.simulations import simulator
+from trireme.simulation import usage
 from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2
 
 
@@ -82,3 +84,25 @@ async def test_the_cluster_may_change_during_a_simulation() -> None:
     assert answer.evaluated_generation == began
     assert len(answer.placements) == 2
     assert answer.after.node_count == 1
+
+
+async def test_an_unexpected_error_is_internal_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Callers would have UNKNOWN and the name of an exception, and the operator a traceback of gRPC."""
+    insight = await SimulatedInsight(n0="9").start()
+
+    def fail(*_: object) -> None:
+        raise ValueError("Value out of range: -5")
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+        patched.setattr(usage, "measure", fail)
+        code, text = await insight.refusal(scenario={})
+    assert code is grpc.StatusCode.INTERNAL
+    assert "the simulation failed by an error of insight, which is in its log" in text
+    assert "ValueError" not in text
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert "out of range" in str(record.exc_info[1])
+    # The turn was passed on.
+    assert (await insight.ask(scenario={})).before.node_count == 1
