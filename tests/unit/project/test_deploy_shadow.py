@@ -74,7 +74,8 @@ def test_its_process_takes_its_flags_and_runs_as_the_others_do() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     flags.add(parser)
     log_flags.add(parser)
-    parser.parse_args(command[1:])
+    options = parser.parse_args(command[1:])
+    assert (options.output, options.logging_format) == ("json", "json"), "text among lines of JSON breaks records"
     assert pod["securityContext"] == score["securityContext"]
     assert pod["containers"][0]["securityContext"] == score["containers"][0]["securityContext"]
     assert settings.load(str(OVERLAY / "scheduler.yaml"), [], "https://x").notices == ()
