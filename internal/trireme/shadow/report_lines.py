@@ -1,5 +1,6 @@
 """The report in the terminal: a few lines of at most 80 columns."""
 
+import textwrap
 import time
 
 from trireme.shadow import report, time_series
@@ -22,6 +23,12 @@ def lines(found: report.Report) -> list[str]:
     if newest is not None and newest.here is not None:
         out += _world_lines(newest.there, newest.here) + _own_world_asides(found)
     return [line[:WIDTH].rstrip() for line in out]
+
+
+def notices(found: report.Report) -> list[str]:
+    """The notices, each indented and wrapped."""
+    wrapper = textwrap.TextWrapper(WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return [line for text in found.notices for line in wrapper.wrap(text)]
 
 
 def _comparison_lines(found: report.Report) -> list[str]:

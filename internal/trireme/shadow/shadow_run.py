@@ -19,6 +19,7 @@ from trireme.shadow import (
     durations,
     flags,
     inbox,
+    interruptions,
     measures,
     own_world,
     report,
@@ -91,6 +92,9 @@ class ShadowRun:
             json=observed.node_json,
             shares=canaries.Shares(),
         )
+        nodes = next(entry.resource for entry in self.informers if entry.resource.name == "nodes")
+        self._probe = interruptions.ServerProbe(api, nodes, clocks.wall)
+        self._interruptions = interruptions.Interruptions()
         self._history = time_series.History(_SAMPLE_SECONDS)
         self._findings: list[Finding] = []
         self._check_problem = self._report_problem = ""
@@ -119,6 +123,7 @@ class ShadowRun:
                     if self.own is not None:
                         self.own.begin()
                         tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
+                    tasks.append(_keep(group, "probe", self._probe.run))
                     await self._check_migration()
                     await self._report_until_stopped(stopping, show)
                 else:
@@ -170,6 +175,7 @@ class ShadowRun:
         next_report = self._clock()
         while not stopping.is_set() and self._clock() < ends:
             now = self._clock()
+            self._note_interruptions()
             await self.comparison.close_decisions(now)
             if self.own is not None:
                 self.own.evict_by_taints()
@@ -223,7 +229,7 @@ class ShadowRun:
         if self._chosen.as_json:
             show(orjson.dumps(report.to_json(dataclasses.replace(made, first_report=self._first_report))).decode())
             return
-        show("\n".join([*report_lines.lines(made), *(f"  {text}" for text in self._notices()), ""]))
+        show("\n".join([*report_lines.lines(made), *report_lines.notices(made), ""]))
 
     def make_report(self, *, is_final: bool) -> report.Report:
         """The report of this moment."""
@@ -259,17 +265,27 @@ class ShadowRun:
             problem = statistics.last_error
             if problem and self._refusal(entry):
                 out.append(f"{name} may not be read, and count as if there were none: {problem}")
-            elif problem:
-                out.append(f"the watch of {name} is interrupted: {problem}")
             if statistics.undecodable:
                 out.append(
                     f"{statistics.undecodable:,} events of {name} cannot be decoded and do not count (see the log)"
                 )
-        for name, count in self.inbox.relists.items():
-            out.append(f"{name} were listed again {count} times, because the watch was interrupted")
+        self._note_interruptions()
+        out += self._interruptions.lines(clocks.wall())
+        if relists := self.inbox.relists:
+            names = ", ".join(f"{name} {count}" for name, count in relists.items())
+            out.append(f"listed again, because the watch was interrupted (times): {names}")
         if self.inbox.queued > inbox.MAX_QUEUED:
             out.append(f"{self.inbox.queued:,} events wait: bindings are not judged until there are fewer")
         return [*out, *filter(None, (self._check_problem, self._report_problem))]
+
+    def _note_interruptions(self) -> None:
+        """Take note of the watches that fail now, and of a server that does not answer."""
+        problems = {
+            entry.resource.name: problem
+            for entry in self.informers
+            if (problem := entry.statistics().last_error) and not self._refusal(entry)
+        }
+        self._interruptions.update(problems, self._probe.silent_since, clocks.wall())
 
     def _refusal(self, entry: informer.Informer[Any]) -> bool:
         """Whether the API server refuses this collection to us."""
