@@ -48,6 +48,8 @@ export interface Overview {
   series: Series;
   // Whether the reader may look at what was recorded.
   recorded: boolean;
+  // Where what happens now is to be recorded and is not. The error is for readers who may see all.
+  recordingFailure?: { sinceMs: number; error: string } | null;
   // Where it is as of a moment of a recording.
   recording?: Recording;
 }

@@ -2,7 +2,7 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { hasToken, login, lostSince, setToken } from "./api.ts";
-import { age, count } from "./format.ts";
+import { age, count, timeOfDay } from "./format.ts";
 import { moment } from "./moment.ts";
 import { useOverview } from "./overview_data.ts";
 import { OpenRecording, TimeSlider } from "./recording.tsx";
@@ -128,6 +128,14 @@ function Connection() {
     return (
       <div class="banner bad" role="alert">
         Nothing is scheduled: no replica of {overview.missingPhases.join(" and ")} answers.
+      </div>
+    );
+  if (overview?.recordingFailure)
+    return (
+      <div class="banner bad" role="alert">
+        Recording fails since {timeOfDay(overview.recordingFailure.sinceMs)}
+        {overview.recordingFailure.error && `: ${overview.recordingFailure.error}`}. It is tried again; what happens
+        meanwhile will be missing.
       </div>
     );
   return null;

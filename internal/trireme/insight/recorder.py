@@ -17,6 +17,7 @@ import numpy as np
 
 from trireme.framework import release
 from trireme.insight import observed_cluster
+from trireme.insight.console import console_state
 from trireme.recording import applied_configuration, full_state, segment_format, segment_writer
 from trireme.snapshot import snapshot
 from trireme.v1 import recording_pb2, snapshot_pb2
@@ -112,6 +113,8 @@ class Recorder:
         self._lost = self._reported = self._recorded = self._bytes = self._failures = self._size = 0
         self._delay = _RETRY_SECONDS
         self._synced_at = 0.0
+        #: Since when recording fails, and why; None while it does not. Replaced as a whole by the thread.
+        self.failure: console_state.RecordingFailure | None = None
 
     def statistics(self) -> RecorderStatistics:
         """What was recorded so far."""
@@ -278,6 +281,7 @@ class Recorder:
         if self._delay > _RETRY_SECONDS:
             log.info("recording goes on after %d messages that are not recorded", dropped)
         self._delay = _RETRY_SECONDS
+        self.failure = None
         with self._condition:
             self._failed = False
 
@@ -299,6 +303,8 @@ class Recorder:
         """Log and count a failure; a new segment is begun later."""
         self._writing = False
         self._failures += 1
+        since_ms = self._now_ns() // 1_000_000 if self.failure is None else self.failure.since_ms
+        self.failure = console_state.RecordingFailure(since_ms, str(error))
         self._writer.abandon()
         expected = isinstance(error, (OSError, segment_writer.RecordingFullError, segment_writer.FolderInUseError))
         log.error(

@@ -185,8 +185,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """Record all streams from now on; return the recorder, which has yet to run."""
         # A recording begins with all of the cluster, whatever the plugins need.
         self._snap.store_node_objects(messages=True, json=True)
-        self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
-        return self._recorder
+        recording = self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
+        self.console.recording_failure = lambda: recording.failure
+        return recording
 
     def take(self, request: snapshot_pb2.SyncRequest) -> None:
         """Remember what the cluster or the queue was updated by, and record it, if anything is recorded."""

@@ -239,11 +239,15 @@ def test_a_disk_that_fails_is_tried_again_with_a_new_segment(
         at.write()
     assert f"recording in {tmp_path} fails" in caplog.text
     assert "No space left" in caplog.text
+    failure = at.recorder.failure
+    assert failure is not None
+    assert "No space left" in failure.error
     # Tried after 1, 2, 4 … seconds, and a minute at most.
     assert failures < at.recorder.statistics().recording_failures < 10 + (100 if failing == "sync" else 0)
     monkeypatch.undo()
     at.wait(61)
     assert at.recorder.statistics().recording == 1
+    assert at.recorder.failure is None
     at.check_last_segment()
     dropped = sum(header.dropped_messages for header, _ in at.segments())
     assert dropped == at.recorder.statistics().dropped_messages > 0 or failing == "sync"

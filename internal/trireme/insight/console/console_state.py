@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trireme.insight import observed_cluster
 from trireme.insight.console import pending_pods, pod_timelines, scheduler_history
@@ -41,6 +42,13 @@ class RecordingSpan:
     uncounted_gaps: int = 0
 
 
+class RecordingFailure(NamedTuple):
+    """Since when insight's recording fails, in milliseconds since 1970, and the last error."""
+
+    since_ms: int
+    error: str
+
+
 class ConsoleState:
     """The cluster, the pods in the queue, their timelines, and the history of the scheduler."""
 
@@ -61,6 +69,8 @@ class ConsoleState:
         self.recording: RecordingSpan | None = None
         #: Whether the console also shows what was recorded.
         self.is_recorded = False
+        #: Why what happens now is not recorded, though it is to be; None: it is, or is not to be.
+        self.recording_failure: Callable[[], RecordingFailure | None] = lambda: None
         #: Of this process: what is cached of another one does not hold here.
         self.instance = uuid.uuid4().hex
 

@@ -35,6 +35,9 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
     samples = history.samples_after(after)
     latest = samples[-1] if samples else None
     replicas = status.replicas
+    failure = state.recording_failure()
+    # It may name a path of insight's machine.
+    error = failure.error if failure is not None and sight.lists_nodes and sight.lists_pods else ""
     return {
         "atMs": status.at_ms,
         "nowMs": round(state.wall() * 1000),
@@ -70,6 +73,7 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
             "gated": [sample.queue.gated for sample in samples],
         },
         "recorded": state.is_recorded and sight.lists_nodes and sight.lists_pods,
+        "recordingFailure": None if failure is None else {"sinceMs": failure.since_ms, "error": error},
         **({} if state.recording is None else {"recording": recording_document(state.recording)}),
     }
 

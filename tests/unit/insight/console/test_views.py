@@ -59,6 +59,16 @@ def test_the_overview_has_rates_latencies_and_the_queue() -> None:
     assert later["series"]["atMs"] == [T0 + 2000]
 
 
+def test_the_overview_says_that_recording_fails() -> None:
+    """Everything would seem well, and what led to the next incident would not be recorded."""
+    state = busy()
+    assert document(state, "/v1/overview")["recordingFailure"] is None
+    state.recording_failure = lambda: console_state.RecordingFailure(T0, "No space left on device: '/data/n1'")
+    found = document(state, "/v1/overview")["recordingFailure"]
+    assert found == {"sinceMs": T0, "error": "No space left on device: '/data/n1'"}
+    assert document(state, "/v1/overview", NOTHING)["recordingFailure"] == {"sinceMs": T0, "error": ""}
+
+
 def test_pods_are_found_by_reason_and_by_name() -> None:
     """One would know that two pods wait, and not which."""
     state = busy()
