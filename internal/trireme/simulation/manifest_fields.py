@@ -4,6 +4,7 @@ Names and amounts are checked by the API server's rules.
 A field that is misspelt would be passed over, and the answer would be about another object than was meant.
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -48,12 +49,24 @@ def value_problems(manifest: dict[str, Any]) -> Sequence[str]:
         causes += name_validation.validate_subdomain("metadata.generateName", f"{metadata['generateName']}0")
     if metadata.get("namespace"):
         causes += name_validation.validate_label("metadata.namespace", metadata["namespace"])
+    if manifest.get("kind") in ("Pod", "Node"):
+        causes += name_validation.validate_labels("metadata.labels", metadata.get("labels"))
     for path, amounts in _amounts(manifest):
         for name, amount in amounts.items():
             causes += _negative(path, name, amount)
+    causes += _negative_capacity(manifest)
     texts = [str(cause) for cause in causes]
     # A value that steers a terminal is not printed there as it is.
     return [text if text.isprintable() else golang.quote(text)[1:-1] for text in texts]
+
+
+def _negative_capacity(manifest: dict[str, Any]) -> list[field_errors.Cause]:
+    """What of a CSIStorageCapacity is less than nothing: its amounts are fields of the object itself."""
+    if manifest.get("kind") != "CSIStorageCapacity":
+        return []
+    given = {field: manifest[field] for field in ("capacity", "maximumVolumeSize") if field in manifest}
+    found = [(field, cause) for field, amount in given.items() for cause in _negative(field, "", amount)]
+    return [dataclasses.replace(cause, field=field) for field, cause in found]
 
 
 def _negative(path: str, name: str, amount: Any) -> list[field_errors.Cause]:
@@ -65,13 +78,21 @@ def _negative(path: str, name: str, amount: Any) -> list[field_errors.Cause]:
 
 
 def _amounts(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The paths of a pod's or a node's amounts, and these by resource."""
-    if manifest.get("kind") == "Node":
-        status = manifest.get("status") or {}
+    """The paths of an object's amounts, and these by resource."""
+    kind, spec, status = manifest.get("kind"), manifest.get("spec") or {}, manifest.get("status") or {}
+    if kind == "Node":
         yield from ((f"status.{part}", status.get(part) or {}) for part in ("capacity", "allocatable"))
-    if manifest.get("kind") != "Pod":
-        return
-    spec = manifest.get("spec") or {}
+    elif kind == "PersistentVolume":
+        yield "spec.capacity", spec.get("capacity") or {}
+    elif kind == "PersistentVolumeClaim":
+        yield "spec.resources.requests", (spec.get("resources") or {}).get("requests") or {}
+        yield "status.capacity", status.get("capacity") or {}
+    elif kind == "Pod":
+        yield from _amounts_of_pod(spec)
+
+
+def _amounts_of_pod(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The paths of a pod's amounts, and these by resource."""
     yield "spec.overhead", spec.get("overhead") or {}
     parts = [("spec.resources", spec.get("resources") or {})]
     for field in ("containers", "initContainers"):

@@ -2,31 +2,37 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from trireme.cache import pod_projection
+from trireme.framework import amounts
 from trireme.simulation import budgets, drains, known_classes, manifests, node_copies, pacing, simulation, workloads
 from trireme.v1 import core_pb2, simulation_pb2, snapshot_pb2
+from trireme_kube.apimachinery import field_errors, golang
 
 MAX_CHANGES = 1000
 MAX_NODES = 10_000
 MAX_PODS = 100_000
+_INT64_MAX = 2**63 - 1
 
 
 class ScenarioError(ValueError):
     """The scenario cannot be simulated: `field` is the path in the request, the text says what to do."""
 
     def __init__(self, field: str, text: str) -> None:
-        super().__init__(f"{field}: {text}")
+        # A name that steers a terminal is not printed there as it is.
+        super().__init__(f"{field}: {text if text.isprintable() else golang.quote(text)[1:-1]}")
         self.field = field
 
 
 class ScenarioChanges:
     """Makes changes in a simulation; `blocked` are the pods that drains could not move."""
 
-    def __init__(self, sim: simulation.Simulation) -> None:
+    def __init__(self, sim: simulation.Simulation, absent: Collection[tuple[str, str]] = ()) -> None:
+        """`absent` are namespace and name of the cluster's pods that take no part: they have their names still."""
         self._sim = sim
+        self._absent = absent
         self._pods = self._nodes = 0
         # By the node that they are like: the numbers of further nodes.
         self._numbers: dict[str, Iterator[int]] = {}
@@ -83,6 +89,8 @@ class ScenarioChanges:
                 self._sim.set_node(node_copies.node_like(self._sim.snap, slot, name))
             return
         node = _read(f"{field}.manifest", lambda: manifests.read_node(manifests.read(change.manifest)))
+        if change.count > 1:
+            _check_name(f"{field}.manifest", f"{node.metadata.name}-{count - 1}")
         async for number in pacing.paced(range(count)):
             one = core_pb2.Node()
             one.CopyFrom(node)
@@ -105,8 +113,10 @@ class ScenarioChanges:
         raw = _read(path, lambda: manifests.read(change.manifest))
         base = _read(path, lambda: manifests.pod_name(raw))
         names = [f"{base}-{number}" for number in range(count)] if change.count > 1 else [base]
+        _check_name(path, names[-1])
         first = self._read_pod(path, raw, names[0])
-        if in_use := self._sim.names_in_use(first.parsed.namespace, frozenset(names)):
+        check_sums(self._sim, path, first.parsed, count)
+        if in_use := self._names_in_use(first.parsed.namespace, names):
             if raw["metadata"].get("name"):
                 text = f"there is a pod {first.parsed.namespace}/{in_use[0]} already: name it otherwise, or apply it"
                 raise ScenarioError(f"{path}.metadata.name", text)
@@ -123,6 +133,11 @@ class ScenarioChanges:
 
         await self._sim.add_many_pods(pods(), simulation.Origin.ADDED)
 
+    def _names_in_use(self, namespace: str, names: list[str]) -> list[str]:
+        """Those of the names that a pod has, of the simulation or of the cluster beside it, in order."""
+        absent = (name for name in names if (namespace, name) in self._absent)
+        return sorted({*self._sim.names_in_use(namespace, frozenset(names)), *absent})
+
     def _read_pod(self, field: str, raw: manifests.Json, name: str) -> manifests.PodOfManifest:
         """The pod of the manifest, under this name."""
         paths = self._sim.setup.reads.paths
@@ -137,6 +152,7 @@ class ScenarioChanges:
         kind = _read(path, lambda: manifests.kind_of(raw))
         if kind == "Pod":
             pod = self._read_pod(path, raw, _read(path, lambda: manifests.name_of(raw)))
+            check_sums(self._sim, path, pod.parsed, 1)
             known = self._sim.uid_of(pod.parsed.namespace, pod.parsed.name)
             if known is not None:
                 self._sim.remove_pod(known, replace=False)
@@ -218,6 +234,30 @@ def check_pod(sim: simulation.Simulation, field: str, pod: manifests.PodOfManife
     invalid = sim.invalid_reason(parsed)
     if invalid:
         raise ScenarioError(field, invalid)
+
+
+def check_sums(sim: simulation.Simulation, field: str, pod: pod_projection.ParsedPod, count: int) -> None:
+    """Check that what pods on a node request, with so many of these, is a number of 64 bits. Raises: ScenarioError.
+
+    A pod that has a node by its manifest is there whether it fits or not, as in a cluster.
+    """
+    if not pod.node_name:
+        return
+    sim.publish()
+    nodes, slot = sim.snap.nodes, sim.cache.slot_of(pod.node_name)
+    requests = amounts.pod_amounts(core_pb2.Pod.FromString(pod.base), sim.snap.amount_rules).placed
+    for name, amount in requests.items():
+        row = nodes.resource_names.find(name)
+        known = 0 if row is None or row >= nodes.requested.shape[0] else int(nodes.requested[row, slot])
+        if known + count * amount > _INT64_MAX:
+            text = f"the pods on node {pod.node_name} would request more {name} than 64 bits hold: request less"
+            raise ScenarioError(f"{field}.spec.containers", text)
+
+
+def _check_name(field: str, name: str) -> None:
+    """Check a name with its number, the longest of several. Raises: ScenarioError."""
+    if problems := field_errors.subdomain_problems(name):
+        raise ScenarioError(f"{field}.metadata.name", f"{name}: {problems[0]}")
 
 
 def _read(field: str, read: Callable[[], Any]) -> Any:

@@ -6,7 +6,10 @@ import grpc
 import pytest
 from simulated_insight import Json, SimulatedInsight, manifest, stored
 
+from trireme.v1 import snapshot_pb2
+
 _LARGEST = 2**63 - 1
+_HUGE = {"cpu": str(_LARGEST), "memory": "7Ei", "pods": str(_LARGEST)}
 
 
 def _node(name: str = "big", **allocatable: Any) -> Json:
@@ -36,6 +39,38 @@ REFUSED: list[Any] = [
         "metadata.name: ",
         id="a name of a claim",
     ),
+    pytest.param(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": {"capacity": {"storage": "-5Gi"}},
+        },
+        "spec.capacity[storage]: ",
+        id="a volume of less than nothing",
+    ),
+    pytest.param(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"resources": {"requests": {"storage": "-5Gi"}}},
+        },
+        "spec.resources.requests[storage]: ",
+        id="a claim to less than nothing",
+    ),
+    pytest.param(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIStorageCapacity",
+            "metadata": {"name": "c", "namespace": "default"},
+            "storageClassName": "s",
+            "capacity": "-5Gi",
+        },
+        "capacity: ",
+        id="storage of less than nothing",
+    ),
+    pytest.param({**_pod(), "metadata": {"name": "p", "labels": {"a b": "c"}}}, "metadata.labels: ", id="a label"),
 ]
 
 
@@ -138,3 +173,76 @@ async def test_a_stateful_set_makes_no_pod_whose_name_another_one_has() -> None:
     scale = {"kind": "statefulset", "namespace": "default", "name": "db", "replicas": 3}
     _, said = await insight.refusal(scenario={"changes": [{"scale": scale}]})
     assert "there is a pod default/db-1 already that is not of statefulset/db" in said
+
+
+@pytest.mark.parametrize("without_pending_pods", [False, True], ids=["with", "without"])
+async def test_pods_that_take_no_part_have_their_names_still(without_pending_pods: bool) -> None:
+    """A scenario with a pod that the API server would refuse to create seems to be possible."""
+    insight = await _with_pods()
+    insight.queue(("gated", 1), state=snapshot_pb2.QUEUED_POD_STATE_GATED)
+    for name in ("gated", "waits") if without_pending_pods else ("gated",):
+        changes = [{"addPods": {"manifest": _pod(name)}}]
+        wanted = {"changes": changes, "withoutPendingPods": without_pending_pods}
+        code, said = await insight.refusal(scenario=wanted)
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert f"addPods.manifest.metadata.name: there is a pod default/{name} already" in said
+
+
+async def test_a_name_may_be_used_again_once_its_pod_is_deleted() -> None:
+    """A scenario that makes a pod anew would be refused."""
+    insight = await _with_pods()
+    for name in ("waits", "pod-0"):
+        deleted = {"delete": {"kind": "pod", "namespace": "default", "name": name}}
+        answer = await insight.change(deleted, {"addPods": {"manifest": _pod(name)}})
+        assert name in [each.pod.name for each in answer.placements]
+
+
+async def test_names_with_their_numbers_are_names() -> None:
+    """No API server has pods or nodes of 255 characters."""
+    insight = await SimulatedInsight(n0="9").start()
+    longest = "x" * 253
+    for change in ({"addPods": {"manifest": _pod(longest)}}, {"addNodes": {"manifest": _node(longest, cpu="1")}}):
+        await insight.change(change)
+        ((kind, of),) = change.items()
+        code, said = await insight.refusal(scenario={"changes": [{kind: {**of, "count": 3}}]})
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert f"{kind}.manifest.metadata.name: " in said
+        assert "253" in said
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_requests_of_pods_on_a_node_are_not_beyond_64_bits(count: int) -> None:
+    """The sum would wrap around, so that the node has room again."""
+    insight = await _with_pods()
+    added = {"count": count, "manifest": manifest("p", cpu=str(_LARGEST), nodeName="n0")}
+    code, said = await insight.refusal(scenario={"changes": [{"addPods": added}]})
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "addPods.manifest.spec.containers: the pods on node n0 would request more cpu than 64 bits hold" in said
+
+
+async def test_names_that_are_not_found_steer_no_terminal() -> None:
+    """The error is printed where the command runs, and is logged."""
+    insight = await SimulatedInsight(n0="9").start()
+    for change in ({"drain": {"nodeNames": ["n\x1b[31m"]}}, {"delete": {"kind": "pod", "name": "p\x1b[31m"}}):
+        code, said = await insight.refusal(scenario={"changes": [change]})
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert said.isprintable()
+
+
+async def test_nodes_of_the_cluster_may_have_the_largest_amounts() -> None:
+    """One virtual node would end every simulation of its cluster."""
+    insight = SimulatedInsight(n0="2", **{name: {"allocatable": _HUGE} for name in ("one", "two")})
+    insight.builder.add_class(1, stored())
+    insight.builder.place(1, "n0")
+    await insight.start()
+    pod = _pod("new")
+    questions: list[Json] = [
+        {"scenario": {"changes": [{"drain": {"nodeNames": ["n0"]}}]}},
+        {"singlePods": {"manifests": [pod]}},
+        {"howMany": {"manifest": pod}},
+        {"compaction": {}},
+    ]
+    for question in questions:
+        answer = await insight.ask(**question)
+        if answer.HasField("before"):
+            assert {each.allocatable for each in answer.before.resources} == {_LARGEST}

@@ -170,12 +170,14 @@ class Simulator:
             reference = usage.reference_shape(sim.snap)
             question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
             wanted = question.request.scenario
+            absent = self._names_of_waiting()
             if not wanted.without_pending_pods:
                 tried, held = self._queued_pods(question.setup)
+                absent.difference_update((pod.pod.namespace, pod.pod.name) for pod in tried)
                 if held:
                     question.response.not_simulated.append(f"pods of the queue that are held back: {held}")
                 await sim.add_queued_pods(tried)
-            changes = scenario.ScenarioChanges(sim)
+            changes = scenario.ScenarioChanges(sim, absent)
             await changes.make(wanted)
             await sim.run()
             await answers.write_scenario(sim, question.response)
@@ -253,6 +255,15 @@ class Simulator:
         if self._known is None or self._known[0] != key:
             self._known = key, known_classes.of_snapshot(snap)
         return self._known[1]
+
+    def _names_of_waiting(self) -> set[tuple[str, str]]:
+        """Namespace and name of each pod in the queue."""
+        found = (each.pod for each in self._cluster.queue.all())
+        return {
+            (pod.namespace, pod.name)
+            for pod in found
+            if self._cluster.node_of(pod.namespace, pod.name, pod.uid) is None
+        }
 
     def _queued_pods(self, setup: simulation.Setup) -> tuple[Sequence[snapshot_pb2.QueuedPod], int]:
         """The pods of the queue that can be tried, and how many are held back."""
