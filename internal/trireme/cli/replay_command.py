@@ -51,6 +51,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> int:
     """Replay a recording. Returns the exit code."""
+    try:
+        return _run(options)
+    except MemoryError:
+        print(f"Error: {options.file}: this needs more memory than there is", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    """As `run`. Raises: MemoryError."""
     # The engines and all plugins, which no other command loads.
     from trireme.cli import replay_explanation, replay_run, replay_site
 

@@ -57,7 +57,8 @@ async def _report(options: argparse.Namespace) -> dict[str, Any]:
         insight = recorded_insight.RecordedInsight(reader.header)
         file.seek(0)
         again = segment_reader.SegmentReader(file, str(options.file))
-        insight.follow(frame_times.frames_of_file(again, times), options.at)
+        with again.errors_located():
+            insight.follow(frame_times.frames_of_file(again, times), options.at)
     gap = None if options.at is None else times.gap_at(options.at)
     namespace, _, name = options.pod.partition("/")
     pod = cycle_pb2.PodIdentity(namespace=namespace, name=name)

@@ -11,7 +11,6 @@ from trireme.cli import replay_configuration
 from trireme.config import loading
 from trireme.recording import decision_numbers, segment_reader
 from trireme.replay import decision_replay
-from trireme.v1 import recording_pb2
 from trireme_kube.apimachinery import timestamps
 
 # How many nodes or lines of an outcome are shown as text.
@@ -57,22 +56,34 @@ async def _replay(
         if options.config is not None:
             configuration = replay_configuration.load(options.config, reader.header.hello.configuration)
         replay = decision_replay.DecisionReplay(reader.header, configuration)
-        async for difference in replay.replay(reader.frames()):
-            differences.append(_difference_json(difference))
-            if options.output == "text":
-                print(_difference_text(difference))
-            if not (options.all or options.config):
-                break
-        else:
-            _check_end(reader, reader.header)
+        with reader.errors_located():
+            complete = await _compare(replay, reader, differences, options)
+        if complete:
+            _check_end(reader)
     return replay.counts, differences
 
 
-def _check_end(reader: segment_reader.SegmentReader, header: recording_pb2.RecordingHeader) -> None:
+async def _compare(
+    replay: decision_replay.DecisionReplay,
+    reader: segment_reader.SegmentReader,
+    differences: list[dict[str, Any]],
+    options: argparse.Namespace,
+) -> bool:
+    """Replay all frames, or those up to a difference; whether it was all. Raises: RecordingError, ValueError."""
+    async for difference in replay.replay(reader.frames()):
+        differences.append(_difference_json(difference))
+        if options.output == "text":
+            print(_difference_text(difference))
+        if not (options.all or options.config):
+            return False
+    return True
+
+
+def _check_end(reader: segment_reader.SegmentReader) -> None:
     """Check that the file, which has been read, is whole. Raises: ValueError."""
     if reader.torn_at is not None:
         raise ValueError(f"the file ends within a frame at byte {reader.torn_at}")
-    if not header.segment and not reader.ended:
+    if reader.header is not None and not reader.header.segment and not reader.ended:
         raise ValueError(f"the exported file ends at byte {reader.offset}, and was not copied whole")
 
 

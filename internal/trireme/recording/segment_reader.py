@@ -1,5 +1,6 @@
 """Reads the frames of one file: those that were written, or an error that says where the file is damaged."""
 
+import contextlib
 import os
 import pathlib
 import zlib
@@ -8,7 +9,7 @@ from typing import BinaryIO
 
 from google.protobuf import message as protobuf
 
-from trireme.recording import segment_format
+from trireme.recording import message_bounds, segment_format
 from trireme.v1 import recording_pb2
 
 # How much is read at once to see whether the rest of a file is zeros.
@@ -38,6 +39,8 @@ class SegmentReader:
         self._name = name
         self.offset = 0
         """Where the next frame begins."""
+        self.frame_offset = 0
+        """Where the frame begins that was read last."""
         self.torn_at: int | None = None
         """Where the last frame begins that is not complete; None: the file ends with a frame, as far as it was read."""
         self.ended = False
@@ -45,6 +48,7 @@ class SegmentReader:
         self.header: recording_pb2.RecordingHeader | None = None
         """None: the file ends within its header."""
         self._decoder = segment_format.FrameDecoder(0)
+        self._bounds = message_bounds.IndexBounds()
         self._read_header()
 
     def frames(self) -> Iterator[recording_pb2.RecordedFrame]:
@@ -69,6 +73,22 @@ class SegmentReader:
                 return
             self.ended = frame.WhichOneof("content") == "end"
             yield frame
+
+    @contextlib.contextmanager
+    def errors_located(self) -> Iterator[None]:
+        """For whoever uses frames: what fails says at which byte the frame begins that was read last.
+
+        Raises: RecordingError in place of ValueError, of numbers and places that do not fit, and of too little memory.
+        """
+        try:
+            yield
+        except ValueError as error:
+            raise RecordingError(self._name, self.frame_offset, str(error)) from error
+        except (ArithmeticError, LookupError) as error:
+            text = f"the frame cannot be used: {type(error).__name__}: {error}"
+            raise RecordingError(self._name, self.frame_offset, text) from error
+        except MemoryError as error:
+            raise RecordingError(self._name, self.frame_offset, "the frame needs more memory than there is") from error
 
     def _has_whole_frame(self) -> bool:
         """Whether the file has as many bytes as the next frame takes."""
@@ -104,9 +124,12 @@ class SegmentReader:
         if segment_format.CHECKSUM.pack(checksum) != rest[length:]:
             raise self._error("the checksum of the header does not match")
         try:
+            message_bounds.check_parts(rest[:length], recording_pb2.RecordingHeader.DESCRIPTOR)
             self.header = recording_pb2.RecordingHeader.FromString(rest[:length])
         except protobuf.DecodeError as error:
             raise self._error("the header cannot be decoded") from error
+        except ValueError as error:
+            raise self._error(str(error)) from error
         self._decoder = segment_format.FrameDecoder(checksum)
         self.offset = len(preamble) + len(rest)
 
@@ -129,11 +152,17 @@ class SegmentReader:
             self.torn_at = self.offset
             return None
         try:
-            frame = recording_pb2.RecordedFrame.FromString(self._decoder.decode(payload, checksum, length))
+            content = self._decoder.decode(payload, checksum, length)
+            message_bounds.check_parts(content)
+            frame = recording_pb2.RecordedFrame.FromString(content)
+            self._bounds.check(frame.message)
         except ValueError as error:
             raise self._error(str(error)) from error
         except protobuf.DecodeError as error:
             raise self._error("the frame's message cannot be decoded") from error
+        except MemoryError as error:
+            raise self._error("the frame needs more memory than there is") from error
+        self.frame_offset = self.offset
         self.offset += len(head) + stored + len(checksum)
         return frame
 
