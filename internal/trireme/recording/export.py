@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import secrets
 import tempfile
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,8 +49,8 @@ def export(
     Raises: OSError, also where `target` is a device or the like; NothingToExportError; ValueError, as `export_to`.
     """
     target = replaceable_files.resolve(target)
-    partial = target.with_name(f".{target.name}.partial")
-    partial.unlink(missing_ok=True)  # of an export that was killed
+    # Another export to this target may be running.
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         with private_files.create(partial, buffered=True) as file:
             result = export_to(folder, file, since_ns, redact=redact, in_tree=in_tree, scratch=target.parent)

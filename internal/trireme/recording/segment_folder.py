@@ -4,11 +4,13 @@ import dataclasses
 import itertools
 import pathlib
 import re
+import stat
 from collections.abc import Sequence
 
 from trireme.recording import segment_reader
 
-_NAME = re.compile(r"recording-(\d{10})\.trireme")
+# Numbers have ten digits, and more where they need them.
+_NAME = re.compile(r"recording-(\d{10}|[1-9]\d{10,18})\.trireme", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ def file_name(number: int) -> str:
 
 def next_number(folder: pathlib.Path, after: int) -> int | None:
     """The lowest number of a segment above `after`; None: there is none. Raises: OSError."""
-    matches = (_NAME.fullmatch(path.name) for path in folder.iterdir())
+    regular = (path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink())
+    matches = map(_NAME.fullmatch, regular)
     return min((int(match[1]) for match in matches if match is not None and int(match[1]) > after), default=None)
 
 
@@ -43,9 +46,11 @@ def segments(folder: pathlib.Path) -> Sequence[Segment]:
         if match is None:
             continue
         try:
-            status = path.stat()
+            status = path.lstat()
         except FileNotFoundError:
             continue  # its writer has deleted it
+        if not stat.S_ISREG(status.st_mode):
+            continue  # a folder, a link, or what would hold up whoever opens it
         found.append(Segment(int(match[1]), path, status.st_size, _start_ns(path, status.st_mtime_ns)))
     return sorted(found, key=lambda segment: segment.number)
 

@@ -1,5 +1,6 @@
 """Reads recordings from beginning to end, and says what they hold, what is missing, and what is damaged."""
 
+import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +70,12 @@ def verify(path: pathlib.Path) -> Summary:
         files = [path]
     summary, before, sequence = Summary(), None, _Sequence()
     for file in files:
-        before = _verify_file(file, before, summary, sequence, torn_at_will=folder)
+        try:
+            before = _verify_file(file, before, summary, sequence, torn_at_will=folder)
+        except FileNotFoundError:
+            if not folder:
+                raise
+            before = None  # insight has deleted it since the folder was listed
     summary.missing_decisions, summary.uncounted_gaps = sequence.numbers.missing, sequence.numbers.uncounted_gaps
     summary.gaps = [
         Gap(str(files[gap.place[0] - 1]), gap.from_ns, gap.to_ns, gap.reason, gap.dropped_messages)
@@ -142,9 +148,7 @@ def _verify_file(
     `torn_at_will`: also if it ends within its header or its full state, that is no problem. Raises: OSError.
     """
     with path.open("rb") as file:
-        size = path.stat().st_size
         summary.files += 1
-        summary.totals.size += size
         reader = None
         try:
             reader = segment_reader.SegmentReader(file, str(path))
@@ -154,11 +158,15 @@ def _verify_file(
                     summary.releases.append(header.release)
                 sequence.begin(header, before)
             elif not torn_at_will:
+                size = os.fstat(file.fileno()).st_size
                 text = "the file ends within its header" if size else "the file is empty"
                 raise RecordingError(str(path), 0, f"{text}: nothing can be read")
             _verify_frames(reader, str(path), summary, sequence, torn_at_will=torn_at_will)
         except RecordingError as error:
             summary.problems.append(error)
+        # Insight may have written to it while it was read.
+        size = os.fstat(file.fileno()).st_size
+        summary.totals.size += size
         if reader is None or reader.header is None:
             header = None
             sequence.pass_over()
