@@ -124,7 +124,9 @@ class DecisionReplay:
         if decision_numbers.is_report(decision):
             self.counts.bindings += 1
             return None
-        if not self._remote.can_be_made(decision):
+        if not self._remote.is_known(decision):
+            self.counts.incomplete += 1
+        elif not self._remote.can_be_made(decision):
             self.counts.remote += 1
         elif decision.inexact or not self._snap.synced or decision.generation != self._snap.generation:
             self.counts.inexact += 1

@@ -42,10 +42,12 @@ class RemoteCalls:
         self._configuration = configuration
         self._profiles = frozenset(profile.scheduler_name for profile in configuration.profiles)
 
+    def is_known(self, decision: decision_pb2.Decision) -> bool:
+        """Whether the decision is of a profile of the configuration, and of a kind that this release knows."""
+        return decision.profile in self._profiles and decision.WhichOneof("decision") is not None
+
     def can_be_made(self, decision: decision_pb2.Decision) -> bool:
-        """Whether no answer of a remote plugin is missing; also False if there is no such profile."""
-        if decision.profile not in self._profiles:
-            return False
+        """Whether no answer of a remote plugin is missing, of a decision that `is_known`."""
         kind = decision.WhichOneof("decision") or ""
         if kind == "filter":
             return self._can_be_filtered(decision.profile, decision.filter)

@@ -116,6 +116,14 @@ async def test_what_may_be_of_another_state_is_counted_apart(fields: dict[str, A
     assert (counts.inexact, counts.incomplete, counts.same, differences) == (1, 1, 0, [])
 
 
+async def test_a_decision_of_an_unknown_profile_is_not_counted_as_one_of_remote_plugins() -> None:
+    """The reader would look for a remote plugin where there is none."""
+    cluster = await RecordedCluster(3).open()
+    await cluster.schedule(SMALL, 1)
+    counts, _ = await replayed(cluster, with_decision_changed(cluster.frames(), 1, profile="other"))
+    assert (counts.remote, counts.incomplete, counts.same) == (0, 2, 0)
+
+
 async def test_pods_that_were_bound_are_no_decision_to_make_again() -> None:
     """They would count as decisions without the answer that they build on."""
     cluster = await RecordedCluster(3).open()
