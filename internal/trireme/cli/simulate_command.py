@@ -24,6 +24,7 @@ Json = dict[str, Any]
 _PATH = "/trireme/v1/simulate"
 # Insight ends simulations before.
 _SECONDS = 60.0
+_MOST_REPLICAS = 2**31 - 1
 _EXAMPLES = """examples:
   trireme simulate --add-nodes 3 --like n17          which pending pods fit on three more nodes like n17
   trireme simulate --drain n4                        where the pods of n4 go
@@ -151,7 +152,10 @@ def _scale(text: str, namespace: str) -> Json:
     kind, _, name = workload.partition("/")
     if not kind or not name or not replicas.isdecimal():
         raise argparse.ArgumentTypeError(f"--scale: {text!r} is not of the form KIND/NAME=N, as deployment/web=200")
-    return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": int(replicas)}
+    # 32 bits, as in the object's field; Python refuses to read thousands of digits.
+    if len(replicas.lstrip("0")) > 10 or int(replicas.lstrip("0") or "0") > _MOST_REPLICAS:
+        raise argparse.ArgumentTypeError(f"--scale {workload}: the number of replicas is more than {_MOST_REPLICAS}")
+    return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": int(replicas.lstrip("0") or "0")}
 
 
 def _profiles(path: str) -> Json:

@@ -101,7 +101,8 @@ def parse_duration(text: str) -> Duration:
 def _nanoseconds_of_term(match: re.Match[str], text: str) -> int:
     """The nanoseconds of one term of the duration `text`."""
     whole, _, decimals, unit_name = match.groups()
-    value = int(whole or "0")
+    # More than 19 digits are no 64 bits, and Python refuses to read thousands of them.
+    value = int(whole.lstrip("0") or "0") if len(whole.lstrip("0")) <= 19 else _LIMIT + 1
     if value > _LIMIT or not (whole or decimals):
         raise ValueError(f"time: invalid duration {_quote_bytewise(text)}")
     if not unit_name:

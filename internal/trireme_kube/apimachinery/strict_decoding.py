@@ -9,6 +9,7 @@ Source: sigs.k8s.io/json, whose order of visiting decides which mistake comes fi
 
 import base64
 import binascii
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -203,17 +204,21 @@ class _StrictDecoder:
         """Decode a number of the scalar's size; None, after recording a type error, if it is another one."""
         bits = _BITS.get(into.kind)
         if bits is not None:
-            value = int(node) if _INTEGER.fullmatch(node) else None
+            # More than a sign and 19 digits are no 64 bits, and Python refuses to read thousands of them.
+            value = int(node) if len(node) <= 20 and _INTEGER.fullmatch(node) else None
             if value is not None and -(1 << bits) <= value < 1 << bits:
                 return value
             self.record_type_error(f"number {node}", into.type_name)
             return None
         if into.kind is Kind.FLOAT32:
             try:
-                return golang.to_float32(float(node))
+                # Where 64 bits overflow, Python reads infinity, and Go refuses the number.
+                if math.isfinite(number := float(node)):
+                    return golang.to_float32(number)
             except OverflowError:
-                self.record_type_error(f"number {node}", into.type_name)
-                return None
+                pass
+            self.record_type_error(f"number {node}", into.type_name)
+            return None
         self.record_type_error("number", into.type_name)
         return None
 

@@ -67,6 +67,8 @@ def test_a_configuration_is_sent_as_profiles(tmp_path: pathlib.Path) -> None:
         (["--like=n1"], "--add-nodes and --like belong together"),
         (["--scale=web=3"], "--scale: 'web=3' is not of the form KIND/NAME=N"),
         (["--scale=deployment/web=x"], "is not of the form"),
+        (["--scale=deployment/web=" + "9" * 5000], "--scale deployment/web: the number of replicas is more than"),
+        (["--scale=deployment/web=2147483648"], "--scale deployment/web: the number of replicas is more than"),
         (["compact", "--drain=n1"], "compact and -f, --add-nodes, --drain, --scale are different questions"),
         (["-f/does/not/exist"], "/does/not/exist: No such file"),
     ],

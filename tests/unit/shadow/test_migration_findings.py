@@ -403,3 +403,30 @@ def test_why_a_config_map_shows_no_configuration_is_said(answer: Any, text: str)
     (about_file,) = [each for each in findings.of_scheduler(found) if each.subject == "/c/config.yaml"]
     assert about_file.kind is UNKNOWN
     assert text in about_file.text
+
+
+_DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(f'"parallelism": {_DIGITS}', id="integer"),
+        pytest.param(f'"parallelism": -{_DIGITS}', id="negative"),
+        pytest.param(f'"podMaxBackoffSeconds": 1e{_DIGITS}', id="exponent"),
+        pytest.param(f'"clientConnection": {{"qps": {_DIGITS}}}', id="float"),
+        pytest.param(f'"leaderElection": {{"leaseDuration": "{_DIGITS}s"}}', id="duration"),
+    ],
+)
+@pytest.mark.parametrize("command", [["shadow", "check", "--kube-scheduler-config"], ["config", "validate"]])
+def test_a_number_of_any_length_in_json_is_an_error_of_one_line(
+    command: list[str], document: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python refuses to read more than 4,300 digits, by an exception that names neither file nor field."""
+    path = tmp_path / "s.yaml"
+    path.write_text(f'{{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration",{document}}}')
+    assert main.main([*command, str(path)]) == 1
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    assert "4300" not in printed.out + printed.err
+    assert "s.yaml" in printed.err
