@@ -45,16 +45,18 @@ class DecisionNumbers:
         """In how many gaps more decisions may be missing than are counted."""
         return self._uncounted_gaps + self._open_gaps
 
-    def take(self, frame: recording_pb2.RecordedFrame) -> None:
-        """Take the next frame. Raises: ValueError: a decision cannot be decoded."""
-        content = frame.WhichOneof("content")
+    def take(self, frame: recording_pb2.RecordedFrame) -> list[decision_pb2.Decision]:
+        """Take the next frame; returns its decisions. Raises: ValueError: one cannot be decoded."""
+        content, found = frame.WhichOneof("content"), []
         if content == "gap":
             self.begin_gap(frame.gap.dropped_messages)
         elif content == "message":
             if frame.message.WhichOneof("message") == "hello":
                 self.begin_stream(frame.message.hello.fence)
             for decision in frame.message.decisions:
-                self.add(decoded(decision).number)
+                found.append(decoded(decision))
+                self.add(found[-1].number)
+        return found
 
     def begin_gap(self, dropped_messages: int) -> None:
         """Messages are missing; 0: not known how many, for insight did not run meanwhile."""

@@ -166,15 +166,15 @@ class _Joined:
             return False  # insight has deleted it since; the next one begins with a gap
         except segment_reader.RecordingError as error:
             self.result.problems.append(error)
-        self.result.gaps = len(self._times.gaps(0))
-        self.result.missing_decisions = self._numbers.missing
-        self.result.uncounted_gaps = self._numbers.uncounted_gaps
         return self.result.totals.frames > frames
 
     def end(self) -> None:
-        """Write the frame that ends the file."""
+        """Write the frame that ends the file, and count what is missing in it. Raises: NothingToExportError."""
         if self._encoder is None:
             raise NothingToExportError("there is no recording with a full state")
+        self.result.gaps = len(self._times.gaps(0))
+        self.result.missing_decisions = self._numbers.missing
+        self.result.uncounted_gaps = self._numbers.uncounted_gaps
         end = recording_pb2.RecordedFrame(unix_time_ns=self._last_ns, end=recording_pb2.RecordingEnd())
         self._write_bytes(self._encoder.encode(end.SerializeToString()))
 

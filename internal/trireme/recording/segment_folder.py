@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 import pathlib
 import re
 import stat
@@ -30,9 +31,9 @@ def file_name(number: int) -> str:
 
 def next_number(folder: pathlib.Path, after: int) -> int | None:
     """The lowest number of a segment above `after`; None: there is none. Raises: OSError."""
-    regular = (path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink())
-    matches = map(_NAME.fullmatch, regular)
-    return min((int(match[1]) for match in matches if match is not None and int(match[1]) > after), default=None)
+    named = ((path, _NAME.fullmatch(path.name)) for path in folder.iterdir())
+    later = ((path, int(match[1])) for path, match in named if match is not None and int(match[1]) > after)
+    return min((number for path, number in later if _regular_status(path) is not None), default=None)
 
 
 def segments(folder: pathlib.Path) -> Sequence[Segment]:
@@ -45,14 +46,19 @@ def segments(folder: pathlib.Path) -> Sequence[Segment]:
         match = _NAME.fullmatch(path.name)
         if match is None:
             continue
-        try:
-            status = path.lstat()
-        except FileNotFoundError:
-            continue  # its writer has deleted it
-        if not stat.S_ISREG(status.st_mode):
-            continue  # a folder, a link, or what would hold up whoever opens it
-        found.append(Segment(int(match[1]), path, status.st_size, _start_ns(path, status.st_mtime_ns)))
+        status = _regular_status(path)
+        if status is not None:
+            found.append(Segment(int(match[1]), path, status.st_size, _start_ns(path, status.st_mtime_ns)))
     return sorted(found, key=lambda segment: segment.number)
+
+
+def _regular_status(path: pathlib.Path) -> os.stat_result | None:
+    """The status of a file; None: its writer has deleted it, or it is a folder, a link, or would hold up a reader."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def inner_folders_text(folder: pathlib.Path) -> str:

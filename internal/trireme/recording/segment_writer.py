@@ -56,7 +56,6 @@ class RecordingWriter:
         """`steady` returns seconds of a clock that is never set."""
         #: Where the segments are.
         self.folder = folder
-        self._folder = folder
         self._limits = limits
         self._segment_bytes = min(limits.size_bytes // _SHARE, _SEGMENT_BYTES)
         self._segment_ns = int(min(limits.age_seconds / _SHARE, _SEGMENT_SECONDS) * _NS)
@@ -111,12 +110,12 @@ class RecordingWriter:
         header.segment = self._number
         content = segment_format.encode_header(header)
         self._make_room(len(content))
-        path = self._folder / segment_folder.file_name(self._number)
+        path = self.folder / segment_folder.file_name(self._number)
         self._file = private_files.create(path, buffered=False)
         self._path, self._size, self._start_ns, self._state_size = path, 0, header.start_unix_ns, None
         self._encoder = segment_format.FrameEncoder(content)
         self._write(content)
-        _sync_folder(self._folder)
+        _sync_folder(self.folder)
 
     def append(self, frame: bytes, *, completes_state: bool = False) -> int:
         """Write a serialised RecordedFrame to the segment; returns its size in the file.
@@ -135,7 +134,7 @@ class RecordingWriter:
         """Have what was written reach the disk, in a file that the folder has. Raises: OSError."""
         if self._file is None:
             return
-        for file, path in ((self._file, self._path), (self._lock, self._folder / LOCK_NAME)):
+        for file, path in ((self._file, self._path), (self._lock, self.folder / LOCK_NAME)):
             if not _is_at(file, path):
                 raise RecordingRemovedError(f"{path} was removed or replaced while it was in use")
         if self._unsynced:
@@ -188,20 +187,20 @@ class RecordingWriter:
 
         Raises: OSError, FolderInUseError.
         """
-        if not _is_at(self._lock, self._folder / LOCK_NAME):
+        if not _is_at(self._lock, self.folder / LOCK_NAME):
             self.release()
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = (self._folder / LOCK_NAME).open("wb")
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = (self.folder / LOCK_NAME).open("wb")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 lock.close()
                 if isinstance(error, BlockingIOError):
-                    raise FolderInUseError(f"{self._folder}: another process records there") from error
+                    raise FolderInUseError(f"{self.folder}: another process records there") from error
                 raise
             self._lock = lock
         # Files may also have been deleted by somebody who needed the room.
-        self._segments = list(segment_folder.segments(self._folder))
+        self._segments = list(segment_folder.segments(self.folder))
         self._number = max([self._number, *(segment.number for segment in self._segments)])
         present = {segment.number for segment in self._segments}
         self._began_ns = {number: began for number, began in self._began_ns.items() if number in present}

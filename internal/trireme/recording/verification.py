@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from trireme.recording import decision_numbers, frame_times, frame_totals, segment_folder, segment_reader
 from trireme.recording.segment_reader import RecordingError
-from trireme.v1 import recording_pb2, snapshot_pb2
+from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,12 @@ class _Sequence:
         """The next file has no header."""
         self._file += 1
 
-    def take(self, frame: recording_pb2.RecordedFrame) -> None:
-        """Take the next frame of the file. Raises: ValueError: a decision cannot be decoded."""
+    def take(self, frame: recording_pb2.RecordedFrame) -> list[decision_pb2.Decision]:
+        """Take the next frame of the file; returns its decisions. Raises: ValueError: one cannot be decoded."""
         self._frame += 1
         if not (frame.state_part and self._skips_state):
             self.times.add((self._file, self._frame), frame)
-        self.numbers.take(frame)
+        return self.numbers.take(frame)
 
 
 def _verify_file(
@@ -190,7 +190,7 @@ def _verify_frames(
         summary.totals.add(frame)
         content, received = frame.WhichOneof("content"), not frame.state_part
         try:
-            sequence.take(frame)
+            decisions = sequence.take(frame)
         except ValueError as error:
             raise RecordingError(file, offset, str(error)) from error
         if content != "message":
@@ -199,7 +199,9 @@ def _verify_frames(
             raise RecordingError(file, offset, "a message precedes the full state")
         state_complete |= frame.state_part == recording_pb2.STATE_PART_LAST
         _count_message(frame.message, summary, received=received)
-        _count_decisions(frame.message, summary)
+        reports = sum(map(decision_numbers.is_report, decisions))
+        summary.bindings += reports
+        summary.decisions += len(decisions) - reports
         if frame.message.WhichOneof("message") == "delta":
             delta = frame.message.delta
             if not delta.reset and delta.from_generation != generation:
@@ -231,12 +233,3 @@ def _count_message(message: snapshot_pb2.SyncRequest, summary: Summary, *, recei
     summary.deltas += kind == "delta"
     summary.queue_deltas += kind == "queue"
     summary.streams += kind == "hello"
-
-
-def _count_decisions(message: snapshot_pb2.SyncRequest, summary: Summary) -> None:
-    """Add the decisions of a message, which can be decoded, to the summary."""
-    for content in message.decisions:
-        if decision_numbers.is_report(decision_numbers.decoded(content)):
-            summary.bindings += 1
-        else:
-            summary.decisions += 1
