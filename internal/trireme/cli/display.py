@@ -43,6 +43,12 @@ def terminal() -> console.Console:
     return console.Console(highlight=False, markup=False, emoji=False)
 
 
+def print_memory_error(what: Any) -> int:
+    """Print that there is not enough memory for a file or folder. Returns the exit code."""
+    print(f"Error: {what}: this needs more memory than there is", file=sys.stderr)
+    return 1
+
+
 class NoReportNowError(Exception):
     """The report cannot be fetched, and may be later; the text says why."""
 
@@ -68,8 +74,9 @@ async def _print_changes(
     """Print the report, and again whenever it has changed; on standard error, from when on there is none."""
     last, is_lost = None, False
     while True:
-        if _without_remaining_lease_time(report) != last:
-            last = _without_remaining_lease_time(report)
+        compared = _without_remaining_lease_time(report)
+        if compared != last:
+            last = compared
             _print_report(out, output, report, render)
         await asyncio.sleep(WATCH_SECONDS)
         try:

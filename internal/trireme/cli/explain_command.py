@@ -97,7 +97,7 @@ def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> co
 
 _GAPS = {
     "notRecorded": "Nothing was recorded from {from} to {to}: this is what was known before.",
-    "noStream": ("Nothing came from the scheduler from {from} to {to}: this is what was known before."),
+    "noStream": "Nothing came from the scheduler from {from} to {to}: this is what was known before.",
     "clockSetBack": "Insight's clock was set back: what was from {from} to {to} is not certain.",
 }
 

@@ -55,7 +55,7 @@ def run_check(options: argparse.Namespace) -> int:
     except OSError as error:
         return _print_error(error)
     except MemoryError:
-        return _print_memory_error(options.path)
+        return display.print_memory_error(options.path)
 
     async def report() -> Report:
         return _report(summary)
@@ -91,7 +91,7 @@ def run_export(options: argparse.Namespace) -> int:
         print(f"Error: {options.dir}: {error}", file=sys.stderr)
         return 1
     except MemoryError:
-        return _print_memory_error(options.dir)
+        return display.print_memory_error(options.dir)
     for problem in result.problems:
         print(f"{problem}; what follows in that file is left out", file=sys.stderr)
     totals = result.totals
@@ -186,12 +186,6 @@ def _print_error(error: OSError) -> int:
     """Print why a file cannot be read or written. Returns the exit code."""
     text = f"{error.filename}: {error.strerror}" if error.strerror else str(error)
     print(f"Error: {text}", file=sys.stderr)
-    return 1
-
-
-def _print_memory_error(path: pathlib.Path) -> int:
-    """Print that there is not enough memory. Returns the exit code."""
-    print(f"Error: {path}: this needs more memory than there is", file=sys.stderr)
     return 1
 
 

@@ -9,7 +9,7 @@ import datetime
 import pathlib
 import sys
 
-from trireme.cli import pod_names
+from trireme.cli import display, pod_names
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -54,8 +54,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _run(options)
     except MemoryError:
-        print(f"Error: {options.file}: this needs more memory than there is", file=sys.stderr)
-        return 1
+        return display.print_memory_error(options.file)
 
 
 def _run(options: argparse.Namespace) -> int:

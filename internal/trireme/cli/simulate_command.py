@@ -153,9 +153,11 @@ def _scale(text: str, namespace: str) -> Json:
     if not kind or not name or not replicas.isdecimal():
         raise argparse.ArgumentTypeError(f"--scale: {text!r} is not of the form KIND/NAME=N, as deployment/web=200")
     # 32 bits, as in the object's field; Python refuses to read thousands of digits.
-    if len(replicas.lstrip("0")) > 10 or int(replicas.lstrip("0") or "0") > _MOST_REPLICAS:
+    digits = replicas.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 10 else _MOST_REPLICAS + 1
+    if number > _MOST_REPLICAS:
         raise argparse.ArgumentTypeError(f"--scale {workload}: the number of replicas is more than {_MOST_REPLICAS}")
-    return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": int(replicas.lstrip("0") or "0")}
+    return {"kind": kind.lower(), "namespace": namespace, "name": name, "replicas": number}
 
 
 def _profiles(path: str) -> Json:

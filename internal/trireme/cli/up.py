@@ -331,19 +331,21 @@ def _processes_by_start_order(
         if phase == "bind":
             extra = ["--kubeconfig", str(layout.kubeconfig), *leader_election.bind_flags(election)]
             extra += [] if options.kubeconfig else ["--kube-api-qps", "-1"]
-        if phase == "insight":
-            extra = ["--http-listen", processes.ANY_ADDRESS]
         for number in range(count):
-            if phase == "insight" and options.console_port:
-                extra = ["--http-listen", f"127.0.0.1:{options.console_port + number}"]
             name = phase if count == 1 else f"{phase}-{number}"
-            recording = _recording_flags(options, layout, name) if phase == "insight" else []
-            command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra, *recording])
+            own = _insight_flags(options, layout, number, name) if phase == "insight" else []
+            command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra, *own])
             out.append(processes.Process(name, command, output, ready=_READY, announcement=_HTTP))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
     out.append(processes.Process("frontend", _phase_command("frontend", frontend), output, hidden=_HIDDEN))
     return [cluster, out]
+
+
+def _insight_flags(options: argparse.Namespace, layout: Layout, number: int, name: str) -> Sequence[str]:
+    """The flags of a replica of insight for its console and its recording."""
+    address = f"127.0.0.1:{options.console_port + number}" if options.console_port else processes.ANY_ADDRESS
+    return ["--http-listen", address, *_recording_flags(options, layout, name)]
 
 
 def _recording_flags(options: argparse.Namespace, layout: Layout, name: str) -> Sequence[str]:

@@ -336,12 +336,13 @@ def test_a_watch_on_a_terminal_shows_how_old_it_is(monkeypatch: pytest.MonkeyPat
     moments = iter([100.0, 112.4])
     monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
     monkeypatch.setattr(display.clocks, "steady", lambda: next(moments))
-    out = console.Console(file=io.StringIO(), force_terminal=True, width=120, no_color=True)
+    shown = io.StringIO()
+    out = console.Console(file=shown, force_terminal=True, width=120, no_color=True)
     monkeypatch.setattr(display, "terminal", lambda: out)
     options = argparse.Namespace(output="text", watch=True)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(display.show_report(options, _Asked(_status(), _lost()), status_command.render))
-    last = out.file.getvalue().rpartition("Leader")[2]  # type: ignore[attr-defined]
+    last = shown.getvalue().rpartition("Leader")[2]
     assert "This is 12 s old, and asked for again: no scheduler listens" in last
 
 
@@ -351,7 +352,7 @@ def test_a_watch_on_a_terminal_shows_how_old_it_is(monkeypatch: pytest.MonkeyPat
 def test_a_watch_ends_where_asking_again_is_of_no_use(
     answers: list[display.Report | Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong --socket, or a pod that is deleted, would be asked about for ever."""
+    """A wrong --socket, or a pod that is deleted, would be polled for ever."""
     monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
     options = argparse.Namespace(output="text", watch=True)
     with pytest.raises(frontend_connection.ReportUnavailable):
