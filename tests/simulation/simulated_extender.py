@@ -33,7 +33,7 @@ CONFIGURATION: Object = {
     "nodeCacheCapable": True,
     "managedResources": [{"name": LICENSE_RESOURCE}],
 }
-"""Of an extender that is asked about pods with licenses."""
+"""The configuration of an extender that filters, scores and preempts for pods with licenses."""
 
 
 def install(seed: int) -> collections.Counter[str]:
@@ -57,7 +57,7 @@ def install(seed: int) -> collections.Counter[str]:
                 return [{"Host": name, "Score": pick.randint(0, _BEST_SCORE)} for name in names]
             return _filtered(pick, names)
 
-    extender_client.ExtenderClient = Client  # type: ignore[misc]
+    extender_client.ExtenderClient = Client  # type: ignore[misc]  # a class, replaced for the whole interpreter
     return answers
 
 

@@ -5,7 +5,6 @@ short intervals: a server that hangs answers none of these requests.
 """
 
 import asyncio
-import collections
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -68,7 +67,7 @@ class Interruptions:
     def __init__(self) -> None:
         self._since = 0.0  # 0: nothing is interrupted
         self._reason = ""
-        self._ended: collections.deque[tuple[float, float]] = collections.deque(maxlen=1)
+        self._last = 0.0, 0.0  # from and to when the last one was that is over
         self._count, self._seconds = 0, 0.0
 
     def update(self, problems: Mapping[str, str], silent_since: float, now: float) -> None:
@@ -80,7 +79,7 @@ class Interruptions:
                 log.warning("%s", self._reason)
             self._since = min(self._since or began, began)
         elif self._since:
-            self._ended.append((self._since, now))
+            self._last = self._since, now
             self._count, self._seconds = self._count + 1, self._seconds + now - self._since
             self._since = 0.0
             log.info("the cluster is seen again")
@@ -91,7 +90,7 @@ class Interruptions:
         if self._since:
             out.append(f"since {_moment(self._since)} UTC ({now - self._since:.0f} s) {self._reason}")
         if self._count:
-            (began, ended) = self._ended[-1]
+            began, ended = self._last
             out.append(
                 f"interrupted so far: {self._count} times, {self._seconds:.0f} s in all; the last time from "
                 f"{_moment(began)} to {_moment(ended)} UTC"

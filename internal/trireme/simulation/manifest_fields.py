@@ -55,9 +55,7 @@ def value_problems(manifest: dict[str, Any]) -> Sequence[str]:
         for name, amount in amounts.items():
             causes += _negative(path, name, amount)
     causes += _negative_capacity(manifest)
-    texts = [str(cause) for cause in causes]
-    # A value that steers a terminal is not printed there as it is.
-    return [text if text.isprintable() else golang.quote(text)[1:-1] for text in texts]
+    return [golang.printable(str(cause)) for cause in causes]
 
 
 def _negative_capacity(manifest: dict[str, Any]) -> list[field_errors.Cause]:

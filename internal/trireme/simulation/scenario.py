@@ -21,8 +21,7 @@ class ScenarioError(ValueError):
     """The scenario cannot be simulated: `field` is the path in the request, the text says what to do."""
 
     def __init__(self, field: str, text: str) -> None:
-        # A name that steers a terminal is not printed there as it is.
-        super().__init__(f"{field}: {text if text.isprintable() else golang.quote(text)[1:-1]}")
+        super().__init__(f"{field}: {golang.printable(text)}")
         self.field = field
 
 

@@ -102,7 +102,8 @@ def _nanoseconds_of_term(match: re.Match[str], text: str) -> int:
     """The nanoseconds of one term of the duration `text`."""
     whole, _, decimals, unit_name = match.groups()
     # More than 19 digits are no 64 bits, and Python refuses to read thousands of them.
-    value = int(whole.lstrip("0") or "0") if len(whole.lstrip("0")) <= 19 else _LIMIT + 1
+    digits = whole.lstrip("0") or "0"
+    value = int(digits) if len(digits) <= 19 else _LIMIT + 1
     if value > _LIMIT or not (whole or decimals):
         raise ValueError(f"time: invalid duration {_quote_bytewise(text)}")
     if not unit_name:
@@ -175,6 +176,11 @@ def quote(text: str) -> str:
             out.append(f"\\U{code:08x}")
     out.append('"')
     return "".join(out)
+
+
+def printable(text: str) -> str:
+    """The text as it is, or, where it would steer a terminal, with escapes as in `quote`."""
+    return text if text.isprintable() else quote(text)[1:-1]
 
 
 def quote_list(texts: Sequence[str]) -> str:

@@ -35,9 +35,10 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
     samples = history.samples_after(after)
     latest = samples[-1] if samples else None
     replicas = status.replicas
+    sees_all = sight.lists_nodes and sight.lists_pods
     failure = state.recording_failure()
     # It may name a path of insight's machine.
-    error = failure.error if failure is not None and sight.lists_nodes and sight.lists_pods else ""
+    error = failure.error if failure is not None and sees_all else ""
     return {
         "atMs": status.at_ms,
         "nowMs": round(state.wall() * 1000),
@@ -45,7 +46,7 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
         "synced": state.cluster.synced,
         "disconnectedMs": round(state.disconnected_seconds() * 1000),
         "version": status.version,
-        "leader": status.leader if sight.lists_nodes and sight.lists_pods else "",
+        "leader": status.leader if sees_all else "",
         "lease": status.lease,
         "reportsScheduler": history.status is not None,
         "cluster": {
@@ -72,7 +73,7 @@ def overview(state: console_state.ConsoleState, sight: Sight, *, after: int) -> 
             "waiting": [sample.queue.unschedulable for sample in samples],
             "gated": [sample.queue.gated for sample in samples],
         },
-        "recorded": state.is_recorded and sight.lists_nodes and sight.lists_pods,
+        "recorded": state.is_recorded and sees_all,
         "recordingFailure": None if failure is None else {"sinceMs": failure.since_ms, "error": error},
         **({} if state.recording is None else {"recording": recording_document(state.recording)}),
     }

@@ -316,7 +316,7 @@ def _without_terminal_controls(text: str) -> str:
     """Without what would steer the terminal that shows the log; tabs stay."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\t" else golang.quote(c)[1:-1] for c in text)
+    return "".join(c if c == "\t" else golang.printable(c) for c in text)
 
 
 def _quote(text: str) -> str:
