@@ -125,9 +125,9 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 		--from $(or $(FROM),both)
 
 .PHONY: simulate
-simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with)
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
 	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
-		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY))
+		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY)) $(if $(DEFECT),--defect $(DEFECT))
 
 .PHONY: compare-simulations
 compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
@@ -149,7 +149,7 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 
 .PHONY: simulate-regressions
 simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows")
-	@$(BIN)/python -m tests.simulation.regression_run $(NAMES)
+	@$(BIN)/python -m tests.simulation.defect_search $(NAMES)
 
 .PHONY: chaos
 chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces)
