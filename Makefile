@@ -131,7 +131,7 @@ simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the sa
 
 .PHONY: compare-simulations
 compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
-	@$(BIN)/python -m tests.simulation.simulated_questions --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
+	@$(BIN)/python -m tests.simulation.scenarios.simulated_questions --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
 
 .PHONY: compare-scenarios
 compare-scenarios: $(STAMP) controlplane ## As compare-simulations, on a real control plane, and scenarios of all kinds (N=100 SEED=1 KINDS=drain,scale; needs Go)
