@@ -12,8 +12,10 @@ import resource
 import subprocess
 import sys
 
+from tests.simulation import defects_document
 from tests.simulation.defects.catalogue import DEFECTS
 from tests.simulation.defects.registry import Defect
+from trireme_kube.componentbase import clocks
 
 ROOT = pathlib.Path(__file__).parents[2]
 ORACLE = ROOT / "build" / "oracle"
@@ -28,16 +30,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="of processor time, for each")
     parser.add_argument("--seed", type=int, help="to begin with; none: the defect's own")
     parser.add_argument("--load", default="", help="as of simulate.py")
+    parser.add_argument("--save", action="store_true", help="keep what was found for docs/reliability.md")
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - set(DEFECTS)):
         parser.error(f"there is no defect {', '.join(unknown)}; there are {', '.join(sorted(DEFECTS))}")
     more = [f"--seed={options.seed}"] if options.seed is not None else []
     more += [f"--load={options.load}"] if options.load else []
     names = options.names or sorted(DEFECTS)
-    return sum(not _is_found(DEFECTS[name], options.minutes * 60, more) for name in names)
+    return sum(not _is_found(DEFECTS[name], options.minutes * 60, more, save=options.save) for name in names)
 
 
-def _is_found(defect: Defect, seconds: float, more: list[str]) -> bool:
+def _is_found(defect: Defect, seconds: float, more: list[str], *, save: bool) -> bool:
     """Simulate one seed after another with the defect until it is found; prints a line, returns whether it was.
 
     Without the oracle, what needs it is skipped, and counts as found.
@@ -49,6 +52,8 @@ def _is_found(defect: Defect, seconds: float, more: list[str]) -> bool:
     seed, violation = _simulate(defect, seconds, more)
     used = _processor_seconds() - started
     print(f"{defect.name}: seed {seed}, {used:.0f} s: {violation or 'nothing is violated'}", flush=True)
+    if violation and save:
+        defects_document.save(defect.name, int(seed), round(used), str(clocks.utc_now().date()))
     return bool(violation)
 
 

@@ -10,13 +10,13 @@ from tests.simulation.defects import mutations
 from tests.simulation.defects.registry import defect
 
 
-@defect("answer_with_error", "kill")
+@defect("answer_with_error", "kill", found_by="pods stay pending that fit")
 def assumed_pod_stays() -> None:
     """A pod whose binding failed stays assumed on its node."""
     mutations.drop_calls("BindingCycle", "_cache.forget")
 
 
-@defect("kill", "cut", "answer_with_error")
+@defect("kill", "cut", "answer_with_error", found_by="pods stay pending that fit")
 def back_off_without_end() -> None:
     """Pods that back off after an error are never flushed."""
 
@@ -26,7 +26,7 @@ def back_off_without_end() -> None:
     mutations.replace("SchedulingQueue.next_backoff", next_backoff)
 
 
-@defect("kill", needs_oracle=True)
+@defect("kill", needs_oracle=True, found_by="kube-scheduler decides otherwise")
 def budget_ignored() -> None:
     """Preemption chooses among nodes without regard to disruption budgets."""
 
@@ -38,7 +38,7 @@ def budget_ignored() -> None:
     mutations.replace("candidate_selection._compute_preemption_costs", compute)
 
 
-@defect("disturb_plugin", "kill")
+@defect("disturb_plugin", "kill", found_by="a pod is on a closed node")
 def bypassed_remote_filter() -> None:
     """Filter goes on without a remote plugin that fails, whatever its failure policy."""
     from trireme.framework.status import Status
@@ -50,13 +50,13 @@ def bypassed_remote_filter() -> None:
     mutations.replace("RemoteFilterPlugin._filter", call_filter)
 
 
-@defect("lag", "slow", "stall")
+@defect("lag", "slow", "stall", found_by="a device belongs to two claims")
 def device_given_twice() -> None:
     """Filter does not learn which devices were given until the API server shows it."""
     mutations.drop_calls("ClusterCache.assume_objects", "_record_object_changes")
 
 
-@defect("lose_answers", "hang", "kill", "pause", seed=38)
+@defect("lose_answers", "hang", "kill", "pause", seed=38, found_by="two claims are made for a pod")
 def duplicate_claim() -> None:
     """A PreBind that is called again makes a second claim for the pod's extended resources.
 
@@ -69,7 +69,7 @@ def duplicate_claim() -> None:
     mutations.replace("extended_claims._generated_claim_name", claim_name)
 
 
-@defect("kill")
+@defect("kill", found_by="a victim is no less important")
 def equal_pods_are_victims() -> None:
     """Preemption takes pods of the same priority for victims."""
 
@@ -83,7 +83,7 @@ def equal_pods_are_victims() -> None:
     mutations.replace("potential_victims.rows_on_slots", rows_on_slots)
 
 
-@defect("kill")
+@defect("kill", found_by="too few pods of a group are bound")
 def group_in_part() -> None:
     """The members of a group that fit are bound, though they are too few."""
 
@@ -99,7 +99,7 @@ def group_in_part() -> None:
     mutations.replace("PodGroupCycle._scheduled_per_group", scheduled_per_group)
 
 
-@defect("kill")
+@defect("kill", found_by="a pod takes the room of a nominated one")
 def nomination_ignored() -> None:
     """A node whose victims left for a pod takes others of lower priority."""
 
@@ -109,13 +109,13 @@ def nomination_ignored() -> None:
     mutations.replace("nominated_pods.nominees_of_at_least", nominees)
 
 
-@defect("kill")
+@defect("kill", found_by="a frontend keeps what is of pods that are gone")
 def reports_kept() -> None:
     """What was last written about a pod is kept when the pod is gone."""
     mutations.drop_calls("AttemptReporter.forget", "_sent.pop")
 
 
-@defect("kill")
+@defect("kill", found_by="a cached column differs from one computed anew")
 def scores_not_renewed() -> None:
     """Score does not compute a node's scores anew when its pods change."""
     from trireme.plugin_api.interfaces import Dependency
@@ -126,7 +126,7 @@ def scores_not_renewed() -> None:
     mutations.replace("ScoreColumn.due_slots", due_slots)
 
 
-@defect("kill")
+@defect("kill", found_by="status says what is not so")
 def status_names_one_plugin() -> None:
     """The status of a pending pod names only one of the plugins that refused it."""
 
@@ -137,13 +137,13 @@ def status_names_one_plugin() -> None:
     mutations.replace("PendingReport._waits_for_event", waits_for_event)
 
 
-@defect("kill", "lag")
+@defect("kill", "lag", found_by="a node has more volumes than it can attach")
 def volumes_not_counted() -> None:
     """The limits of volumes on a node are not checked."""
     mutations.drop_calls("NodeVolumeLimits", "_check_limits")
 
 
-@defect("kill")
+@defect("kill", found_by="weights are in force that no file says")
 def wrong_weight() -> None:
     """NodeResourcesBalancedAllocation counts four times as much as by default."""
 

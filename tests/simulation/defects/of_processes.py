@@ -10,7 +10,7 @@ from tests.simulation.defects import mutations
 from tests.simulation.defects.registry import defect
 
 
-@defect("compact", "drop_watches", "cut", "lag")
+@defect("compact", "drop_watches", "cut", "lag", found_by="a cache differs from the API server at rest")
 def expired_watch_goes_on() -> None:
     """A watch whose version has expired goes on from the newest instead of listing again."""
     from trireme_kube.client.informers.listwatch import State
@@ -25,7 +25,7 @@ def expired_watch_goes_on() -> None:
     mutations.replace("ListWatch.failed", failed)
 
 
-@defect("delete_lease", "pause_leader", seed=4)
+@defect("delete_lease", "pause_leader", seed=4, found_by="a holder that renews its Lease loses it")
 def lease_taken_back() -> None:
     """A leader whose Lease another one holds takes it back and goes on."""
     from trireme_kube.client.leaderelection.election import Phase
@@ -38,7 +38,7 @@ def lease_taken_back() -> None:
     mutations.replace("Election._decide_on_lease_read", decide)
 
 
-@defect("late_watches", seed=141)
+@defect("late_watches", seed=141, found_by="a leader does not know what was bound before it led")
 def no_catching_up() -> None:
     """A new leader schedules before it has seen what the former one wrote."""
 
@@ -48,7 +48,7 @@ def no_catching_up() -> None:
     mutations.replace("LeadershipRunner._catch_up", catch_up)
 
 
-@defect("drop_watches", "compact", "kill")
+@defect("drop_watches", "compact", "kill", found_by="pods stay pending that fit")
 def relist_forgets_deletions() -> None:
     """After a watch was lost, what was deleted meanwhile stays in the cache."""
 
@@ -58,7 +58,7 @@ def relist_forgets_deletions() -> None:
     mutations.replace("RelistTracker.on_list_marker", on_list_marker)
 
 
-@defect("reload_configuration", "disturb_plugin", load="busy")
+@defect("reload_configuration", "disturb_plugin", load="busy", found_by="the configuration is replaced during a cycle")
 def reload_in_a_cycle() -> None:
     """A configuration is put in force though a scheduling cycle is under way."""
 
@@ -68,13 +68,13 @@ def reload_in_a_cycle() -> None:
     mutations.replace("Scheduler.between_cycles", between_cycles)
 
 
-@defect("reload_configuration", load="light")
+@defect("reload_configuration", load="light", found_by="a configuration is in force in part")
 def reload_in_part() -> None:
     """A reload leaves out which profiles and plugins the scheduling cycle knows."""
     mutations.drop_calls("Reconfiguration", "roles.replace")
 
 
-@defect("step_wall_clock", "pause_leader", nodes=6, load="light")
+@defect("step_wall_clock", "pause_leader", nodes=6, load="light", found_by="a holder that renews its Lease loses it")
 def wall_clock_in_the_election() -> None:
     """The election's clock is the wall clock.
 
@@ -88,7 +88,7 @@ def wall_clock_in_the_election() -> None:
     mutations.replace("LeaseElector.__init__", init)
 
 
-@defect("step_wall_clock", "disturb_plugin", seed=39)
+@defect("step_wall_clock", "disturb_plugin", seed=39, found_by="pods stay pending that fit")
 def wall_clock_in_the_queue() -> None:
     """The queue's clock is the wall clock: who backs off while it is set back does so for an hour."""
     from trireme_kube.componentbase import clocks

@@ -8,7 +8,7 @@ from tests.simulation.defects import mutations
 from tests.simulation.defects.registry import defect
 
 
-@defect("rotate_certificates", "kill", load="light")
+@defect("rotate_certificates", "kill", load="light", found_by="pods stay pending that fit")
 def certificates_not_renewed() -> None:
     """A channel whose connection broke goes on with the certificates that it was opened with."""
 
@@ -18,7 +18,7 @@ def certificates_not_renewed() -> None:
     mutations.replace("RenewableChannel.renew", renew)
 
 
-@defect("move", "disturb_plugin", seed=36, nodes=8)
+@defect("move", "disturb_plugin", seed=36, nodes=8, found_by="pods stay pending that fit")
 def frozen_leader() -> None:
     """A call under way when its replica's endpoint goes ends the task that made it, in silence.
 
@@ -32,7 +32,7 @@ def frozen_leader() -> None:
     mutations.replace("supervision.is_being_cancelled", is_being_cancelled)
 
 
-@defect("late_bindings", seed=130)
+@defect("late_bindings", seed=130, found_by="a pod's status is written for a former leader")
 def late_binding_of_a_former_leader() -> None:
     """Bind works for every caller, and no leader waits for a former leader's work.
 
@@ -56,7 +56,7 @@ def late_binding_of_a_former_leader() -> None:
     mutations.replace("LeadershipRunner._wait_for_predecessors_writes", wait_for_predecessors_writes)
 
 
-@defect("kill", "reset")
+@defect("kill", "reset", found_by="pods stay pending that fit")
 def lost_rows() -> None:
     """Replicas are not told of pods that left."""
 
@@ -69,7 +69,7 @@ def lost_rows() -> None:
     mutations.replace("DeltaLog.take_delta", take_delta)
 
 
-@defect("late_snapshots", seed=105, nodes=6)
+@defect("late_snapshots", seed=105, nodes=6, found_by="a replica answers by another leader's snapshot")
 def older_stream_goes_on() -> None:
     """A replica goes on following a leader whose stream another one has displaced."""
 
@@ -82,7 +82,7 @@ def older_stream_goes_on() -> None:
     mutations.replace("Follower._has_reached", has_reached)
 
 
-@defect("pause", "isolate_leader", "lag", "kill")
+@defect("pause", "isolate_leader", "lag", "kill", found_by="pods stay pending that fit")
 def oversized_delta() -> None:
     """All changes since the last delta go in one, however large, and what a replica refuses comes again.
 

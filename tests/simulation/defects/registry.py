@@ -16,6 +16,8 @@ class Defect:
     #: What is wrong, in a sentence.
     text: str
     put_into_product: Callable[[], None]
+    #: What the check says that finds it.
+    found_by: str
     #: The kinds of faults that show it.
     faults: tuple[str, ...]
     #: The seed to begin with, the number of nodes, and the load.
@@ -27,7 +29,7 @@ class Defect:
 
 
 def defect(
-    *faults: str, seed: int = 1, nodes: int = 12, load: str = "", needs_oracle: bool = False
+    *faults: str, found_by: str, seed: int = 1, nodes: int = 12, load: str = "", needs_oracle: bool = False
 ) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Register a function; its name is the defect's, with hyphens, and its docstring says what is wrong."""
 
@@ -35,7 +37,7 @@ def defect(
         name = function.__name__.replace("_", "-")
         text = " ".join((function.__doc__ or "").split())
         assert name not in DEFECTS
-        DEFECTS[name] = Defect(name, text, function, faults, seed, nodes, load, needs_oracle)
+        DEFECTS[name] = Defect(name, text, function, found_by, faults, seed, nodes, load, needs_oracle)
         return function
 
     return register
