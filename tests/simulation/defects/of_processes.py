@@ -88,7 +88,7 @@ def wall_clock_in_the_election() -> None:
     mutations.replace("LeaseElector.__init__", init)
 
 
-@defect("step_wall_clock", "disturb_plugin", seed=39, found_by="pods stay pending that fit")
+@defect("step_wall_clock", "disturb_plugin", found_by="status says what is not so")
 def wall_clock_in_the_queue() -> None:
     """The queue's clock is the wall clock: who backs off while it is set back does so for an hour."""
     from trireme_kube.componentbase import clocks
