@@ -125,13 +125,13 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 		--from $(or $(FROM),both)
 
 .PHONY: simulate
-simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with)
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
 	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
-		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY))
+		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY)) $(if $(DEFECT),--defect $(DEFECT))
 
 .PHONY: compare-simulations
 compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
-	@$(BIN)/python -m tests.simulation.simulated_questions --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
+	@$(BIN)/python -m tests.simulation.scenarios.simulated_questions --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
 
 .PHONY: compare-scenarios
 compare-scenarios: $(STAMP) controlplane ## As compare-simulations, on a real control plane, and scenarios of all kinds (N=100 SEED=1 KINDS=drain,scale; needs Go)
@@ -148,8 +148,8 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 	@$(BIN)/python -m tests.simulation.simulate --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
-simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows")
-	@$(BIN)/python -m tests.simulation.regression_run $(NAMES)
+simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", SAVE=1: keep what was found for docs/reliability.md)
+	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(NAMES)
 
 .PHONY: chaos
 chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces)
@@ -197,6 +197,7 @@ console: ## Build the console's page from console/ into the package (needs npm)
 .PHONY: docs
 docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins
 	@$(BIN)/python -m tests.contract.metrics_document
+	@$(BIN)/python -m tests.simulation.defects_document
 	@$(BIN)/python -m tests.helpers.configuration_document
 	@$(BIN)/python -m tests.helpers.gates_document
 	@$(BIN)/python -m tests.helpers.queue_document

@@ -23,9 +23,8 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish() -> None:
     """Resumes the garbage collector. What collection has made is never scanned again: a tenth of all CPU."""
-    gc.enable()
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tests.simulation import failure_shrinking
+from tests.simulation.defects.catalogue import DEFECTS
 from tests.simulation.simulation_plan import Options, PlannedEvent
 from tests.simulation.simulation_runs import Output, RunCrashed, Runs
 
@@ -30,7 +31,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT, too: a background job of a shell begins without it
         signal.signal(number, signal.default_int_handler)
-    runs = Runs()
+    runs = Runs(DEFECTS[arguments.defect].put_into_product) if arguments.defect else Runs()
     try:
         if arguments.replay:
             return _replay(runs, arguments.replay)
@@ -49,7 +50,7 @@ def _run_one(runs: Runs, arguments: argparse.Namespace) -> int:
     outcome = runs.run(_options(arguments), output)
     print(outcome.summary)
     if outcome.violations:
-        _show_failure(runs, outcome, arguments.shrink_seconds)
+        _show_failure(runs, outcome, arguments)
     print(f"sha256 {outcome.sha256}")
     return 1 if outcome.violations else 0
 
@@ -66,7 +67,7 @@ def _run_many(runs: Runs, arguments: argparse.Namespace) -> int:
             print(f"seed {seed}: {outcome.summary}, sha256 {outcome.sha256[:16]}", flush=True)
             if outcome.violations:
                 code = 1
-                _show_failure(runs, outcome, arguments.shrink_seconds)
+                _show_failure(runs, outcome, arguments)
                 break
             if cpu_seconds >= arguments.cpu_seconds:
                 break
@@ -94,9 +95,9 @@ def _replay(runs: Runs, path: str) -> int:
     return 1
 
 
-def _show_failure(runs: Runs, outcome: Outcome, shrink_seconds: float) -> None:
+def _show_failure(runs: Runs, outcome: Outcome, arguments: argparse.Namespace) -> None:
     """Print what went wrong and how to repeat it."""
-    seed = outcome.options.seed
+    seed, shrink_seconds = outcome.options.seed, arguments.shrink_seconds
     print(f"seed {seed}, after {outcome.seconds:.1f} s:")
     _print_violations(outcome)
     if shrink_seconds > 0:
@@ -114,9 +115,11 @@ def _show_failure(runs: Runs, outcome: Outcome, shrink_seconds: float) -> None:
         again += f" FAULTS={','.join(outcome.options.faults)}"
     if outcome.options.load != Options.load:
         again += f" LOAD={outcome.options.load}"
+    defect = f" DEFECT={arguments.defect}" if arguments.defect else ""
+    again += defect
     if outcome.options.events is not None:
         plan = _write_plan(outcome.options, outcome.events)
-        again = f"make simulate PLAN={plan}, all of it: {again}"
+        again = f"make simulate PLAN={plan}{defect}, all of it: {again}"
     print(f"seed {seed}: {len(outcome.violations)} violations; again: {again}")
 
 
@@ -169,6 +172,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--load", choices=("busy", "light"), default=Options.load, help="how many pods come and go")
+    parser.add_argument(
+        "--defect", choices=sorted(DEFECTS), metavar="NAME", help="put one of `defects/` into the product"
+    )
     parser.add_argument("--plan", default="", metavar="FILE", help="the faults and changes of a failed run")
     parser.add_argument("--trace", default="", metavar="FILE", help="write every line of the trace there")
     parser.add_argument("--replay", default="", metavar="FILE", help="repeat the run of a trace, and compare")

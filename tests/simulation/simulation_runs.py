@@ -59,9 +59,11 @@ class Output:
 class Runs:
     """Make one, and only one: it replaces clocks and random sources, and then imports the product."""
 
-    def __init__(self) -> None:
+    def __init__(self, put_into_product: Callable[[], None] = lambda: None) -> None:
+        """`put_into_product` puts a defect into it, for all runs."""
         self._loop = VirtualLoop()
         substituted_sources.install(self._loop, 0)
+        put_into_product()
         from tests.simulation import (
             simulation,  # the product, which comes after what it is to see
             simulation_trace,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import failure_shrinking, regression_run
+from tests.simulation import failure_shrinking
 from tests.simulation.simulation_plan import Options, PlannedEvent
 
 
@@ -107,16 +107,10 @@ def test_a_failed_run_becomes_one_of_few_events() -> None:
 @pytest.mark.timeout(600)
 def test_the_faults_that_show_a_defect_are_few(tmp_path: pathlib.Path) -> None:
     """If this fails, a violation by the product itself is shown with faults that it does not need."""
-    product = regression_run.patched_copy("lease-taken-back", tmp_path)
     options = ["--seed=1", "--hours=0.03", "--nodes=4", "--faults=delete_lease,reset", "--shrink-seconds=120"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.simulate", *options],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{product}:{regression_run.ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "tests.simulation.simulate", "--defect=lease-taken-back", *options]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     listed = done.stdout.partition("faults and changes that are enough:\n")[2].partition("timeline")[0]
     enough = listed.splitlines()

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation.drawn_objects import Scenarios
 from tests.simulation.scenarios import compared_cluster
 from tests.simulation.scenarios.compared_cluster import BUDGETS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from tests.simulation.scenarios.drawn_objects import Scenarios
 
 Json = dict[str, Any]
 

@@ -21,8 +21,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from tests.simulation.drawn_objects import PRIORITIES
-from tests.simulation.scenarios import claim_kinds, compared_cluster, comparison, configurations, kinds, phase_program
+from tests.simulation.scenarios import (
+    claim_kinds,
+    compared_cluster,
+    comparison,
+    configurations,
+    drawn_objects,
+    kinds,
+    phase_program,
+)
 from tests.simulation.scenarios.compared_cluster import PODS, PRIORITY_CLASSES, SERVICES
 from tools.controlplane import launcher
 
@@ -47,7 +54,7 @@ async def compare(
                 if time.monotonic() - began > seconds:
                     break
                 kind = chosen[number % len(chosen)]
-                known = len(compared.differences)
+                known = len(compared.findings.differences)
                 await compared.begin(f"{kind} {number}")
                 try:
                     await kinds.KINDS[kind](compared)
@@ -55,10 +62,10 @@ async def compare(
                     await _print_pending(cluster)
                     raise
                 scenarios[kind] += 1
-                found[kind] += compared.differences[known:]
-                for line in compared.differences[known:]:
+                found[kind] += compared.findings.differences[known:]
+                for line in compared.findings.differences[known:]:
                     print(line, flush=True)
-            print(f"{dict(compared.counts)} in {time.monotonic() - began:.0f} s", flush=True)
+            print(f"{compared.findings.summary()} in {time.monotonic() - began:.0f} s", flush=True)
     return [(kind, scenarios[kind], found[kind]) for kind in chosen]
 
 
@@ -84,13 +91,11 @@ async def _print_pending(cluster: compared_cluster.Cluster) -> None:
 async def _prepare(compared: comparison.Comparison) -> None:
     """What all scenarios need."""
     cluster = compared.cluster
-    for name, value in PRIORITIES.items():
-        await cluster.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
-        never = {"metadata": {"name": f"{name}-never"}, "value": value, "preemptionPolicy": "Never"}
-        await cluster.create(PRIORITY_CLASSES, never)
-    # Insight knows which pods have a label as long as something selects by it.
-    service = {"metadata": {"name": "keys"}, "spec": {"selector": {"app": "none"}, "ports": [{"port": 80}]}}
-    await cluster.create(SERVICES, service)
+    for priority_class in drawn_objects.PRIORITY_CLASSES:
+        await cluster.create(PRIORITY_CLASSES, priority_class)
+        never = {"metadata": {"name": f"{priority_class['metadata']['name']}-never"}, "preemptionPolicy": "Never"}
+        await cluster.create(PRIORITY_CLASSES, priority_class | never)
+    await cluster.create(SERVICES, drawn_objects.SERVICE)
 
 
 def main() -> int:

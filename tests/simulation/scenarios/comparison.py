@@ -8,9 +8,10 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from tests.simulation.drawn_objects import Scenarios
 from tests.simulation.scenarios import acted_controllers, compared_cluster
 from tests.simulation.scenarios.compared_cluster import BUDGETS, CLAIMS, GROUPS, NODES, PODS, VOLUME_CLAIMS, VOLUMES
+from tests.simulation.scenarios.drawn_objects import Scenarios
+from tests.simulation.scenarios.findings import Findings
 from trireme.v1 import simulation_pb2
 
 Json = dict[str, Any]
@@ -28,18 +29,16 @@ _WORKLOADS = 5
 
 
 class Comparison:
-    """The cluster and what is drawn; kinds of scenario use it. `differences` has what was not as insight said."""
+    """The cluster, what is drawn, and what was found; kinds of scenario use it."""
 
     def __init__(self, cluster: compared_cluster.Cluster, seed: int) -> None:
         self.cluster = cluster
         self.drawn = Scenarios(seed, several=True)
         self.draw = self.drawn.draw
         self.controllers = acted_controllers.Controllers(cluster, self.drawn)
-        self.differences: list[str] = []
+        self.findings = Findings()
         #: For names, each given once.
         self.numbers = itertools.count()
-        self.counts: collections.Counter[str] = collections.Counter()
-        self._title = ""
         # Undo what a scenario left that others must not see.
         self._cleanups: list[Callable[[], Awaitable[None]]] = []
 
@@ -60,7 +59,7 @@ class Comparison:
 
     async def begin(self, title: str) -> None:
         """Bring the cluster into a state for the next scenario: half full, all nodes schedulable, nothing pending."""
-        self._title = title
+        self.findings.begin(title)
         self.controllers.begin()
         for cleanup in self._cleanups:
             await cleanup()
@@ -155,10 +154,6 @@ class Comparison:
             question["scenario"] = {"changes": list(changes), "withoutPendingPods": True}
         return await self.cluster.first.ask(question)
 
-    def differ(self, text: str) -> None:
-        """Note a difference."""
-        self.differences.append(f"{self._title}: {text}")
-
     def real(self, name: str) -> str:
         """The name of a pod that a simulation named."""
         return self.controllers.happened.names.get(name, name)
@@ -175,39 +170,21 @@ class Comparison:
         wanted |= {self.real(pod.name): "" for group in answer.pending for pod in group.pods}
         pods = {pod["metadata"]["name"]: pod for pod in await self.cluster.list(PODS)}
         actual = {name: pod["spec"].get("nodeName", "") for name, pod in pods.items() if name not in known}
-        messages = {self.real(pod.name): f" ({group.message})" for group in answer.pending for pod in group.pods}
-        for name in sorted(wanted.keys() | actual.keys()):
-            if wanted.get(name) != actual.get(name):
-                self.differ(
-                    f"{name} is on {_shown(actual, name)}, not on {_shown(wanted, name)}{messages.get(name, '')}"
-                )
-        self.count(actual)
+        messages = {self.real(pod.name): group.message for group in answer.pending for pod in group.pods}
+        self.findings.compare_placements(wanted, actual, messages)
         self.compare_evictions(answer)
         said = sorted(self.real(each.pod.name) for each in answer.blocked)
         if said != sorted(blocked):
-            self.differ(f"{sorted(blocked)} could not be evicted, not {said}")
+            self.findings.differ(f"{sorted(blocked)} could not be evicted, not {said}")
 
     def compare_evictions(self, answer: simulation_pb2.SimulateResponse) -> None:
         """Compare who was evicted."""
-        evicted = sorted(self.controllers.happened.evicted)
-        said = sorted(self.real(each.pod.name) for each in answer.evictions)
-        self.counts["evicted"] += len(evicted)
-        if evicted != said:
-            self.differ(f"{evicted} were evicted, not {said}")
-
-    def count(self, actual: dict[str, str]) -> None:
-        """Count pods by whether they have a node."""
-        self.counts["placed"] += sum(map(bool, actual.values()))
-        self.counts["pending"] += sum(not node for node in actual.values())
+        answered = (self.real(each.pod.name) for each in answer.evictions)
+        self.findings.compare_evictions(answered, self.controllers.happened.evicted)
 
     def order_of(self, answer: simulation_pb2.SimulateResponse) -> list[str]:
         """The names of the pods that the answer evicts, or would if budgets let it, in order."""
         return [each.pod.name for each in (*answer.evictions, *answer.blocked)]
-
-
-def _shown(nodes: dict[str, str], name: str) -> str:
-    """Where a pod is."""
-    return (nodes[name] or "no node") if name in nodes else "(no such pod)"
 
 
 async def names_of_pods(compared: Comparison) -> list[str]:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.simulation import drawn_objects
+from tests.simulation.scenarios import drawn_objects
 from tests.simulation.scenarios.compared_cluster import NODES, PODS
 from tests.simulation.scenarios.comparison import Comparison
 

@@ -7,12 +7,12 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.simulation import drawn_objects
 from tests.simulation.scenarios import (
     acted_controllers,
     claim_kinds,
     compared_cluster,
     configurations,
+    drawn_objects,
     pool_plugin,
     proposal_kind,
 )
@@ -107,7 +107,9 @@ async def compare_scale(compared: Comparison) -> None:
     said = {entry.name: entry.requested for entry in answer.after.resources}
     actual = await requested_cpu(compared)
     if said["cpu"] != actual:
-        compared.differ(f"pods request {actual} of cpu, not {said['cpu']}, after {[(n, nodes[n]) for n in left]} left")
+        compared.findings.differ(
+            f"pods request {actual} of cpu, not {said['cpu']}, after {[(n, nodes[n]) for n in left]} left"
+        )
 
 
 async def shrink(compared: Comparison, workload: acted_controllers.Workload) -> None:
@@ -187,11 +189,11 @@ async def compare_how_many(compared: Comparison) -> None:
             await compared.cluster.create(PODS, copy)
     after = {each["metadata"]["name"]: each for each in await compared.controllers.settle()}
     nodes = [after[copy["metadata"]["name"]]["spec"].get("nodeName", "") for copy in copies]
-    compared.count({copy["metadata"]["name"]: node for copy, node in zip(copies, nodes, strict=True)})
+    compared.findings.count({copy["metadata"]["name"]: node for copy, node in zip(copies, nodes, strict=True)})
     said = {each.node_name: each.pods for each in answer.capacity.nodes}
     actual = {node: nodes.count(node) for node in nodes if node}
     if said != actual or answer.capacity.pods != sum(actual.values()):
-        compared.differ(f"{sum(actual.values())} copies of {json.dumps(spec)} fit, {actual}, not {said}")
+        compared.findings.differ(f"{sum(actual.values())} copies of {json.dumps(spec)} fit, {actual}, not {said}")
 
 
 async def compare_compact(compared: Comparison) -> None:
@@ -209,15 +211,19 @@ async def compare_compact(compared: Comparison) -> None:
         blocked = await controllers.drain([move.node_name], order)
         after = {each["metadata"]["name"]: each for each in await compared.cluster.list(PODS)}
         if blocked or await compared.names_on(move.node_name):
-            compared.differ(f"{move.node_name} is not empty: {await compared.names_on(move.node_name)} {blocked}")
+            compared.findings.differ(
+                f"{move.node_name} is not empty: {await compared.names_on(move.node_name)} {blocked}"
+            )
         for each, left in zip(move.placements, order, strict=True):
             name = controllers.happened.replaced.get(before[left]["metadata"]["uid"], "")
             names[each.pod.name] = name
             node = after[name]["spec"].get("nodeName", "") if name in after else ""
-            compared.counts["placed"] += bool(node)
+            compared.findings.counts["placed"] += bool(node)
             if node != each.node_name:
-                compared.differ(f"{name} in place of {left} is on {node or 'no node'}, not on {each.node_name}")
-    compared.counts["emptied nodes"] += len(answer.moves)
+                compared.findings.differ(
+                    f"{name} in place of {left} is on {node or 'no node'}, not on {each.node_name}"
+                )
+    compared.findings.counts["emptied nodes"] += len(answer.moves)
 
 
 async def compare_preemption(compared: Comparison) -> None:

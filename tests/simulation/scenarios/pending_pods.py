@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation import drawn_objects
-from tests.simulation.scenarios import claim_kinds, filled_nodes
+from tests.simulation.scenarios import claim_kinds, drawn_objects, filled_nodes
 from tests.simulation.scenarios.compared_cluster import GROUPS, NODES, VOLUME_CLAIMS, VOLUMES
 from tests.simulation.scenarios.comparison import Comparison
 

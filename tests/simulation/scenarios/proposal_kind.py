@@ -48,7 +48,7 @@ class _Scene:
         """Let the pod pend, and make each proposed change."""
         self._placed = {pod["metadata"]["name"]: _manifest_with_node(pod) for pod in await self._cluster.list(PODS)}
         self._nodes = {node["metadata"]["name"]: node for node in await self._cluster.list(NODES)}
-        counts = self._compared.counts
+        counts = self._compared.findings.counts
         name = self._new_name()
         if await self._create(self._pod.manifest(name)):
             counts["pods that got a node at once"] += 1
@@ -139,7 +139,7 @@ class _Scene:
             if not node:
                 break
             found.append(node)
-        self._compared.counts[f"{proposal_changes.kind_of(proposal)}, nodes counted"] += 1
+        self._compared.findings.counts[f"{proposal_changes.kind_of(proposal)}, nodes counted"] += 1
         if len(found) != said or not set(proposal["examples"]) <= set(found):
             self._differ(proposal, f"fits on {sorted(found)}")
 
@@ -200,7 +200,7 @@ class _Scene:
 
     def _differ(self, proposal: Json, text: str) -> None:
         """Note a difference."""
-        self._compared.differ(
+        self._compared.findings.differ(
             f"{self._pod.cause}: {text}: {json.dumps(proposal, ensure_ascii=False)} for {json.dumps(self._pod.spec)}"
         )
 

@@ -1,6 +1,7 @@
 """Links and paths in documents lead somewhere, and the architecture names every folder."""
 
 import ast
+import functools
 import pathlib
 import re
 
@@ -61,6 +62,7 @@ def test_paths_exist(name: str) -> None:
     assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
 
 
+@functools.cache
 def _symbols(module: pathlib.Path) -> set[str]:
     """The functions, classes, methods and constants of a module."""
     names: set[str] = set()

@@ -1,6 +1,6 @@
 """Compares what insight says would happen with what a whole Trireme then does, on random scenarios.
 
-    python -m tests.simulation.simulated_questions [--seed 1] [--scenarios 1000] [--several]
+    python -m tests.simulation.scenarios.simulated_questions [--seed 1] [--scenarios 1000] [--several]
 
 Frontend, filter, score and bind run on simulated time against the embedded cluster, as in `simulate.py`, without
 faults. Before each scenario insight's simulator gets the state of the frontend's cache as deltas, and is asked; then
@@ -16,13 +16,14 @@ import argparse
 import asyncio
 import json
 import pathlib
-import random
 import sys
 import tempfile
 from typing import Any
 
 from tests.simulation import substituted_sources
-from tests.simulation.drawn_objects import PRIORITIES, Scenarios
+from tests.simulation.scenarios import drawn_objects
+from tests.simulation.scenarios.drawn_objects import Scenarios
+from tests.simulation.scenarios.findings import Findings
 from tests.simulation.virtual_loop import VirtualLoop
 
 Json = dict[str, Any]
@@ -39,6 +40,7 @@ class Comparison:
 
     def __init__(self, loop: VirtualLoop, folder: pathlib.Path, seed: int, several: bool) -> None:
         from tests.simulation import simulated_cluster
+        from tests.simulation.scenarios import phase_program
         from trireme.frontend import app
         from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS
 
@@ -59,42 +61,24 @@ class Comparison:
             return made
 
         app.build = build
-        self.differences: list[str] = []
-        self.placed = self.pending = self.evicted = 0
-        self._choose_equal_victims_alike()
-
-    @staticmethod
-    def _choose_equal_victims_alike() -> None:
-        """Have a pod choose the same among victims of equal cost on either side.
-
-        The scheduler chooses by chance, by a number that grows with each change of the cluster: what a pod of another
-        history would do cannot be compared. Here its name decides.
-        """
-        from trireme.plugins.default_preemption import post_filter
-
-        def first_node_to_try(context: Any, nodes: int) -> int:
-            return random.Random(context.cycle.pod.metadata.name).randrange(nodes)
-
-        assert hasattr(post_filter, "_first_node_to_try")
-        post_filter._first_node_to_try = first_node_to_try
+        self.findings = Findings()
+        phase_program.choose_equal_victims_alike()
 
     async def run(self, count: int) -> None:
         """Compare so many scenarios."""
         self._cluster.build(1, 1, 1, 1)
         await self._cluster.start()
         classes = self._by_key["priorityclasses.scheduling.k8s.io"]
-        for name, value in PRIORITIES.items():
-            self._cluster.registry.create(classes, "", {"metadata": {"name": name}, "value": value})
-        # Insight knows which pods have a label as long as something selects by it.
-        service = {"metadata": {"name": "keys"}, "spec": {"selector": {"app": "none"}, "ports": [{"port": 80}]}}
-        self._cluster.registry.create(self._by_key["services"], "default", service)
+        for priority_class in drawn_objects.PRIORITY_CLASSES:
+            self._cluster.registry.create(classes, "", priority_class)
+        self._cluster.registry.create(self._by_key["services"], "default", drawn_objects.SERVICE)
         for _ in range(NODES):
             self._add_node(self._scenarios.node())
         await asyncio.sleep(SETTLED)
         for number in range(count):
             await self._compare(number)
             if (number + 1) % 50 == 0:
-                print(f"{number + 1} scenarios, {len(self.differences)} differences", flush=True)
+                print(f"{number + 1} scenarios, {len(self.findings.differences)} differences", flush=True)
 
     async def _compare(self, number: int) -> None:
         """Ask, make the changes, and compare."""
@@ -130,18 +114,11 @@ class Comparison:
 
     def _count(self, number: int, said: Any, names: list[str], before: list[str]) -> None:
         """Compare where each pod is, and who left of the pods that were there before."""
-        wanted = {each.pod.name: each.node_name for each in said.placements}
-        actual = {name: self._node_of(name) for name in names}
-        self.placed += sum(map(bool, actual.values()))
-        self.pending += sum(not node for node in actual.values())
-        evicted = {each.pod.name for each in said.evictions}
-        left = {name for name in before if self._cluster.store.get(self._pods, "default", name) is None}
-        self.evicted += len(left)
-        misplaced = {name: node for name, node in actual.items() if node != wanted.get(name, "")}
-        if left != evicted:
-            self.differences.append(f"scenario {number}: {sorted(left)} left, not {sorted(evicted)}")
-        for name, node in misplaced.items():
-            self.differences.append(f"scenario {number}: {name} is on {node or None}, not on {wanted.get(name)}")
+        self.findings.begin(f"scenario {number}")
+        answered = dict.fromkeys(names, "") | {each.pod.name: each.node_name for each in said.placements}
+        self.findings.compare_placements(answered, {name: self._node_of(name) for name in names}, {})
+        left = (name for name in before if self._cluster.store.get(self._pods, "default", name) is None)
+        self.findings.compare_evictions((each.pod.name for each in said.evictions), left)
 
     def _node_of(self, name: str) -> str:
         """The node of a pod; empty: it has none, or is gone."""
@@ -226,15 +203,10 @@ def main() -> int:
         compared = Comparison(loop, pathlib.Path(folder), options.seed, options.several)
         asyncio.set_event_loop(loop)
         loop.run_until_complete(compared.run(options.scenarios))
-    for line in compared.differences:
+    for line in compared.findings.differences:
         print(line)
-    print(
-        f"{options.scenarios} scenarios of seed {options.seed}: {compared.placed} pods placed, {compared.pending} "
-        f"pending, {compared.evicted} evicted, "
-        f"{len(compared.differences)} differences"
-    )
-    sys.stdout.flush()
-    return bool(compared.differences)
+    print(f"{options.scenarios} scenarios of seed {options.seed}: {compared.findings.summary()}", flush=True)
+    return bool(compared.findings.differences)
 
 
 if __name__ == "__main__":

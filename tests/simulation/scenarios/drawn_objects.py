@@ -8,6 +8,9 @@ from typing import Any
 Json = dict[str, Any]
 
 PRIORITIES = {"low": 0, "middle": 100, "high": 1000}
+PRIORITY_CLASSES: list[Json] = [{"metadata": {"name": name}, "value": value} for name, value in PRIORITIES.items()]
+# Insight knows which pods have a label as long as something selects by it.
+SERVICE: Json = {"metadata": {"name": "keys"}, "spec": {"selector": {"app": "none"}, "ports": [{"port": 80}]}}
 
 
 class Scenarios:
