@@ -23,7 +23,7 @@ from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queued_pod
 from trireme.queueing.hints import hint_evaluation, queueing_hint_map
-from trireme.scheduling import event_handlers, preemption_retries, scheduler, waiting_pods
+from trireme.scheduling import event_handlers, pending_pods, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
 
@@ -79,11 +79,8 @@ class Scheduling:
 class Preemptions:
     """Preemptions under way, or to be tried again: none."""
 
+    under_way = SimpleNamespace(victims_of=lambda uid: ())
     retries = preemption_retries.PreemptionRetries(lambda times: 0.0, lambda pods: None, clocks.steady)
-
-    def victims_of(self, _uid: str) -> tuple[str, ...]:
-        """The victims that go for a pod."""
-        return ()
 
 
 @dataclass
@@ -124,6 +121,7 @@ class FakeFrontend:
         self.handlers = event_handlers.EventHandlers(
             self.cache,
             self.queue,
+            pending_pods.PendingPods(self.cache),
             frozenset({"default-scheduler"}),
             now=clocks.steady,
             execute=lambda _: None,

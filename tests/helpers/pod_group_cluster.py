@@ -22,7 +22,7 @@ from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import make_pod_info
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import attempt, batch_limit, reserve_calls
+from trireme.scheduling import attempt, batch_limit, in_memory, reserve_calls
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -32,7 +32,6 @@ from trireme.scheduling.groups import (
     pod_group_reporter,
     pod_group_trial,
 )
-from trireme.simulation import silent_observer
 from trireme.v1 import (
     bind_pb2,
     core_pb2,
@@ -133,7 +132,7 @@ class Cluster:
         self.attempts = attempt.AttemptRunner(
             nominations=self.queue.nominator,
             reserved=reserved,
-            log=silent_observer.make_log(),
+            log=in_memory.BindingLog(),
             http_extenders=None,
             limit=limit,
             **seen,

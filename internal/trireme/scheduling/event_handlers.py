@@ -12,8 +12,7 @@ from typing import Any
 from trireme.cache import assumed_objects, cluster_cache, object_kinds
 from trireme.cache.pod_projection import ParsedPod
 from trireme.queueing import remote_calls, scheduling_queue
-from trireme.queueing.pending_pod import PendingPod
-from trireme.scheduling import object_event_handlers, pod_event_handlers, ports, queue_notifier
+from trireme.scheduling import object_event_handlers, pending_pods, pod_event_handlers, ports, queue_notifier
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import Event
 
@@ -25,6 +24,7 @@ class EventHandlers:
         self,
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
+        pending: pending_pods.PendingPods,
         profiles: frozenset[str],
         *,
         now: Callable[[], float],
@@ -35,7 +35,7 @@ class EventHandlers:
         groups: queue_notifier.GroupWatcher | None = None,
         json_of: Callable[[core_pb2.Node], bytes] = lambda node: b"",
     ) -> None:
-        """Makes the handlers.
+        """Makes the handlers, which write `pending`.
 
         `execute` receives the queue's instructions; `deleted` the UID of each pending pod that is gone, `bound` of each
         that has a node; `groups`, if given, receives pod groups; `json_of` returns the JSON of a node that extenders
@@ -46,6 +46,7 @@ class EventHandlers:
         self._pods = pod_event_handlers.PodEventHandlers(
             cache,
             notifier,
+            pending,
             profiles,
             deleted=deleted,
             bound=bound,
@@ -82,18 +83,6 @@ class EventHandlers:
         """Assumed objects changed."""
         self._objects.on_assumed(changes)
 
-    def pending(self, uid: str) -> PendingPod | None:
-        """The pending pod of this UID, assumed or not."""
-        return self._pods.pending(uid)
-
-    def pending_uids(self) -> frozenset[str]:
-        """The UIDs of all pending pods, assumed ones included."""
-        return self._pods.pending_uids()
-
     def other_scheduler_of(self, key: str) -> str:
         """The schedulerName of a pending pod (namespace/name) that is not ours; empty: there is no such pod."""
         return self._pods.other_scheduler_of(key)
-
-    def version_of(self, uid: str) -> str:
-        """The resourceVersion at which the pod was last seen; empty: there is no such pod."""
-        return self._pods.version_of(uid)

@@ -12,7 +12,7 @@ from trireme.frontend import scheduler_metrics
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.hints import hint_evaluation, queueing_hint_map
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.scheduling import event_handlers
+from trireme.scheduling import event_handlers, pending_pods
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -50,6 +50,7 @@ class Watched:
         self.watch = event_handlers.EventHandlers(
             self.cache,
             self.queue,
+            pending_pods.PendingPods(self.cache),
             frozenset({PROFILE}),
             now=lambda: 0.0,
             execute=lambda _: None,
