@@ -137,7 +137,7 @@ class ConfigurationChecks:
 
     def _observe_cycles(self) -> None:
         owner: Any = scheduler.Scheduler
-        run = owner._run_cycle
+        run = owner.run_cycle
 
         async def run_cycle(running: Any, batch: Any) -> None:
             cycle = _Cycle(type(batch).__name__)
@@ -148,7 +148,7 @@ class ConfigurationChecks:
                 cycle.running = False
                 _CYCLE.reset(told)
 
-        owner._run_cycle = run_cycle
+        owner.run_cycle = run_cycle
         cache: Any = cluster_cache.ClusterCache
         assume = cache.assume
 

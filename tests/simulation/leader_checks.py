@@ -55,7 +55,7 @@ class LeaderChecks:
         self._bound_before: set[str] = set()
         self._apps: list[app.App] = []
         store.listen_to_all(self._on_write)
-        _observe(scheduler.Scheduler, "_run_cycle", self._on_cycle)
+        _observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
         _observe(binding_cycle.BindingCycle, "start", self._on_binding)
         _observe(cluster_cache.ClusterCache, "assume", self._on_assume)
         for method in ("evict_in_background", "evict"):
