@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import pytest
-from frontend_world import GUARD, World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import GUARD, World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import remote_plugins
@@ -22,7 +22,9 @@ def _world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """One node, and the plugin in the configuration."""
     with one_node() as world:
         membership = world.frontend.context.membership
-        plugin = trireme_configuration.RemotePlugin(GUARD, "127.0.0.1:1", (ExtensionPoint.PERMIT,), failure_policy="Ignore")
+        plugin = trireme_configuration.RemotePlugin(
+            GUARD, "127.0.0.1:1", (ExtensionPoint.PERMIT,), failure_policy="Ignore"
+        )
         own = dataclasses.replace(membership._completed.trireme, remote_plugins=(plugin,))
         monkeypatch.setattr(membership, "_completed", dataclasses.replace(membership._completed, trireme=own))
         monkeypatch.setattr(world.frontend.plugin_updates, "_configure_phases", lambda configuration: None)

@@ -1,8 +1,8 @@
 """The comparison of another scheduler's bindings with Trireme's decisions, from the events that a watch shows."""
 
 import pytest
-from shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
 
+from tests.helpers.shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
 from trireme.cache.pod_projection import ParsedPod
 from trireme.scheduling import in_memory, ports
 from trireme.shadow import decision_comparison, order_search, world
