@@ -127,7 +127,7 @@ class DecisionComparison:
             if parsed.scheduler_name not in self._profiles:
                 parsed = parsed._replace(scheduler_name=self._first_profile)
                 event = Event(kind, parsed)
-            pending = self._world.pending.get(parsed.uid)
+            pending = self._world.scheduling.pending.get(parsed.uid)
             if kind is EventKind.DELETED:
                 self._note_departure(parsed)
             elif parsed.node_name and pending is not None:
@@ -235,13 +235,13 @@ class DecisionComparison:
 
     def _note_pending(self, parsed: ParsedPod) -> None:
         """A pod has no node, unless the event is late and the pod is bound already."""
-        if self._world.pending.get(parsed.uid) is not None:
+        if self._world.scheduling.pending.get(parsed.uid) is not None:
             self._created.setdefault(parsed.uid, self._clock())
             self._nominated[parsed.uid] = parsed.nominated_node
 
     def _forget_missing(self) -> None:
         """After a list, drop the pending pods that were deleted while the watch was interrupted."""
-        for uid in self._created.keys() - self._world.pending.uids():
+        for uid in self._created.keys() - self._world.scheduling.pending.uids():
             del self._created[uid], self._nominated[uid]
 
     def _note_departure(self, parsed: ParsedPod) -> None:

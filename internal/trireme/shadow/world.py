@@ -42,7 +42,7 @@ class World:
         self.engine = engine.Engine(self.snap, *self.engine_profiles)
         self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine)
         self._wakeup = asyncio.Event()
-        self._scheduling = assembly.assemble(
+        self.scheduling = assembly.assemble(
             scheduler_settings.of_configuration(completed),
             scheduler_ports.SchedulerPorts(
                 cache=self.cache,
@@ -59,8 +59,7 @@ class World:
             ),
         )
         #: Takes the events of informers.
-        self.handlers = self._scheduling.handlers
-        self.pending = self._scheduling.pending
+        self.handlers = self.scheduling.handlers
 
     @property
     def cache(self) -> cluster_cache.ClusterCache:
@@ -86,7 +85,7 @@ class World:
 
     def record_arrivals(self, pods: int) -> None:
         """Count pods that arrived just now, by which batches are paced, and have the scheduler look at the queue."""
-        self._scheduling.pacer.record_arrivals(pods)
+        self.scheduling.pacer.record_arrivals(pods)
         self.wake()
 
     def wake(self) -> None:
@@ -96,12 +95,12 @@ class World:
     @property
     def is_busy(self) -> bool:
         """Whether pods are being scheduled, or could be."""
-        scheduling = self._scheduling
+        scheduling = self.scheduling
         return scheduling.queue.ready() or scheduling.scheduler.in_cycle or scheduling.binding.binding_count > 0
 
     async def run_scheduler(self) -> NoReturn:
         """Schedule until cancelled. Raises: an exception group if a task ends that must not."""
-        scheduling = self._scheduling
+        scheduling = self.scheduling
         try:
             async with asyncio.TaskGroup() as group:
                 for name, work in (("scheduler", scheduling.scheduler.run), ("status outbox", scheduling.outbox.run)):
