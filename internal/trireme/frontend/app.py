@@ -7,7 +7,6 @@ Each record is built from the ones before it, and each constructor receives only
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +43,7 @@ from trireme.frontend.phase_clients import (
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
-from trireme.scheduling import assembly, ports, queue_ports, scheduler_ports, scheduler_settings
+from trireme.scheduling import assembly, ports, scheduler_ports, scheduler_settings
 from trireme.v1 import plugin_pb2
 from trireme.wire import profiles
 from trireme_kube.client.events import event_recorder
@@ -192,18 +191,6 @@ def build_scheduling(
     effects: ports.Effects,
 ) -> Scheduling:
     """Assemble the scheduler, with the remote plugins that take part in queueing."""
-    settings, membership = context.settings, context.membership
-
-    def call_plugins(reports: queue_ports.QueueReports) -> remote_plugins.QueuePluginCaller:
-        return remote_plugins.QueuePluginCaller(
-            settings.configuration,
-            settings.config_hash,
-            context.completed.profiles,
-            reports,
-            pod_of=functools.partial(remote_plugins.pod_for_plugins, cluster.cache),
-            now=context.clocks.now,
-        )
-
     return assembly.assemble(
         scheduler_settings.of_configuration(context.completed),
         scheduler_ports.SchedulerPorts(
@@ -211,7 +198,7 @@ def build_scheduling(
             waits=cluster.waits,
             evaluation=evaluation,
             effects=effects,
-            queue_plugins=queue_ports.QueuePlugins(call_plugins, membership.registrations, membership.missing_plugin),
+            queue_plugins=queue_changes.queue_plugins(context, cluster.cache),
             observer=context.metrics,
             clocks=context.clocks,
             http_extenders=cluster.extenders,

@@ -1,17 +1,37 @@
-"""Has the queue follow remote plugins that change, and another configuration."""
+"""The remote plugins of the queue: those that take part at the start, and how the queue follows their changes."""
 
+import functools
 from collections.abc import Hashable
 
+from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import prepared_plugins, remote_plugins
 from trireme.frontend.frontend_parts import FrontendContext
-from trireme.scheduling import queue_executor
+from trireme.scheduling import queue_executor, queue_ports
 from trireme.v1 import snapshot_pb2
 
 #: The configuration was reloaded: what plugins refused before may pass now.
 CONFIGURATION_RELOADED = cluster_event.ClusterEvent("trireme.dev/Configuration", cluster_event.ActionType.UPDATE)
+
+
+def queue_plugins(
+    context: FrontendContext, cache: cluster_cache.ClusterCache
+) -> queue_ports.QueuePlugins[remote_plugins.QueuePluginCaller]:
+    """The remote plugins that take part in queueing."""
+
+    def make_caller(reports: queue_ports.QueueReports) -> remote_plugins.QueuePluginCaller:
+        return remote_plugins.QueuePluginCaller(
+            context.settings.configuration,
+            context.settings.config_hash,
+            context.completed.profiles,
+            reports,
+            pod_of=functools.partial(remote_plugins.pod_for_plugins, cache),
+            now=context.clocks.now,
+        )
+
+    return queue_ports.QueuePlugins(make_caller, context.membership.registrations, context.membership.missing_plugin)
 
 
 class QueueChanges:
