@@ -53,7 +53,9 @@ async def test_many_pods_with_large_allocations_are_prepared(tmp_path: Path) -> 
         async def run(number: int) -> status.Status:
             pod = cycle_pb2.PodIdentity(namespace="default", name=f"p{number}", uid=f"u{number}")
             item = bind_pb2.BindItem(pod=pod, node_name="node-0", state=large)
-            return await binding.run(bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
+            return await binding.run(
+                bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None, lambda name: True
+            )
 
         try:
             results = await asyncio.gather(*map(run, range(PODS)))

@@ -181,8 +181,6 @@ class BindingCycle:
         # 4. PreBind prepares the node, volumes and devices, which may take minutes.
         if permitted and self._has_pre_bind(cycle, pods[0]):
             pods = await self._pre_bind(cycle, pods[0])
-            if not pods:
-                return
         else:
             self._observer.on_extension_points_skipped(
                 ("PreBindPreFlight",), status.Code.SKIP, cycle.profile, len(pods)
@@ -190,12 +188,17 @@ class BindingCycle:
             self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, len(pods))
 
         # 5. The condition of an earlier attempt is written before the binding, not after it.
-        if permitted:
+        if permitted and pods:
             await self._reporter.wait_until_written(pods[0].pod.uid)
 
-        # 6. Bind plugins bind the pods, or the HTTP extender that binds pods of their class.
+        # 6. Whatever they waited for, no pod is bound to a node that is gone.
+        pods = await self._without_lost_nodes(cycle, pods)
+        if not pods:
+            return
+
+        # 7. Bind plugins bind the pods, or the HTTP extender that binds pods of their class.
         async for assumed, item, seconds in self._bind(cycle, pods):
-            # 7. PostBind plugins are notified.
+            # 8. PostBind plugins are notified.
             self._report_bound(assumed, seconds)
             self._post_binding.on_bound(cycle, item)
 
@@ -275,9 +278,19 @@ class BindingCycle:
         return nominate_and_wait
 
     async def _wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, wait: PermitWait) -> list[AssumedPod]:
-        """Wait until the pod is allowed, and return it; none if it is rejected."""
-        started = self._observer.clock()
-        result = await wait()
+        """Wait until the pod is allowed, and return it; none if it is rejected, or its node goes."""
+        started, name = self._observer.clock(), assumed.node_name
+
+        def fail() -> None:
+            self._waiting.fail(assumed.pod.uid, "", _node_not_found(name))
+
+        drop_callback = self._cache.on_node_removal(name, fail)
+        if not self._cache.has_node(name):  # removed while Permit was called
+            fail()
+        try:
+            result = await wait()
+        finally:
+            drop_callback()
         waited = self._observer.clock() - started
         self._observer.on_permit_wait_ended(result.code, waited)
         assumed = dataclasses.replace(assumed, permit_seconds=waited)
@@ -324,7 +337,8 @@ class BindingCycle:
         drivers: list[str] = []
         started = self._observer.clock()
 
-        def report_pending_devices(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+        def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+            self._in_pre_bind.set_plugin(assumed.pod.uid, plugin)
             claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
             if claims:
                 drivers.extend(
@@ -332,7 +346,7 @@ class BindingCycle:
                 )
                 self._reporter.report_devices_pending(assumed.pod, assumed.node_name)
 
-        result = await self._pre_binding.run(cycle, item, assumed.rank, report_pending_devices)
+        result = await self._pre_binding.run(cycle, item, assumed.rank, on_wait, self._cache.has_node)
         if drivers:
             self._observer.on_devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result
@@ -343,7 +357,17 @@ class BindingCycle:
         if await self._pre_binding.write_nomination(assumed.item, assumed.rank):
             self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
 
-    # 6: Bind
+    # 6 and 7: Bind
+
+    async def _without_lost_nodes(self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod]) -> list[AssumedPod]:
+        """Return the pods whose node exists; requeue the others."""
+        left = []
+        for assumed in pods:
+            if self._cache.has_node(assumed.node_name):
+                left.append(assumed)
+            else:
+                await self._undo(cycle, assumed, status.error("", _node_not_found(assumed.node_name)), "Bind")
+        return left
 
     def _is_bound_by_extender(self, cycle: cycle_pb2.Cycle) -> bool:
         """Whether an HTTP extender binds pods of the class."""
@@ -483,6 +507,11 @@ class BindingCycle:
 async def _wait_of_removed_pod() -> status.Status:
     """The wait on Permit of a pod that is gone."""
     return no_longer_pending.REMOVED
+
+
+def _node_not_found(name: str) -> str:
+    """The error of a pod whose node is gone."""
+    return f'node "{name}" not found'
 
 
 def _permit_text(result: status.Status) -> str:
