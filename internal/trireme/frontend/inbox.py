@@ -32,7 +32,7 @@ class Inbox:
 
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Have pod events handled, count arrivals for the pacer, and wake the scheduler and whoever waits for one."""
-        self._handlers.on_pods(batch)
+        self._handlers.pods.on_pods(batch)
         self._record(batch, lambda pod: (pre_binding.POD, pod.namespace, pod.name))
         self._pacer.record_arrivals(
             sum(1 for event in batch if event.object is not None and not event.object.node_name)
@@ -41,7 +41,7 @@ class Inbox:
 
     def on_nodes(self, batch: Sequence[Any]) -> None:
         """Have node events handled, and wake the scheduler and whoever waits for a pod on one of the nodes."""
-        self._handlers.on_nodes(batch)
+        self._handlers.objects.on_nodes(batch)
         self._record(batch, lambda node: (pre_binding.NODE, "", node.metadata.name))
         self._wake()
 
@@ -49,7 +49,7 @@ class Inbox:
         """Have events of other objects handled, and wake the scheduler and whoever waits for one of them."""
         if kind.field == "namespace":
             self._namespace.on_namespaces(batch)
-        self._handlers.on_objects(kind, batch)
+        self._handlers.objects.on_objects(kind, batch)
         self._record(batch, lambda entry: (kind.field, entry.metadata.namespace, entry.metadata.name))
         self._wake()
 

@@ -80,7 +80,7 @@ class Reconfiguration:
             prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, maybe_in_use))
             try:
                 await self._read_fields_of_new_plugins(new, prepared)
-                known = self._app.scheduling.handlers.profiles
+                known = self._app.scheduling.handlers.pods.profiles
                 shares_differ = await self._switch_between_cycles(new, prepared)
             except BaseException:
                 await self._monitor.discard(prepared)
@@ -156,7 +156,7 @@ class Reconfiguration:
         self._configure_handle(completed.trireme)
         scheduling.limit.max_pods = completed.trireme.batch.max_pods
         scheduling.pacer.linger_seconds = completed.trireme.batch.linger.seconds
-        scheduling.handlers.set_profiles(completed.scheduler_names)
+        scheduling.handlers.pods.set_profiles(completed.scheduler_names)
         scheduling.queue_executor.configure(completed, configuration)
         if changed:
             named = frozenset(name for profile in completed.profiles for name in profile.all_names())

@@ -61,7 +61,7 @@ def build_scheduling(
         metrics=context.metrics,
         clocks=context.clocks,
         wake=context.wakeup.set,
-        still_pending=lambda uid: handlers.pending(uid) is not None and cache.pod(uid) is None,
+        still_pending=lambda uid: handlers.pods.pending(uid) is not None and cache.pod(uid) is None,
         preempting_for=preempting_for,
         groups=None if groups is None else groups.queue_settings(),
     )
@@ -80,14 +80,14 @@ def build_scheduling(
     reporter = attempt_reporter.AttemptReporter(
         executor.queue,
         effects.events,
-        pending=handlers.pending,
+        pending=handlers.pods.pending,
         execute=executor.execute,
         outbox=outbox,
         now=now,
         wall=context.clocks.wall,
         observer=context.metrics,
     )
-    reserved = reserve_calls.ReserveCalls(cache, phases.evaluators, handlers.on_assumed)
+    reserved = reserve_calls.ReserveCalls(cache, phases.evaluators, handlers.notifier.notify_of_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()
     binding = _build_binding_cycle(
         context,
@@ -109,7 +109,7 @@ def build_scheduling(
         activate=executor.activate,
         observer=context.metrics,
         pre_binding=in_pre_bind,
-        version_of=handlers.version_of,
+        version_of=handlers.pods.version_of,
         held_preemptors=executor.queue.held_preemptors,
         retries=preemption_retries.PreemptionRetries(executor.backoff.duration, executor.activate, now),
         history=preemption_history.PreemptionHistory(context.clocks.wall),

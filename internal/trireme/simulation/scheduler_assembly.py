@@ -121,14 +121,14 @@ class _Assembly:
         self._reporter = attempt_reporter.AttemptReporter(
             self._queue,
             effects.events,
-            pending=self._handlers.pending,
+            pending=self._handlers.pods.pending,
             execute=_execute_nothing,
             outbox=self._outbox,
             now=clock.now,
             wall=clock.now,
             observer=self._observer,
         )
-        self._reserved = reserve_calls.ReserveCalls(cache, evaluators, self._handlers.on_assumed)
+        self._reserved = reserve_calls.ReserveCalls(cache, evaluators, self._handlers.notifier.notify_of_assumed)
         self._in_pre_bind = pods_in_pre_bind.PodsInPreBind()
         self._waits = object_waits.ObjectWaits()
         self._binding = self._build_binding()
@@ -253,7 +253,7 @@ class _Assembly:
             activate=self._activate,
             observer=self._observer,
             pre_binding=self._in_pre_bind,
-            version_of=self._handlers.version_of,
+            version_of=self._handlers.pods.version_of,
             held_preemptors=self._queue.held_preemptors,
             retries=preemption_retries.PreemptionRetries(lambda failures: 0.0, self._activate, self._clocks.now),
         )
@@ -300,7 +300,7 @@ class _Assembly:
 
     def _still_pending(self, _: str, uid: str) -> bool:
         """Whether the pod is known and has no node."""
-        return self._handlers.pending(uid) is not None and self._cache.pod(uid) is None
+        return self._handlers.pods.pending(uid) is not None and self._cache.pod(uid) is None
 
     def _activate(self, pods: Sequence[tuple[str, str]]) -> None:
         """Move these pods to the active queue."""
