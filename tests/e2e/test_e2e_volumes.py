@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import clusters
-import installation
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 
