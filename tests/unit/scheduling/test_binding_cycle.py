@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World, one_node
 
+from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World, one_node
 from trireme.v1 import bind_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
