@@ -281,7 +281,7 @@ def _in_force(changes: Any) -> dict[str, Any]:
         "the monitored plugins": [(plugin.config.name, plugin.config) for plugin in changes._monitor._plugins],
         "the size of batches": scheduling.limit.max_pods,
         "the delay of batches": scheduling.pacer.linger_seconds,
-        "profiles": scheduling.handlers.profiles,
+        "profiles": scheduling.handlers.pods.profiles,
     }
 
 

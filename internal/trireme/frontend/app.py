@@ -33,7 +33,6 @@ from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
     decision_log,
-    divided_binder,
     insight_replicas,
     phase_links,
     plugin_streams,
@@ -148,7 +147,7 @@ def build(
     cluster = build_cluster(completed, infos, make_extenders)
     phases = build_phases(context, cluster.cache, connect)
     recorder = event_recorder.EventRecorder(clients.events)
-    effects = ports.Effects(divided_binder.DividedBinder(phases.links.binders), recorder)
+    effects = ports.Effects(phases.links.binders, recorder)
     scheduling = build_scheduling(context, cluster, phases.evaluation, effects)
     changes = queue_changes.QueueChanges(context, scheduling.queue_executor)
     namespace = namespace_deletion.NamespaceDeletionWatch()

@@ -80,7 +80,7 @@ class Reconfiguration:
             prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, maybe_in_use))
             try:
                 await self._read_fields_of_new_plugins(new, prepared)
-                known = self._app.scheduling.handlers.profiles
+                known = self._app.scheduling.handlers.pods.profiles
                 shares_differ = await self._switch_between_cycles(new, prepared)
             except BaseException:
                 await self._monitor.discard(prepared)

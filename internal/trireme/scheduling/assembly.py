@@ -80,7 +80,7 @@ class _Assembly(Generic[QueueCallerT]):
         self._preemptions = self._make_preemptions()
         self._handlers = self._make_handlers()
         self._reserved = reserve_calls.ReserveCalls(
-            self._cache, outside.evaluation.evaluators, self._handlers.on_assumed
+            self._cache, outside.evaluation.evaluators, self._handlers.notifier.notify_of_assumed
         )
         self._binding = self._make_binding()
         self._attempts = self._make_attempts()

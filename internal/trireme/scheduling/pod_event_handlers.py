@@ -7,7 +7,7 @@ until there is room for the resize. Late events, of an object that is known in a
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trireme.cache import assumed_objects, class_registry, cluster_cache, event_log, label_keys, pod_projection
+from trireme.cache import class_registry, cluster_cache, event_log, label_keys, pod_projection
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
 from trireme.queueing import pod_info
@@ -34,13 +34,12 @@ class PodEventHandlers:
         *,
         deleted: Callable[[str], None],
         bound: Callable[[str], None],
-        on_assumed: Callable[[Sequence[assumed_objects.Change]], None],
         observer: ports.Observer,
     ) -> None:
         """Take the receivers of what follows from events.
 
         `deleted` receives the UID of each pending pod that is gone, `bound` of each that has a node by now, whoever
-        bound it, and `on_assumed` the changes of assumed objects.
+        bound it.
         """
         self._cache = cache
         self._registry = cache.registry
@@ -48,7 +47,6 @@ class PodEventHandlers:
         self.profiles = profiles
         self._deleted = deleted
         self._bound = bound
-        self._on_assumed = on_assumed
         self._observer = observer
         self._clock = observer.clock
         self._pending = pending.by_uid
@@ -314,7 +312,7 @@ class PodEventHandlers:
         if placed is not None:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
-            self._on_assumed(self._cache.forget_objects(uid))
+            self._notifier.notify_of_assumed(self._cache.forget_objects(uid))
             self._cache.remove_pod(uid)
             self._notifier.member_removed(uid)
             self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_DELETE, gone, None)

@@ -365,8 +365,8 @@ class PreemptionExecutor:
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         result = EvictionResult.DELETED
-        if self._waiting.preempt(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.cancel(
-            uid, status.error("", f"preempted by {PREEMPTION_PLUGIN}")
+        if self._waiting.fail(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.fail(
+            uid, f"preempted by {PREEMPTION_PLUGIN}"
         ):
             text += " (in kube-scheduler memory)."
             result = EvictionResult.REQUEUED

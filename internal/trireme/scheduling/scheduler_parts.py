@@ -54,7 +54,7 @@ class Scheduling(Generic[QueueCallerT]):
         self.roles.replace(settings.roles)
         self.limit.max_pods = settings.max_pods
         self.pacer.linger_seconds = settings.linger
-        self.handlers.set_profiles(settings.scheduler_names)
+        self.handlers.pods.set_profiles(settings.scheduler_names)
         self.queue_executor.configure(settings)
 
     def supervisors(self) -> list[supervision.Supervisor]:

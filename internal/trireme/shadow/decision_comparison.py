@@ -120,7 +120,7 @@ class DecisionComparison:
         for event in events:
             kind, parsed = event
             if parsed is None:
-                self._world.handlers.on_pods([event])
+                self._world.handlers.pods.on_pods([event])
                 if kind is EventKind.LIST_END:
                     self._forget_missing()
                 continue
@@ -134,18 +134,18 @@ class DecisionComparison:
                 await self._on_binding(kind, parsed, pending, judging=judging)
             elif parsed.node_name:
                 self._note_born_bound(kind, parsed)
-            self._world.handlers.on_pods([event])
+            self._world.handlers.pods.on_pods([event])
             if kind is not EventKind.DELETED and not parsed.node_name:
                 self._note_pending(parsed)
         await self.close_decisions(self._clock())
 
     def apply_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Apply events of nodes."""
-        self._apply_change(lambda: self._world.handlers.on_nodes(events))
+        self._apply_change(lambda: self._world.handlers.objects.on_nodes(events))
 
     def apply_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Apply events of other objects."""
-        self._apply_change(lambda: self._world.handlers.on_objects(kind, events))
+        self._apply_change(lambda: self._world.handlers.objects.on_objects(kind, events))
 
     async def close_decisions(self, now: float) -> None:
         """Settle the different decisions whose grace is over, or for which there is no more room."""

@@ -102,14 +102,14 @@ class OwnWorld:
                 out.extend(self._departure(parsed))
             else:
                 out.extend(self._arrival_or_change(kind, parsed))
-        self.world.handlers.on_pods(out)
+        self.world.handlers.pods.on_pods(out)
         self._empty_drained_nodes(events)
         self.world.record_arrivals(self.counts.arrivals - before)
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
         removed = self._nodes.apply(events)
-        self.world.handlers.on_nodes(events)
+        self.world.handlers.objects.on_nodes(events)
         for name in sorted(removed):
             self._place_anew(self._pods.on_node(name))
         for name in sorted(self._nodes.cordoned & {node.metadata.name for _, node in events if node is not None}):
@@ -118,7 +118,7 @@ class OwnWorld:
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Objects of the kind were listed, added, changed or deleted."""
-        self.world.handlers.on_objects(kind, events)
+        self.world.handlers.objects.on_objects(kind, events)
         self.world.wake()
 
     def evict_by_taints(self) -> None:
@@ -230,7 +230,7 @@ class OwnWorld:
             # If a list is under way that has shown the pod already, the end of the list must not remove it.
             is_listed = pod.parsed.uid in self._relists.seen_keys("pods")
             events.append(Event(EventKind.LISTED if is_listed else EventKind.ADDED, self._as_here(pod)))
-        self.world.handlers.on_pods(events)
+        self.world.handlers.pods.on_pods(events)
         self.world.wake()
 
     # What scheduling does
@@ -250,7 +250,7 @@ class OwnWorld:
         if pod.arrival is not None and not pod.losses:
             self.waits_here.add(self._clock() - pod.arrival)
             self.counts.bound += 1
-        self.world.handlers.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
+        self.world.handlers.pods.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
         if node not in self._nodes:
             self._place_anew([pod])
         elif node in self._nodes.cordoned:

@@ -170,7 +170,7 @@ class Simulation:
         for pod in added:
             if not pod.node_name:
                 self.pods[pod.uid] = OncePendingPod(pod, origin, replaces)
-        self._parts.handlers.on_pods([Event(EventKind.ADDED, pod) for pod in added])
+        self._parts.handlers.pods.on_pods([Event(EventKind.ADDED, pod) for pod in added])
 
     async def add_many_pods(self, pods: Iterable[ParsedPod], origin: Origin) -> None:
         """Add pods as `add_pods` does, some at a time: other tasks run in between."""
@@ -190,7 +190,7 @@ class Simulation:
         placed = self.cache.pod(uid)
         of_class = None if placed is None else self.cache.registry[placed.class_id].pod
         again = self._replacement(placed, of_class) if replace and placed is not None and of_class is not None else None
-        self._parts.handlers.on_pods([Event(EventKind.DELETED, _named(uid))])
+        self._parts.handlers.pods.on_pods([Event(EventKind.DELETED, _named(uid))])
         self.pods.pop(uid, None)
         if placed is None or of_class is None:
             return
@@ -205,7 +205,7 @@ class Simulation:
 
     def set_node(self, node: core_pb2.Node) -> None:
         """Add or change a node."""
-        self._parts.handlers.on_nodes([Event(EventKind.MODIFIED, node)])
+        self._parts.handlers.objects.on_nodes([Event(EventKind.MODIFIED, node)])
 
     def remove_node(self, name: str) -> None:
         """Remove a node, with its pods, whose controllers make others."""
@@ -215,7 +215,7 @@ class Simulation:
             self.remove_pod(uid, replace=True)
         node = core_pb2.Node()
         node.metadata.name = name
-        self._parts.handlers.on_nodes([Event(EventKind.DELETED, node)])
+        self._parts.handlers.objects.on_nodes([Event(EventKind.DELETED, node)])
 
     def set_object(self, kind: str, entry: Any) -> None:
         """Add or change an object of a kind, as ClusterObject names it. Raises: UnknownLabelKeyError."""
@@ -224,14 +224,14 @@ class Simulation:
 
     def _show_object(self, kind: str, entry: Any) -> None:
         """Show an object as it is now."""
-        self._parts.handlers.on_objects(_KINDS[kind], [Event(EventKind.MODIFIED, entry)])
+        self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.MODIFIED, entry)])
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """Remove an object."""
         self.budgets.forget_selections()
         entry = _KINDS[kind].message()
         entry.metadata.namespace, entry.metadata.name = namespace, name  # type: ignore[attr-defined]
-        self._parts.handlers.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
+        self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
 
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on a node, as of the last `publish`."""
@@ -290,7 +290,7 @@ class Simulation:
         base = registry.intern_base(pod.base)
         registry.intern(base, pod.labels)
         # A new class may select by labels that other pods have, and the pod itself.
-        self._parts.handlers.on_pods([])
+        self._parts.handlers.pods.on_pods([])
         return registry.intern(base, pod.labels)
 
     def new_uid(self, name: str) -> str:
@@ -380,7 +380,7 @@ class Simulation:
                 continue
             base = self.cache.registry.base_text(placed.base)
             events.append(Event(EventKind.MODIFIED, known.parsed._replace(node_name=item.node_name, base=base)))
-        self._parts.handlers.on_pods(events)
+        self._parts.handlers.pods.on_pods(events)
         for item in items:
             if self.cache.pod(item.pod.uid) is not None:
                 self._claims.on_pod_bound(item.pod, self.class_pod(item.pod.uid))

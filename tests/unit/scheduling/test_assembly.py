@@ -60,7 +60,7 @@ class Cluster:
         self.world = world.World(configured.completed, ports.Effects(binder, events), app.CLOCKS)
         self.scheduling = self.world.scheduling
         self.pods = Pods()
-        self.scheduling.handlers.on_nodes([node_event("n0", "2")])
+        self.scheduling.handlers.objects.on_nodes([node_event("n0", "2")])
 
     def _on_bound(self, items: Any) -> None:
         self.bound |= {item.pod.name: item.node_name for item in items}
@@ -70,7 +70,7 @@ class Cluster:
             self.evicted.append(action.pod.name)
 
     def show(self, *events: Event[Any]) -> None:
-        self.scheduling.handlers.on_pods(events)
+        self.scheduling.handlers.pods.on_pods(events)
         self.world.wake()
 
     def delete(self, name: str, node: str = "") -> None:
@@ -196,5 +196,5 @@ async def test_other_settings_reach_all_parts() -> None:
     assert (scheduling.roles, scheduling.roles is roles) == (roles, False)
     assert (scheduling.limit.max_pods, scheduling.pacer.linger_seconds) == (7, 0.5)
     assert [scheduling.queue_executor.backoff.duration(failures) for failures in (1, 2)] == [2.0, 3.0]
-    assert scheduling.handlers.profiles == {"other"}
+    assert scheduling.handlers.pods.profiles == {"other"}
     assert scheduling.pending.uids() == frozenset()

@@ -11,8 +11,8 @@ def _measured(nodes: list[tuple[str, str]], pods: list[tuple[str, str]], **more:
     """Nodes of four CPUs by name and zone, and pods on them by node and CPU."""
     effects = ports.Effects(in_memory.Binder(), in_memory.Events())
     made, source = world.World(CONFIGURED.completed, effects), Pods()
-    made.handlers.on_nodes([node_event(name, "4", zone=zone) for name, zone in nodes])
-    made.handlers.on_pods(
+    made.handlers.objects.on_nodes([node_event(name, "4", zone=zone) for name, zone in nodes])
+    made.handlers.pods.on_pods(
         [source.added(f"pod-{number}", node, cpu=cpu, **more) for number, (node, cpu) in enumerate(pods)]
     )
     made.publish()
