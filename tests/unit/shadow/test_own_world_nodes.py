@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.helpers.shadow_cluster import Json, Own, node_event
-from trireme.shadow import discarded_writes, measures, settings
+from trireme.scheduling import in_memory
+from trireme.shadow import measures, settings
 from trireme.v1 import bind_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
 
@@ -129,17 +130,17 @@ async def test_a_pod_that_is_bound_while_its_node_is_removed_is_placed_anew(
     own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The removal comes between the binding and its event, when the pod is on no node yet."""
-    bind = discarded_writes.DiscardedWrites.bind
+    bind = in_memory.Binder.bind
     removed = iter([node_event("a", kind=EventKind.DELETED)])
 
     async def bind_and_remove(
-        self: discarded_writes.DiscardedWrites, request: bind_pb2.BindRequest
+        self: in_memory.Binder, request: bind_pb2.BindRequest
     ) -> AsyncIterator[bind_pb2.BindResult]:
         async for result in bind(self, request):
             own.own.on_nodes(list(removed))
             yield result
 
-    monkeypatch.setattr(discarded_writes.DiscardedWrites, "bind", bind_and_remove)
+    monkeypatch.setattr(in_memory.Binder, "bind", bind_and_remove)
     own.show(own.pods.added("one"))
     await own.until(lambda: own.own.counts.node_losses == 1)
     assert own.own.pending_here == 1
