@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from io import StringIO
@@ -13,17 +14,25 @@ import yaml
 from aiohttp import web
 
 from tests.contract import kube_fake_server as fake
+from tests.helpers.shadow_cluster import CONFIGURED
 from tools.controlplane import ports
-from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.cache import class_registry, cluster_cache, object_waits, pod_projection
 from trireme.config import commandline
 from trireme.delegated_access import serving_trust
 from trireme.frontend import app, scheduler_metrics
 from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
-from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queued_pod
-from trireme.queueing.hints import hint_evaluation, queueing_hint_map
-from trireme.scheduling import event_handlers, preemption_retries, scheduler, waiting_pods
+from trireme.queueing import pending_pod, pod_info, queued_pod
+from trireme.scheduling import (
+    assembly,
+    in_memory,
+    preemption_retries,
+    scheduler,
+    scheduler_ports,
+    scheduler_settings,
+)
+from trireme.scheduling.ports import Effects
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
 
@@ -79,11 +88,25 @@ class Scheduling:
 class Preemptions:
     """Preemptions under way, or to be tried again: none."""
 
+    under_way = SimpleNamespace(victims_of=lambda uid: ())
     retries = preemption_retries.PreemptionRetries(lambda times: 0.0, lambda pods: None, clocks.steady)
 
-    def victims_of(self, _uid: str) -> tuple[str, ...]:
-        """The victims that go for a pod."""
-        return ()
+
+def _assemble(cache: cluster_cache.ClusterCache, metrics: scheduler_metrics.SchedulerMetrics) -> Any:
+    """A scheduler of the default profile that nobody runs."""
+    unused: Any = SimpleNamespace(answers=())
+    return assembly.assemble(
+        scheduler_settings.of_configuration(CONFIGURED.completed),
+        scheduler_ports.SchedulerPorts(
+            cache=cache,
+            waits=object_waits.ObjectWaits(),
+            evaluation=scheduler_ports.EvaluationPorts(unused, lambda: 0, None, lambda: True, in_memory.BindingLog()),
+            effects=Effects(in_memory.Binder(), in_memory.Events()),
+            queue_plugins=in_memory.queue_plugins(),
+            observer=metrics,
+            clocks=app.CLOCKS,
+        ),
+    )
 
 
 @dataclass
@@ -100,11 +123,9 @@ class FakeFrontend:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.answers = class_answers.ClassAnswers()
-        self.waiting = waiting_pods.WaitingPods()
-        self.queue = assembly.build_queue(
-            hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({"default-scheduler": ()})),
-            lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED,
-        )
+        self._assembled = _assemble(self.cache, self.metrics)
+        self.waiting, self.queue = self._assembled.waiting, self._assembled.queue
+        self.handlers = self._assembled.handlers
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
         self.insight: Any = None
         self.binding = Binding()
@@ -121,16 +142,6 @@ class FakeFrontend:
         )
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
-        self.handlers = event_handlers.EventHandlers(
-            self.cache,
-            self.queue,
-            frozenset({"default-scheduler"}),
-            now=clocks.steady,
-            execute=lambda _: None,
-            deleted=lambda _: None,
-            bound=lambda _: None,
-            observer=self.metrics,
-        )
 
     def place(self, pod: dict[str, Any]) -> None:
         """A pod that is on a node."""
@@ -162,10 +173,8 @@ class FakeFrontend:
             followers=lambda: {"filter": self.filters, "score": self.scores},
         )
         membership = SimpleNamespace(missing_plugin=lambda profile: "", is_rejected=lambda name: False)
-        scheduling = SimpleNamespace(
-            queue=self.queue,
-            handlers=self.handlers,
-            waiting=self.waiting,
+        scheduling = dataclasses.replace(
+            self._assembled,
             reporter=self.reporter,
             binding=self.binding,
             preemptions=self.preemptions,

@@ -8,7 +8,7 @@ from tests.contract import bind_cluster
 from tests.contract.bind_cluster import CONFIG_HASH
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.frontend.phase_clients import bind_phase_client, divided_binder
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing, message_sizes
 from trireme.scheduling import call_batches, pre_binding
@@ -45,14 +45,14 @@ async def test_many_pods_with_large_allocations_are_prepared(tmp_path: Path) -> 
         )
         replicas.set_endpoints([bind.address])
         await replicas.wait_until_announced(10.0)
-        binding = pre_binding.PreBinding(
-            divided_binder.DividedBinder(replicas), object_waits.ObjectWaits(), time.monotonic, nominating=False
-        )
+        binding = pre_binding.PreBinding(replicas, object_waits.ObjectWaits(), time.monotonic, nominating=False)
 
         async def run(number: int) -> status.Status:
             pod = cycle_pb2.PodIdentity(namespace="default", name=f"p{number}", uid=f"u{number}")
             item = bind_pb2.BindItem(pod=pod, node_name="node-0", state=large)
-            return await binding.run(bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
+            return await binding.run(
+                bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None, lambda name: True
+            )
 
         try:
             results = await asyncio.gather(*map(run, range(PODS)))

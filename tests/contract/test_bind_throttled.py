@@ -133,7 +133,9 @@ async def test_claims_of_many_pods_are_written_at_the_rate_of_the_limit(bind: Bi
             item = bind.items([name], "node-00001")[0]
             item.state = states[name]
             assert await binding.has_work(bind.cycle(), item, call_batches.FIRST) is True
-            return await binding.run(bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None)
+            return await binding.run(
+                bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None, lambda name: True
+            )
 
         outcomes = await asyncio.gather(*(prepare(name) for name in names))
         assert [outcome for outcome in outcomes if outcome != status.SUCCESS] == []

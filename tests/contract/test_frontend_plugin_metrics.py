@@ -16,6 +16,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import remote_plugins
 from trireme.frontend.serving import serving_site
 from trireme.queueing import remote_calls
+from trireme.scheduling import queue_ports
 from trireme.v1 import core_pb2, queue_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks
 
@@ -43,14 +44,14 @@ def _caller(config: snapshot_pb2.RemotePlugin) -> remote_plugins.QueuePluginCall
         snapshot_pb2.Configuration(remote_plugins=[config]),
         lambda: 0,
         [profile],
-        pod_of=lambda pod: core_pb2.Pod(),
-        reports=remote_plugins.QueueReports(
+        queue_ports.QueueReports(
             queued_pods=tuple,
             sort_anew=lambda key, uid: None,
             pre_enqueue_answered=lambda call_id, plugin, reason: None,
             repeat_pre_enqueue=lambda call_id: True,
             hint_answered=lambda call_id, hints: None,
         ),
+        pod_of=lambda pod: core_pb2.Pod(),
         now=clocks.steady,
     )
     caller.sort_keys.configure(caller.queue_sort_plugin(), ())

@@ -75,7 +75,7 @@ async def _following(
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0, accept=ACCEPT)
         async with await client.connect(settings) as api:
             log = Log()
-            followed = informer.Informer(api, resource, _name, [log], rng=lambda: 0.0, **more)
+            followed = informer.Informer(api, resource, _name, [log.on_events], rng=lambda: 0.0, **more)
             task = asyncio.create_task(followed.run())
             try:
                 yield server, followed, log
@@ -402,10 +402,9 @@ async def test_catching_up_on_a_small_collection_takes_one_list() -> None:
 async def test_a_consumer_that_raises_ends_the_informer() -> None:
     """If this fails, a defect in the cache leaves a scheduler running on a stale view."""
 
-    class Broken:
-        def on_events(self, events: Sequence[Event[str]]) -> None:
-            assert events[0].kind is EventKind.LIST_START
-            raise RuntimeError("defect")
+    def fail(events: Sequence[Event[str]]) -> None:
+        assert events[0].kind is EventKind.LIST_START
+        raise RuntimeError("defect")
 
     async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:
         return listing(100)
@@ -414,7 +413,7 @@ async def test_a_consumer_that_raises_ends_the_informer() -> None:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
         async with await client.connect(settings) as api:
             with pytest.raises(RuntimeError, match="defect"):
-                await informer.Informer(api, THINGS, _name, [Broken()]).run()
+                await informer.Informer(api, THINGS, _name, [fail]).run()
 
 
 async def test_catching_up_fails_when_the_server_is_unreachable() -> None:
@@ -427,7 +426,7 @@ async def test_catching_up_fails_when_the_server_is_unreachable() -> None:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
     async with await client.connect(settings) as api:
         with pytest.raises(ApiUnreachable):
-            await informer.Informer(api, THINGS, _name, [Log()]).catch_up(0.3)
+            await informer.Informer(api, THINGS, _name, [Log().on_events]).catch_up(0.3)
 
 
 def _in_protobuf(name: str, version: int) -> bytes:
@@ -537,7 +536,7 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
             while len(server.seen) < 2 - streams:
                 await asyncio.sleep(0.001)
             log = Log()
-            followed = informer.Informer(api, THINGS, _name, [log], prefetch=begun)
+            followed = informer.Informer(api, THINGS, _name, [log.on_events], prefetch=begun)
             task = asyncio.create_task(followed.run())
             await log.until(lambda: followed.synced)
             task.cancel()

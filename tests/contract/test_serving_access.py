@@ -217,7 +217,7 @@ async def test_an_explanation_is_of_one_pod(tmp_path: Path, frontend: support.Fa
     """A wrong name would be answered with another pod's story, or with an error of the server."""
     frontend.place(support.pod("runs", "node-1"))
     foreign_pod = pod_projection.parse(support.pod("foreign", schedulerName="other-scheduler"))
-    frontend.handlers.on_pods([Event(EventKind.ADDED, foreign_pod)])
+    frontend.handlers.pods.on_pods([Event(EventKind.ADDED, foreign_pod)])
     async with support.served(tmp_path, frontend) as served:
         explain = "/trireme/v1/explain"
         waits = orjson.loads((await _get(served, f"{explain}?pod=default/waits", _token("admin")))[1])

@@ -425,6 +425,14 @@ class Installation:
         await until(there, seconds, lambda: f"the condition of {name} is {found}")
         return found[0]
 
+    async def failure(self, name: str, text: str) -> None:
+        """Return once an event FailedScheduling of the pod has this note."""
+
+        async def there() -> bool:
+            return any(event["note"] == text for event in await self.events_of(name, "FailedScheduling"))
+
+        await until(there, 20, lambda: f"{name} has no event that it failed: {text}\n{self.story()}")
+
     async def check_promises(self, names: Iterable[str], excused: Collection[str] = ()) -> None:
         """All these pods are on a node that they fit on, each by one binding that was told of once.
 

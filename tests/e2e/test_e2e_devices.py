@@ -164,6 +164,30 @@ async def test_a_device_that_cannot_be_prepared_is_deallocated(cluster: clusters
         await here.check_promises(["waits"])
 
 
+async def test_a_pod_whose_node_goes_while_its_device_is_prepared_is_bound_elsewhere(
+    cluster: clusters.OpenCluster,
+) -> None:
+    """The device, which any node reaches, is prepared later: the pod is not bound to the node that is gone."""
+    driver = "fabric.example.com"
+    async with cluster(nodes=1) as here:
+        (node,) = [entry["metadata"]["name"] for entry in await here.nodes()]
+        device = {"name": "dev-0", "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+        pool = {"name": "all", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": driver, "pool": pool, "allNodes": True, "devices": [device]}
+        await here.request("POST", f"{GROUP}/resourceslices", {"metadata": {"name": driver}, "spec": spec})
+        await _class(here, driver)
+        await _claim(here, "attached-later", driver)
+        await here.start()
+        await here.create_pods([_pod("waits", ["attached-later"])])
+        await here.reported_events_of("waits", "BindingConditionsPending")
+        await here.add_node("spare")
+        await here.request("DELETE", f"/api/v1/nodes/{node}")
+        await here.failure("waits", f'running PreBind plugin "DynamicResources": node "{node}" not found')
+        await _say(here, "attached-later", "", "attached")
+        (bound,) = await here.bound(1)
+        assert bound["spec"]["nodeName"] == "spare"
+
+
 async def _say(here: installation.Installation, name: str, before: str, condition: str) -> str:
     """A driver says of the claim's device that the condition is true; answers when it was allocated.
 

@@ -4,6 +4,8 @@ The embedded cluster has a volume controller and simulated provisioners. The rea
 the test plays them, and can play ones that are slow or fail.
 """
 
+import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -185,6 +187,54 @@ async def test_a_pod_whose_time_is_over_goes_back(cluster: clusters.OpenCluster)
         await here.start(configuration={"profiles": [{"pluginConfig": [arguments]}]})
         await here.create_pods([_pod("p", "slow-claim")])
         await here.condition("p", 'PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded')
+
+
+@real_only
+async def test_a_pod_whose_node_goes_while_its_volume_is_made_is_bound_elsewhere(cluster: clusters.OpenCluster) -> None:
+    """It goes back in kube-scheduler's words; the volume, which any node reaches, does not bind it to the lost node."""
+    async with cluster(nodes=1) as here:
+        await _storage_class(here, "network", "nfs.example.com")
+        await _claim(here, "network-claim", "network")
+        await here.start()
+        await here.create_pods([_pod("p", "network-claim")])
+        node = await _selected(here, "network-claim")
+        await here.add_node("spare")
+        await here.request("DELETE", f"/api/v1/nodes/{node}")
+        why = f'failed to get node "{node}": node "{node}" not found'
+        await here.failure("p", f'running PreBind plugin "VolumeBinding": binding volumes: {why}')
+        assert not (await here.pod("p"))["status"].get("nominatedNodeName")
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "network",
+            "csi": {"driver": "nfs.example.com", "volumeHandle": "network-made"},
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "network-claim"},
+        }
+        spec["claimRef"]["uid"] = (await here.request("GET", f"{CLAIMS}/network-claim"))["metadata"]["uid"]
+        await here.request("POST", VOLUMES, {"metadata": {"name": "network-made"}, "spec": spec})
+        await _complete(here, "network-claim", "network-made")
+        (bound,) = await here.bound(1)
+        assert bound["spec"]["nodeName"] == "spare"
+
+
+@real_only
+async def test_a_node_that_loses_reach_of_the_volume_sends_the_pod_back_at_once(cluster: clusters.OpenCluster) -> None:
+    """PreBind looks again when the node's labels change, not after its own time of ten seconds."""
+    async with cluster(nodes=1) as here:
+        await _storage_class(here, "zonal", "csi.example.com")
+        await _claim(here, "zonal-claim", "zonal")
+        await here.start()
+        await here.create_pods([_pod("p", "zonal-claim")])
+        node = await _selected(here, "zonal-claim")
+        await _volume(here, "zonal-made", "zonal", node, "1Gi")
+        await here.request("PATCH", f"{CLAIMS}/zonal-claim", {"spec": {"volumeName": "zonal-made"}}, MERGE)
+        await asyncio.sleep(1)  # PreBind has looked at the volume, and waits
+        changed = time.monotonic()
+        labels = {"metadata": {"labels": {"kubernetes.io/hostname": "other"}}}
+        await here.request("PATCH", f"/api/v1/nodes/{node}", labels, MERGE)
+        why = f'pv "zonal-made" node affinity doesn\'t match node "{node}": no matching NodeSelectorTerms'
+        await here.failure("p", f'running PreBind plugin "VolumeBinding": binding volumes: {why}')
+        assert time.monotonic() - changed < 5
 
 
 async def test_a_pod_without_its_claim_waits_for_it(cluster: clusters.OpenCluster) -> None:

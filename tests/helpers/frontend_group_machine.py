@@ -82,7 +82,7 @@ class GroupMachine(FrontendMachine):
 
     def every_pending_pod_is_in_one_place(self) -> None:
         """The queue has each pending pod once: by itself, or with its group."""
-        pending = self.frontend.scheduling.handlers.pending_uids()
+        pending = self.frontend.scheduling.pending.uids()
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         queue: Any = self.frontend.scheduling.queue
         assert Counter(pod.uid for pod in queue.contents.pods() if pod.in_attempt or not pod.popped) == Counter(pending)

@@ -192,7 +192,7 @@ class FrontendMachine(RuleBasedStateMachine):
     def every_pending_pod_is_in_one_place(self) -> None:
         """The queue has each pending pod once, and beside them only what is gone and still in flight."""
         places = self.frontend.scheduling.queue._transitions
-        pending = self.frontend.scheduling.handlers.pending_uids()
+        pending = self.frontend.scheduling.pending.uids()
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         found = Counter(pod.uid for pod in places.queued.values())
         found.update(uid for uid, pod in places.in_flight.items() if pod.in_attempt)
@@ -249,7 +249,7 @@ class FrontendMachine(RuleBasedStateMachine):
         report = status_report.status(self.world.frontend_state())
         named = Counter(pod["uid"] for pod in report["pending"])
         # One that is gone may be in flight still.
-        assert set(named) >= self.frontend.scheduling.handlers.pending_uids()
+        assert set(named) >= self.frontend.scheduling.pending.uids()
         assert max(named.values(), default=1) == 1
         assert all(pod["summary"] and pod["waitsFor"]["for"] for pod in report["pending"])
         alike: Counter[int] = Counter()

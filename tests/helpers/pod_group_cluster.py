@@ -4,6 +4,7 @@ Filter and score are asked as always, but answer from the cluster cache itself: 
 class, and score fills the nodes in their order. So a test can say exactly who fits.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from tests.helpers.pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache, placed_pod
-from trireme.config import model
+from trireme.config import gates, model
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.plugins.topology_placement_generator import placement_generate
@@ -22,17 +23,9 @@ from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import make_pod_info
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import attempt, batch_limit, reserve_calls
+from trireme.scheduling import attempt, batch_limit, in_memory, ports, profile_roles, reserve_calls
 from trireme.scheduling.failure import Failure
-from trireme.scheduling.groups import (
-    pod_group_conditions,
-    pod_group_cycle,
-    pod_group_placements,
-    pod_group_post_filters,
-    pod_group_reporter,
-    pod_group_trial,
-)
-from trireme.simulation import silent_observer
+from trireme.scheduling.groups import pod_group_assembly
 from trireme.v1 import (
     bind_pb2,
     core_pb2,
@@ -114,71 +107,63 @@ class Cluster:
         #: What score says of placements, and what it was asked.
         self.totals: list[int] = []
         self.scored: list[tuple[list[int], int]] = []
-        self._make_cycle(post_filters, topology, own_policy, asynchronous)
+        enabled = {
+            "TopologyAwareWorkloadScheduling": topology,
+            "SchedulerAsyncPreemption": asynchronous,
+            "PodGroupPreemptionPolicy": own_policy,
+            "DRAWorkloadResourceClaims": True,
+        }
+        self._make_cycle(post_filters, gates.FeatureGates(values=enabled))
 
-    def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
+    def _make_cycle(self, post_filters: Sequence[str], features: gates.FeatureGates) -> None:
         evaluators: Any = self  # fakes of what the cycle calls, and of no more
-        self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
         reporter: Any = _Reporter(self)
         preemptions: Any = _Preempting(self)
         binding: Any = _Binding(self)
+        self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
         reserved = reserve_calls.ReserveCalls(self.cache, evaluators, lambda changes: None)
         limit = batch_limit.BatchLimit(100)
-        seen: dict[str, Any] = {
-            "cache": self.cache,
-            "evaluators": evaluators,
-            "observer": self.metrics,
-            "publish": self.publish,
-        }
         self.attempts = attempt.AttemptRunner(
+            cache=self.cache,
             nominations=self.queue.nominator,
+            evaluators=evaluators,
             reserved=reserved,
-            log=silent_observer.make_log(),
+            observer=self.metrics,
+            log=in_memory.BindingLog(),
             http_extenders=None,
             limit=limit,
-            **seen,
+            publish=self.publish,
         )
-        trials = pod_group_trial.PodGroupTrials(queue=self.queue, attempts=self.attempts, reserved=reserved, **seen)
-        try_group = trials.try_on_all_nodes
-        if topology:
-            try_group = pod_group_placements.PodGroupPlacements(
-                trials=trials,
-                generators={PROFILE: placement_generate.make()},
-                scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
-                random=lambda: 0.5,
-                **seen,
-            ).run
-        conditions = pod_group_conditions.PodGroupConditions(
+        roles = dataclasses.replace(
+            profile_roles.roles_of((), features),
+            gang={PROFILE},
+            placement_generators={PROFILE: placement_generate.make()},
+            placement_scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
+            group_post_filters={PROFILE: tuple(post_filters)},
+        )
+        groups = pod_group_assembly.PodGroupAssembly(
+            features,
+            in_memory.Events(),
             lambda action, priority: self.written.append(action),
-            None,  # type: ignore[arg-type]  # no events: nothing is recorded here
-            lambda: T0,
-            lambda: T0,
+            lambda uid: False,
+            ports.Clocks(lambda: T0, lambda: T0, lambda: T0),
+            lambda: 0.5,
+            roles=roles,
         )
-        self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
+        self.run_group = groups.make_cycle(
             cache=self.cache,
             queue=self.queue,
             groups=self.groups,
+            evaluators=evaluators,
+            attempts=self.attempts,
             reporter=reporter,
+            reserved=reserved,
             observer=self.metrics,
+            limit=limit,
+            publish=self.publish,
             execute=lambda instructions: None,
-            now=lambda: T0,
-            trials=trials,
-            try_group=try_group,
-            post_filters=pod_group_post_filters.PodGroupPostFilters(
-                trials=trials,
-                try_group=try_group,
-                plugins={PROFILE: tuple(post_filters)},
-                topology=topology,
-                group_claims=True,
-                **seen,
-            ),
             preemptions=preemptions,
             binding=binding,
-            group_reporter=pod_group_reporter.PodGroupReporter(reporter, conditions),
-            gang_profiles=frozenset({PROFILE}),
-            limit=limit,
-            asynchronous=asynchronous,
-            own_policy=own_policy,
         )
 
     def _mirror(self, pod: NominatedPod, before: str, after: str) -> None:
@@ -215,7 +200,7 @@ class Cluster:
         """Pop a batch, which must be a group, and run its cycle."""
         batch = self.queue.pop(now, 100)
         assert isinstance(batch, PodGroupBatch)
-        await self.cycle_of_groups.run(batch)
+        await self.run_group(batch)
 
     @property
     def nodes(self) -> dict[str, str]:

@@ -17,8 +17,8 @@ from tests.simulation.simulated_configuration import DEFAULT_WEIGHTS, Configurat
 from tests.simulation.simulated_process import Process, State
 from trireme.cache import cluster_cache
 from trireme.filter import service as filter_service
-from trireme.frontend import app, configuration_reloader, phase_settings, profile_roles_of, reconfiguration
-from trireme.scheduling import scheduler
+from trireme.frontend import app, configuration_reloader, phase_settings, reconfiguration
+from trireme.scheduling import profile_roles, scheduler, scheduler_settings
 from trireme.score import service as score_service
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
@@ -135,7 +135,7 @@ class ConfigurationChecks:
 
     def _observe_cycles(self) -> None:
         owner: Any = scheduler.Scheduler
-        run = owner._run_cycle
+        run = owner.run_cycle
 
         async def run_cycle(running: Any, batch: Any) -> None:
             cycle = _Cycle(type(batch).__name__)
@@ -146,7 +146,7 @@ class ConfigurationChecks:
                 cycle.running = False
                 _CYCLE.reset(told)
 
-        owner._run_cycle = run_cycle
+        owner.run_cycle = run_cycle
         cache: Any = cluster_cache.ClusterCache
         assume = cache.assume
 
@@ -274,25 +274,27 @@ def _in_force(changes: Any) -> dict[str, Any]:
     return {
         "what is reported": changes._current,
         "the phases' configuration": _by_files(context.settings.configuration),
-        "roles": {field.name: str(getattr(context.roles, field.name)) for field in dataclasses.fields(context.roles)},
+        "roles": _texts(scheduling.roles),
         "membership": context.membership._completed,
         "updates of plugins": built.plugin_updates._completed,
         "the monitor": changes._monitor._completed,
         "the monitored plugins": [(plugin.config.name, plugin.config) for plugin in changes._monitor._plugins],
         "the size of batches": scheduling.limit.max_pods,
         "the delay of batches": scheduling.pacer.linger_seconds,
-        "profiles": scheduling.handlers.profiles,
+        "profiles": scheduling.handlers.pods.profiles,
     }
+
+
+def _texts(roles: profile_roles.ProfileRoles) -> dict[str, str]:
+    """The roles, as they can be compared: some are objects without equality."""
+    return {field.name: str(getattr(roles, field.name)) for field in dataclasses.fields(roles)}
 
 
 def _wanted(changes: Any, completed: Any) -> dict[str, Any]:
     """What each part of a frontend has to have, as far as the configuration alone decides it."""
     return {
         "what is reported": completed,
-        "roles": {
-            field.name: str(getattr(profile_roles_of.roles_of(completed), field.name))
-            for field in dataclasses.fields(changes._app.context.roles)
-        },
+        "roles": _texts(scheduler_settings.of_configuration(completed).roles),
         "membership": completed,
         "updates of plugins": completed,
         "the monitor": completed,

@@ -24,7 +24,7 @@ from tests.simulation.pod_demands import (
 from tests.simulation.simulated_workloads import GROUPS
 from trireme.cache import cluster_cache
 from trireme.frontend import app
-from trireme.scheduling import binding_cycle, preemption_executor, scheduler
+from trireme.scheduling import assumed_pod, binding_cycle, preemption_executor, scheduler
 from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
@@ -54,7 +54,7 @@ class LeaderChecks:
         self._bound_before: set[str] = set()
         self._apps: list[app.App] = []
         store.listen_to_all(self._on_write)
-        _observe(scheduler.Scheduler, "_run_cycle", self._on_cycle)
+        _observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
         _observe(binding_cycle.BindingCycle, "start", self._on_binding)
         _observe(cluster_cache.ClusterCache, "assume", self._on_assume)
         for method in ("evict_in_background", "evict"):
@@ -120,9 +120,7 @@ class LeaderChecks:
 
     # Groups
 
-    def _on_binding(
-        self, binding: Any, cycle: Any, pods: Sequence[binding_cycle.AssumedPod], waits: Any = None
-    ) -> None:
+    def _on_binding(self, binding: Any, cycle: Any, pods: Sequence[assumed_pod.AssumedPod], waits: Any = None) -> None:
         """No pod of a group is on its way to be bound unless so many have a node as have to go together."""
         groups = {group_of(self._pods[each.pod.uid]) for each in pods} - {""}
         for name in groups if not waits else ():

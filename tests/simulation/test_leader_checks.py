@@ -59,7 +59,7 @@ class _Leader:
 def leader(monkeypatch: pytest.MonkeyPatch) -> _Leader:
     """The checks observe methods of the product, which are restored after the test."""
     for owner, name in (
-        (scheduler.Scheduler, "_run_cycle"),
+        (scheduler.Scheduler, "run_cycle"),
         (binding_cycle.BindingCycle, "start"),
         (cluster_cache.ClusterCache, "assume"),
         (preemption_executor.PreemptionExecutor, "evict_in_background"),

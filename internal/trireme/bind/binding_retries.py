@@ -3,7 +3,7 @@
 The API server refuses to bind a pod twice and refuses a wrong UID, so a POST is safe to repeat; what is not safe is to
 believe an answer. A reply may be lost after the pod was bound, and a cancelled request may still take effect. So every
 doubt is resolved by reading the pod, and a failure is reported only when it is certain that no POST of ours has bound
-the pod or will. Where the pod cannot be read either, the outcome is `ResultUnknown`: the caller calls again, and must
+the pod or will. Where the pod cannot be read either, the outcome is `Uncertain`: the caller calls again, and must
 not treat the pod as unbound.
 
 This is a pure state machine. `trireme.bind.binding_writer` executes its steps and reports their outcomes; time and
@@ -13,8 +13,9 @@ jitter are arguments. Requests that certainly had no effect are repeated by `tri
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from trireme.framework import status
 from trireme.framework.status import Reason
-from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget
 from trireme_kube.apimachinery import api_writes
 
 POST_DEADLINE_SECONDS = 10.0
@@ -49,8 +50,9 @@ class ReadStep:
 
 Step = PostStep | ReadStep | BindOutcome
 
-BOUND = Bound(read_back=False)
-READ_BACK = Bound(read_back=True)
+BOUND = status.SUCCESS
+READ_BACK = status.Status(status.Code.SUCCESS, reasons=(Reason("readBack"),))
+"""Bound, as reading the pod showed."""
 
 
 class BindingRetries:
@@ -104,7 +106,7 @@ class BindingRetries:
                 self._conflict = message
                 return self._begin_to_read_back(now)
             case api_writes.Gone(message):
-                return NotBound(message, Reason("podNotFound"))
+                return not_bound(message, Reason("podNotFound"))
             case api_writes.Uncertain(message):
                 self._message = message
                 self._doubt = True
@@ -112,7 +114,7 @@ class BindingRetries:
             case api_writes.Refused(message) | api_writes.Unavailable(message):
                 self._message = message
                 return (
-                    self._begin_to_read_back(now) if self._doubt else NotBound(message, _reason_for_not_bound(outcome))
+                    self._begin_to_read_back(now) if self._doubt else not_bound(message, _reason_for_not_bound(outcome))
                 )
 
     def on_posting_ended(self, why: str, now: float) -> Step:
@@ -121,7 +123,7 @@ class BindingRetries:
         An earlier POST that may have bound the pod has it read back; else it is not bound.
         """
         self._message = self._message or why
-        return self._begin_to_read_back(now) if self._doubt else NotBound(why, Reason("notBegun"))
+        return self._begin_to_read_back(now) if self._doubt else not_bound(why, Reason("notBegun"))
 
     def on_read(self, outcome: api_writes.SettledBinding, now: float, active: bool) -> Step:
         """Take what reading the pod back found; `active`: the binding may be posted again.
@@ -133,9 +135,9 @@ class BindingRetries:
             case api_writes.Written():
                 return READ_BACK
             case api_writes.Conflict(message):
-                return NotBound(self._conflict or self._conflict_text(message), Reason("alreadyAssigned"))
+                return not_bound(self._conflict or self._conflict_text(message), Reason("alreadyAssigned"))
             case api_writes.Gone(message):
-                return NotBound(message, Reason("podNotFound"))
+                return not_bound(message, Reason("podNotFound"))
             case api_writes.Unbound():
                 return self._after_pod_read_unbound(active)
             case api_writes.Uncertain(message):
@@ -149,12 +151,12 @@ class BindingRetries:
         if self._doubt and not self._settled:
             self._settled = True
             return ReadStep(SETTLE_SECONDS)
-        return NotBound(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
+        return not_bound(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
 
     def _after_failed_read(self, message: str, now: float) -> Step:
-        """Read again after a growing wait; ResultUnknown once the time for reading is over."""
+        """Read again after a growing wait; Uncertain once the time for reading is over."""
         if now >= self._give_up_at:
-            return ResultUnknown(f"{self._conflict or self._message}; reading the pod back: {message}")
+            return api_writes.Uncertain(f"{self._conflict or self._message}; reading the pod back: {message}")
         self._failed_reads += 1
         return ReadStep(min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter()))
 
@@ -167,6 +169,11 @@ class BindingRetries:
     def _conflict_text(self, message: str) -> str:
         """Word a conflict as the API server words its own, for a refusal whose text did not reach us."""
         return f'Operation cannot be fulfilled on pods/binding "{self._target.pod.name}": {message}'
+
+
+def not_bound(message: str, reason: Reason) -> status.Status:
+    """It is certain that we did not bind the pod, and will not."""
+    return status.Status(status.Code.ERROR, "", (message,), (reason,))
 
 
 def _reason_for_not_bound(outcome: api_writes.Refused | api_writes.Unavailable) -> Reason:

@@ -20,8 +20,9 @@ from trireme.bind.binding_retries import BindingRetries, ReadStep
 from trireme.bind.call_results import BusyError, CallResults
 from trireme.bind.work_in_flight import Work, WorkInFlight
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
+from trireme.framework import status
 from trireme.framework.status import Reason
-from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget
 from trireme.rpc.fencing import Tenure
 from trireme_kube.apimachinery import api_writes
 
@@ -171,7 +172,9 @@ class BindingWriter:
             self._turns.append(job)
         elif job.target.node != target.node:
             message = f"pod {target.pod.name} is being bound to node {job.target.node} by another call"
-            results.put(index, NotBound(message, Reason.of("alreadyBinding", {"node": job.target.node})))
+            results.put(
+                index, binding_retries.not_bound(message, Reason.of("alreadyBinding", {"node": job.target.node}))
+            )
             return
         else:
             self._joined += 1
@@ -203,7 +206,7 @@ class BindingWriter:
 
     async def _finish_job(self, job: _BindingJob) -> None:
         """Bind one pod and give the outcome to all calls that wait; an exception is an unknown outcome."""
-        outcome: BindOutcome = ResultUnknown("the binding was interrupted")
+        outcome: BindOutcome = api_writes.Uncertain("the binding was interrupted")
         try:
             outcome = await self._post_until_decided(job)
         except Exception:
@@ -221,7 +224,7 @@ class BindingWriter:
         Nothing is sent for a job that no call waits for at its beginning.
         """
         if job.abandoned:
-            return NotBound(f"not bound: {job.ended_because}", Reason("notBegun"))
+            return binding_retries.not_bound(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = job.attempt = BindingRetries(job.target, self._jitter)
         with self._in_flight.track(job.tenure.leader, 0.0) as work:
             if job.active:
@@ -260,11 +263,10 @@ class BindingWriter:
 
     def _count_outcome(self, outcome: BindOutcome) -> None:
         """Count the outcome as bound (and whether that was only read back), failed or unknown."""
-        match outcome:
-            case Bound(read_back):
-                self._bound += 1
-                self._read_back += read_back
-            case NotBound():
-                self._failed += 1
-            case ResultUnknown():
-                self._unknown += 1
+        if isinstance(outcome, api_writes.Uncertain):
+            self._unknown += 1
+        elif outcome.code is status.Code.SUCCESS:
+            self._bound += 1
+            self._read_back += outcome is binding_retries.READ_BACK
+        else:
+            self._failed += 1

@@ -15,6 +15,8 @@ from trireme.cache.placed_pod import NO_SLOT, PlacedPod
 from trireme.cache.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
 
+_POD, _NODE = "pod", "node"
+
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
@@ -65,7 +67,8 @@ class ClusterCache:
         # Nominations by pod UID, with the node's name; the node may be unknown.
         self._pod_nominations: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._deltas = delta_log.DeltaLog(registry, self._entries, self._assumed_objects, self._nominations)
-        self._deletion_callbacks: dict[str, list[Callable[[], None]]] = {}  # by a placed pod's UID: deletion callbacks
+        # What to call when a placed pod (UID) is deleted or terminating, or when a node (name) is removed.
+        self._deletion_callbacks: dict[tuple[str, str], list[Callable[[], None]]] = {}
 
     def statistics(self) -> CacheStatistics:
         """Count the entries."""
@@ -88,6 +91,10 @@ class ClusterCache:
         """The node at the slot if it has been there since the generation; else None."""
         name, since = self._names.get(slot, ("", 0))
         return name if name and since <= generation else None
+
+    def has_node(self, name: str) -> bool:
+        """Whether the node exists."""
+        return name in self._slots
 
     def node_names(self) -> list[str]:
         """Names of all nodes."""
@@ -145,6 +152,7 @@ class ClusterCache:
         for uid in [uid for uid, nomination in self._nominations.items() if nomination.slot == slot]:
             self.nominate(uid, None)
         self._deltas.free_slot(slot)
+        self._notify_deletion(_NODE, name)
         return before
 
     # Pods
@@ -182,7 +190,7 @@ class ClusterCache:
             pod.flags, pod.start = parsed.flags, parsed.start
             self._deltas.record_pod_change(pod)
             if pod.flags & TERMINATING:
-                self._notify_deletion(parsed.uid)
+                self._notify_deletion(_POD, parsed.uid)
         return before
 
     def remove_pod(self, uid: str) -> PlacedPod | None:
@@ -196,7 +204,7 @@ class ClusterCache:
         self._label_keys.remove(uid, pod.labels)
         if len(self._assumed_objects):
             self.forget_objects(uid)
-        self._notify_deletion(uid)
+        self._notify_deletion(_POD, uid)
         return pod
 
     def on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
@@ -204,20 +212,28 @@ class ClusterCache:
 
         Returns a function to call when that is not wanted any more: a pod may never be deleted.
         """
-        self._deletion_callbacks.setdefault(uid, []).append(callback)
+        return self._add_deletion_callback((_POD, uid), callback)
+
+    def on_node_removal(self, name: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once, when the node is removed; returns a function that ends that, as `on_deletion` does."""
+        return self._add_deletion_callback((_NODE, name), callback)
+
+    def _add_deletion_callback(self, key: tuple[str, str], callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once, when what `key` names is deleted, unless the function that this returns is called."""
+        self._deletion_callbacks.setdefault(key, []).append(callback)
 
         def drop_callback() -> None:
-            callbacks = self._deletion_callbacks.get(uid, [])
+            callbacks = self._deletion_callbacks.get(key, [])
             if callback in callbacks:
                 callbacks.remove(callback)
                 if not callbacks:
-                    del self._deletion_callbacks[uid]
+                    del self._deletion_callbacks[key]
 
         return drop_callback
 
-    def _notify_deletion(self, uid: str) -> None:
-        """Call the callbacks for the pod's deletion, once."""
-        for callback in self._deletion_callbacks.pop(uid, ()):
+    def _notify_deletion(self, kind: str, name: str) -> None:
+        """Call the callbacks for the deletion of this pod or node, once."""
+        for callback in self._deletion_callbacks.pop((kind, name), ()):
             callback()
 
     def assume(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:

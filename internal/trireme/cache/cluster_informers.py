@@ -65,31 +65,25 @@ def make_informers(
         functools.partial(pod_projection.parse_protobuf, extra=paths, shares=shares),
     )
     nodes = _decoders_for(core_pb2.Node)
-    pod_consumers, node_consumers = [_FunctionConsumer(handlers.on_pods)], [_FunctionConsumer(handlers.on_nodes)]
+    pod_consumers: list[OnEvents] = [handlers.on_pods]
+    node_consumers: list[OnEvents] = [handlers.on_nodes]
     if extender_cache is not None:
         pods = extender_cache.pod_decoder(pods[0]), None
         # Last, so that the other consumers still find deleted objects.
-        pod_consumers.append(_FunctionConsumer(extender_cache.on_pods))
+        pod_consumers.append(extender_cache.on_pods)
     if extender_cache is not None and extender_cache.keeps_nodes:
         nodes = extender_cache.node_decoder(nodes[0]), None
-        node_consumers.append(_FunctionConsumer(extender_cache.on_nodes))
+        node_consumers.append(extender_cache.on_nodes)
     nodes = json.decoder(nodes[0]), nodes[1]
     make_one = functools.partial(_make_informer, api, prefetched, gate(listwatch.STREAMS_GATE))
     informers = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
-            consumer = _FunctionConsumer(functools.partial(handlers.on_objects, kind))
-            informers.append(make_one(kind.watched, _decoders_for(kind.message), [consumer]))
+            consume = functools.partial(handlers.on_objects, kind)
+            informers.append(make_one(kind.watched, _decoders_for(kind.message), [consume]))
     if json.enabled:
         informers[1].request_json()
     return informers
-
-
-class _FunctionConsumer:
-    """An informer's consumer made of a function."""
-
-    def __init__(self, take: OnEvents) -> None:
-        self.on_events = take
 
 
 def _decoders_for(message: type[M]) -> Decoders:
@@ -106,7 +100,7 @@ def _make_informer(
     streams: bool,
     watched: resources.Resource,
     decoders: Decoders,
-    consumers: Sequence[_FunctionConsumer],
+    consumers: Sequence[OnEvents],
 ) -> informer.Informer[Any]:
     """Make the informer of one kind; `streams`: whether it may ask for its list as a watch."""
     read, read_protobuf = decoders

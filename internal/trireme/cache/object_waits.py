@@ -23,6 +23,7 @@ class ObjectWaits:
         self._recordings: set[Recording] = set()
         self.latest = 0
         self._changes: dict[Key, int] = {}
+        self._all_changed = 0
         self._drop_at = MIN_RECORDS
         self._waiting: dict[Key, set[asyncio.Event]] = {}
 
@@ -42,6 +43,14 @@ class ObjectWaits:
         if len(self._changes) > self._drop_at:
             self._drop_changes_until(min(recording.since for recording in self._recordings))
 
+    def record_all(self) -> None:
+        """Record that any object may have changed: a list that was started over does not say what it leaves out."""
+        self.latest += 1
+        self._all_changed = self.latest
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
+
     @contextmanager
     def record_changes(self) -> "Iterator[Recording]":
         """Record changes within the block, for one caller."""
@@ -56,7 +65,7 @@ class ObjectWaits:
 
     def changed_since(self, keys: Iterable[Key], number: float) -> bool:
         """Whether one of the objects has changed after the change with that number."""
-        return any(self._changes.get(key, 0) > number for key in keys)
+        return self._all_changed > number or any(self._changes.get(key, 0) > number for key in keys)
 
     async def wait_for_next_change(self, keys: Iterable[Key]) -> None:
         """Return once one of the objects changes from now on."""

@@ -64,20 +64,13 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
     counts = ClusterCounts()
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-up", qps=-1)
     async with await client.connect(settings) as api, asyncio.TaskGroup() as group:
-        pods = informer.Informer(api, resources.PODS, _uid_and_stage, [_CountingConsumer(counts.on_pods)])
-        nodes = informer.Informer(api, resources.NODES, _node_name, [_CountingConsumer(counts.on_nodes)])
+        pods = informer.Informer(api, resources.PODS, _uid_and_stage, [counts.on_pods])
+        nodes = informer.Informer(api, resources.NODES, _node_name, [counts.on_nodes])
         group.create_task(pods.run())
         group.create_task(nodes.run())
         while True:
             show(counts.status_line())
             await asyncio.sleep(PERIOD_SECONDS)
-
-
-class _CountingConsumer:
-    """Passes an informer's events on to the counts."""
-
-    def __init__(self, take: Callable[[Sequence[Any]], None]) -> None:
-        self.on_events = take
 
 
 def _uid_and_stage(raw: Mapping[str, Any]) -> tuple[str, str]:

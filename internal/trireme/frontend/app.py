@@ -23,7 +23,8 @@ from trireme.frontend import (
     phase_configuration,
     plugin_membership,
     plugin_updates,
-    profile_roles_of,
+    pod_reads,
+    queue_changes,
     remote_plugins,
     scheduler_metrics,
 )
@@ -32,7 +33,6 @@ from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
     decision_log,
-    divided_binder,
     insight_replicas,
     phase_links,
     plugin_streams,
@@ -40,10 +40,9 @@ from trireme.frontend.phase_clients import (
     snapshot_publisher,
 )
 from trireme.frontend.phase_settings import PhaseSettings
-from trireme.frontend.scheduling_builder import build_scheduling
 from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
-from trireme.scheduling import ports
+from trireme.scheduling import assembly, ports, scheduler_ports, scheduler_settings
 from trireme.v1 import plugin_pb2
 from trireme.wire import profiles
 from trireme_kube.client.events import event_recorder
@@ -90,6 +89,7 @@ class App:
     recorder: event_recorder.EventRecorder
     inbox: inbox.Inbox
     informers: Sequence[informer.Informer[Any]]
+    queue_changes: queue_changes.QueueChanges
     plugin_updates: plugin_updates.PluginUpdates
     namespace: namespace_deletion.NamespaceDeletionWatch
     insight_queue_feed: insight_queue_feed.InsightQueueFeed | None
@@ -107,7 +107,8 @@ class App:
 
     async def raise_first_failure(self) -> None:
         """Raise the first failure of a background task; else do not return."""
-        await supervision.failure_of([*self.scheduling.supervisors(), *self.phases.supervisors()])
+        calling = self.scheduling.queue_executor.remote.background
+        await supervision.failure_of([*self.scheduling.supervisors(), calling, *self.phases.supervisors()])
 
     async def close(self) -> None:
         """Cancel the work in progress."""
@@ -142,13 +143,13 @@ def build(
     leader = LeaderStatus(f"{election.resource_namespace}/{election.resource_name}")
     settings = PhaseSettings(phase_configuration.make_configuration(completed, infos), leader.fence)
     membership = plugin_membership.PluginMembership(completed, infos, rejected)
-    roles = profile_roles_of.roles_of(completed)
-    context = FrontendContext(completed, roles, leader, membership, settings, metrics, clocks, asyncio.Event())
+    context = FrontendContext(completed, leader, membership, settings, metrics, clocks, asyncio.Event())
     cluster = build_cluster(completed, infos, make_extenders)
     phases = build_phases(context, cluster.cache, connect)
     recorder = event_recorder.EventRecorder(clients.events)
-    effects = ports.Effects(divided_binder.DividedBinder(phases.links.binders), recorder)
+    effects = ports.Effects(phases.links.binders, recorder)
     scheduling = build_scheduling(context, cluster, phases.evaluation, effects)
+    changes = queue_changes.QueueChanges(context, scheduling.queue_executor)
     namespace = namespace_deletion.NamespaceDeletionWatch()
     events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, context.wakeup.set)
     informers = cluster_informers.make_informers(
@@ -165,7 +166,7 @@ def build(
     updates = plugin_updates.PluginUpdates(
         completed=completed,
         registry=cluster.registry,
-        pod_reads=cluster.pod_reads,
+        reads=cluster.pod_reads,
         nodes=cluster.node_json,
         pod_informer=pod_informer,
         node_informer=node_informer,
@@ -175,11 +176,35 @@ def build(
         evaluators=phases.evaluators,
         links=phases.links,
         streams=phases.streams,
-        queue_executor=scheduling.queue_executor,
+        queue=changes,
     )
     phases.streams.unsynced_changed = updates.follow_unsynced
     feed = build_insight_queue_feed(context, cluster.cache, phases.links.insight, scheduling)
-    return App(context, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
+    return App(context, cluster, phases, scheduling, recorder, events_in, informers, changes, updates, namespace, feed)
+
+
+def build_scheduling(
+    context: FrontendContext,
+    cluster: ClusterState,
+    evaluation: scheduler_ports.EvaluationPorts,
+    effects: ports.Effects,
+) -> Scheduling:
+    """Assemble the scheduler, with the remote plugins that take part in queueing."""
+    return assembly.assemble(
+        scheduler_settings.of_configuration(context.completed),
+        scheduler_ports.SchedulerPorts(
+            cache=cluster.cache,
+            waits=cluster.waits,
+            evaluation=evaluation,
+            effects=effects,
+            queue_plugins=queue_changes.queue_plugins(context, cluster.cache),
+            observer=context.metrics,
+            clocks=context.clocks,
+            http_extenders=cluster.extenders,
+            json_of=cluster.node_json.take,
+            wakeup=context.wakeup,
+        ),
+    )
 
 
 def build_insight_queue_feed(
@@ -209,7 +234,7 @@ def build_cluster(
     """
     enabled = {name for profile in completed.profiles for name in profile.all_names()}
     shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
-    reads = plugin_updates.PodReads(infos, IN_TREE.pod_fields(enabled), shares)
+    reads = pod_reads.PodReads(infos, IN_TREE.pod_fields(enabled), shares)
     registry = class_registry.ClassRegistry(
         all_labels=reads.label_keys is None,
         rules=amounts.rules_of(completed.gates.all()),

@@ -1,13 +1,12 @@
-"""The parts of the frontend, each built from the ones before it: context, cluster, phases, scheduling."""
+"""The parts of the frontend around its scheduler, each built from the ones before it: context, cluster, phases."""
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
 
 from trireme.cache import class_registry, cluster_cache, node_json, object_waits
 from trireme.config import commandline
 from trireme.extenders import extender_assembly, extenders
-from trireme.frontend import plugin_membership, plugin_updates, queue_executor, scheduler_metrics
+from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
@@ -20,22 +19,11 @@ from trireme.frontend.phase_clients import (
     snapshot_publisher,
 )
 from trireme.frontend.phase_settings import PhaseSettings
-from trireme.queueing import scheduling_queue
-from trireme.scheduling import (
-    attempt_reporter,
-    batch_limit,
-    binding_cycle,
-    event_handlers,
-    pacing,
-    ports,
-    preemption_executor,
-    profile_roles,
-    reserve_calls,
-    scheduler,
-    status_outbox,
-    waiting_pods,
-)
+from trireme.frontend.pod_reads import PodReads
+from trireme.scheduling import ports, scheduler_parts, scheduler_ports
 from trireme_kube.componentbase import supervision
+
+Scheduling = scheduler_parts.Scheduling[remote_plugins.QueuePluginCaller]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +32,6 @@ class FrontendContext:
 
     #: The configuration at the start; what a reload may change of it is in the parts.
     completed: commandline.CompletedConfig
-    roles: profile_roles.ProfileRoles
     leader: LeaderStatus
     membership: plugin_membership.PluginMembership
     settings: PhaseSettings
@@ -61,7 +48,7 @@ class ClusterState:
     registry: class_registry.ClassRegistry
     cache: cluster_cache.ClusterCache
     waits: object_waits.ObjectWaits
-    pod_reads: plugin_updates.PodReads
+    pod_reads: PodReads
     node_json: node_json.NodeJson
     extender_parts: extender_assembly.OpenExtenders | None
 
@@ -69,21 +56,6 @@ class ClusterState:
     def extenders(self) -> extenders.Extenders | None:
         """The HTTP extenders, where there are any."""
         return None if self.extender_parts is None else self.extender_parts.extenders
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EvaluationPorts:
-    """What the cycles use of filter and score, wherever these run."""
-
-    evaluators: ports.Evaluators
-    #: Brings the snapshots of filter and score up to date; returns the generation that they will be at.
-    publish: Callable[[], int]
-    #: Returns the generation that has all that the cache has now, once somebody has published it.
-    until_published: Callable[[], Awaitable[int]]
-    #: Whether all phases can be called.
-    available: Callable[[], bool]
-    #: Takes down how long the steps of binding took.
-    decisions: ports.BindingLog
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,10 +75,10 @@ class PhaseClients:
     lookups: dict[str, endpoints.Lookups] = dataclasses.field(default_factory=dict)
 
     @property
-    def evaluation(self) -> EvaluationPorts:
+    def evaluation(self) -> scheduler_ports.EvaluationPorts:
         """What the cycles use."""
         publisher = self.publisher
-        return EvaluationPorts(
+        return scheduler_ports.EvaluationPorts(
             self.evaluators, publisher.publish, publisher.until_published, self.links.available, self.decisions
         )
 
@@ -122,31 +94,3 @@ class PhaseClients:
         """End all streams and links."""
         await self.streams.close()
         await self.links.close()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Scheduling:
-    """The queue and the cycles."""
-
-    queue_executor: queue_executor.QueueExecutor
-    queue: scheduling_queue.SchedulingQueue
-    handlers: event_handlers.EventHandlers
-    waiting: waiting_pods.WaitingPods
-    reporter: attempt_reporter.AttemptReporter
-    outbox: status_outbox.StatusOutbox
-    reserved: reserve_calls.ReserveCalls
-    binding: binding_cycle.BindingCycle
-    preemptions: preemption_executor.PreemptionExecutor
-    pacer: pacing.Pacer
-    limit: batch_limit.BatchLimit
-    scheduler: scheduler.Scheduler
-
-    def supervisors(self) -> list[supervision.Supervisor]:
-        """The supervisors of the tasks beside the scheduling cycle."""
-        working = (self.binding, self.preemptions, self.reserved, self.queue_executor.remote)
-        return [each.background for each in working]
-
-    async def close(self) -> None:
-        """Cancel the work in progress: pods that are not bound yet are the next leader's to schedule."""
-        await self.preemptions.close()
-        await self.binding.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from trireme.config import commandline, model, trireme_configuration
 from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry.in_tree import IN_TREE
+from trireme.scheduling import profile_roles
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
@@ -23,13 +23,6 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.BIND: plugin_pb2.EXTENSION_POINT_BIND,
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
 }
-
-# In-tree plugins whose Permit is part of the scheduling cycles of the frontend: they have no side for the bind phase.
-OWN_PERMIT = frozenset(
-    name
-    for name, spec in IN_TREE.plugins.items()
-    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.sides
-)
 
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,
@@ -80,7 +73,7 @@ def profile_message(profile: model.CompletedProfile, missing: frozenset[str]) ->
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        excluded = missing | OWN_PERMIT if point is ExtensionPoint.PERMIT else missing
+        excluded = missing | profile_roles.OWN_PERMIT if point is ExtensionPoint.PERMIT else missing
         plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in excluded]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)

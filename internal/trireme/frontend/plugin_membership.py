@@ -1,9 +1,10 @@
 """Which remote plugins take part, and which profiles wait for a missing one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from trireme.config import commandline
+from trireme.config import commandline, model
 from trireme.frontend import remote_plugins
+from trireme.queueing.hints import queueing_hint_map
 from trireme.v1 import plugin_pb2
 
 
@@ -54,6 +55,14 @@ class PluginMembership:
         """The plugins that are called."""
         rejected = self._rejected()
         return {name: info for name, info in self._infos.items() if name not in rejected}
+
+    def registrations(self, profile: model.CompletedProfile) -> Sequence[queueing_hint_map.EventRegistration]:
+        """The events that the profile's remote plugins register for, without those whose answers do not count."""
+        plugins = self._completed.trireme.remote_plugins
+        in_shadow = {plugin.name for plugin in plugins if plugin.in_shadow}
+        deciding = {name: info for name, info in self.called_plugins().items() if name not in in_shadow}
+        configured = [plugin.name for plugin in plugins if not plugin.in_shadow]
+        return remote_plugins.registrations(profile, deciding, configured)
 
     def is_rejected(self, name: str) -> bool:
         """Whether the plugin took part and is rejected now."""

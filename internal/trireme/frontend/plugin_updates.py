@@ -4,10 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.cache import class_registry, node_json, pod_read_set
+from trireme.cache import class_registry, node_json
 from trireme.config import canary_profiles, commandline
-from trireme.framework import canaries
-from trireme.frontend import phase_configuration, plugin_membership, queue_executor, remote_plugins
+from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
 from trireme.frontend.phase_settings import PhaseSettings
@@ -15,51 +14,6 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.client.informers import informer
 
 log = logging.getLogger(__name__)
-
-
-class PodReads:
-    """The fields of pods that plugins read, beside those of the projection. The set only grows."""
-
-    def __init__(
-        self,
-        infos: Mapping[str, plugin_pb2.PluginInfo],
-        in_tree_fields: Sequence[str],
-        shares: Mapping[str, Sequence[tuple[str, int]]] | None = None,
-    ) -> None:
-        """`in_tree_fields`: the `pod_fields` of the in-tree plugins; `shares`: those of canaries, by profile."""
-        self._reads = _reads_of(infos, in_tree_fields)
-        #: Fields of pods; informers look them up for each pod.
-        self.paths = set(self._reads.paths)
-        #: For which pods canaries of plugins answer.
-        self.shares = canaries.Shares(shares)
-
-    @property
-    def label_keys(self) -> frozenset[str] | None:
-        """The labels that plugins read; None: all."""
-        return self._reads.label_keys
-
-    def extend(
-        self,
-        infos: Mapping[str, plugin_pb2.PluginInfo],
-        registry: class_registry.ClassRegistry,
-        in_tree_fields: Sequence[str] = (),
-    ) -> bool:
-        """Add the fields that these plugins read; False if all of them are read already."""
-        reads = _reads_of(infos, in_tree_fields)
-        if self._reads.covers(reads):
-            return False
-        self._reads = self._reads.union(reads)
-        self.paths |= reads.paths
-        if reads.label_keys is None:
-            registry.distinguish_all_labels()
-        else:
-            registry.add_selector_keys(reads.label_keys)
-        return True
-
-
-def _reads_of(infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str]) -> pod_read_set.PodReadSet:
-    """What remote plugins read, and in-tree ones with these `pod_fields`."""
-    return pod_read_set.of_remote_plugins(infos.values()).union(pod_read_set.of_in_tree_plugins(in_tree_fields))
 
 
 class PluginUpdates:
@@ -70,7 +24,7 @@ class PluginUpdates:
         *,
         completed: commandline.CompletedConfig,
         registry: class_registry.ClassRegistry,
-        pod_reads: PodReads,
+        reads: pod_reads.PodReads,
         nodes: node_json.NodeJson,
         pod_informer: informer.Informer[Any],
         node_informer: informer.Informer[Any],
@@ -80,11 +34,11 @@ class PluginUpdates:
         evaluators: remote_evaluators.RemoteEvaluators,
         links: phase_links.PhaseLinks,
         streams: plugin_streams.PluginStreams,
-        queue_executor: queue_executor.QueueExecutor,
+        queue: queue_changes.QueueChanges,
     ) -> None:
         self._completed = completed
         self._registry = registry
-        self._pod_reads = pod_reads
+        self._pod_reads = reads
         self._nodes = nodes
         self._pod_informer = pod_informer
         self._node_informer = node_informer
@@ -94,7 +48,7 @@ class PluginUpdates:
         self._evaluators = evaluators
         self._links = links
         self._streams = streams
-        self._queue_executor = queue_executor
+        self._queue = queue
         # Whether the cache lacks fields that have been added to what is read.
         self._pods_outdated = self._nodes_outdated = False
 
@@ -107,7 +61,7 @@ class PluginUpdates:
         await self.read_more(infos)
         self._configure_phases(phase_configuration.make_configuration(self._completed, infos))
         self._membership.replace(infos)
-        self._queue_executor.plugin_changed(changed)
+        self._queue.plugin_changed(changed)
 
     def follow_addresses(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the phases call plugins at the addresses of now; `infos`: the descriptions of those that take part."""
@@ -143,7 +97,7 @@ class PluginUpdates:
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:
         """Have pods wait whose profiles need one of these plugins, which have not received the cluster, under Fail."""
         for name in sorted(self._membership.set_unsynced(unsynced)):
-            self._queue_executor.plugin_changed(name)
+            self._queue.plugin_changed(name)
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
@@ -160,7 +114,7 @@ class PluginUpdates:
         if not self._settings.replace(configuration):
             return
         self._evaluators.forget_answers()
-        self._queue_executor.remote.configure(configuration)
+        self._queue.reconnect(configuration)
         if self._leader.leading:
             self._streams.configure(configuration, self._membership.is_rejected)
         self._links.restart()

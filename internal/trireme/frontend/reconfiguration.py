@@ -17,10 +17,10 @@ from trireme.frontend import (
     plugin_discovery,
     plugin_monitor,
     prepared_plugins,
-    profile_roles_of,
 )
 from trireme.registry.in_tree import IN_TREE
 from trireme.remote import remote_client
+from trireme.scheduling import scheduler_settings
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Reconfiguration:
             prepared = await self._monitor.prepare(reloading.with_retired_profiles(new, self._current, maybe_in_use))
             try:
                 await self._read_fields_of_new_plugins(new, prepared)
-                known = self._app.scheduling.handlers.profiles
+                known = self._app.scheduling.handlers.pods.profiles
                 shares_differ = await self._switch_between_cycles(new, prepared)
             except BaseException:
                 await self._monitor.discard(prepared)
@@ -98,7 +98,7 @@ class Reconfiguration:
 
         async def list_then_retry() -> None:
             await self._app.plugin_updates.list_pods_again()
-            self._app.scheduling.queue_executor.retry_all()
+            self._app.queue_changes.retry_all()
             done.set()
 
         self._monitor.background.start(list_then_retry())
@@ -149,15 +149,12 @@ class Reconfiguration:
         self._current = completed
         configuration = phase_configuration.make_configuration(completed, infos)
         changed = context.settings.replace(configuration)
-        context.roles.replace(profile_roles_of.roles_of(completed))
         context.metrics.set_profiles(completed.profiles)
         context.membership.configure(completed, infos)
         shares_differ = app.plugin_updates.configure(completed)
         self._configure_handle(completed.trireme)
-        scheduling.limit.max_pods = completed.trireme.batch.max_pods
-        scheduling.pacer.linger_seconds = completed.trireme.batch.linger.seconds
-        scheduling.handlers.set_profiles(completed.scheduler_names)
-        scheduling.queue_executor.configure(completed, configuration)
+        scheduling.configure(scheduler_settings.of_configuration(completed))
+        app.queue_changes.configure(completed, configuration)
         if changed:
             named = frozenset(name for profile in completed.profiles for name in profile.all_names())
             scheduling.waiting.forget_plugins(named.__contains__)
@@ -166,6 +163,6 @@ class Reconfiguration:
             if context.leader.leading:
                 phases.streams.configure(configuration, context.membership.is_rejected)
             phases.links.restart()
-            scheduling.queue_executor.retry_all()
+            app.queue_changes.retry_all()
         context.wakeup.set()
         return shares_differ

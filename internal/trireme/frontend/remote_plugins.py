@@ -3,19 +3,19 @@
 import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from google.protobuf import message
 
+from trireme.cache import cluster_cache
 from trireme.config import commandline, model
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
 from trireme.remote import remote_client, remote_connection, remote_queue, remote_queue_sort
-from trireme.scheduling import call_back_offs, pre_enqueue_calls, queue_notifier, queue_sort_keys
+from trireme.scheduling import call_back_offs, pre_enqueue_calls, queue_notifier, queue_ports, queue_sort_keys
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision
@@ -82,17 +82,6 @@ def _hint_for_plugin_event(
     return [queueing_hint_map.Hint.QUEUE if new == name else queueing_hint_map.Hint.SKIP] * len(pods)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReports:
-    """The queue's methods of these names, which take the answers of remote plugins; `queued_pods`: all of its pods."""
-
-    queued_pods: Callable[[], Iterable[queued_pod.QueuedPodInfo]]
-    sort_anew: Callable[[str, str], None]
-    pre_enqueue_answered: Callable[[int, str, str], None]
-    repeat_pre_enqueue: Callable[[int], bool]
-    hint_answered: Callable[[int, Sequence[queueing_hint_map.Hint] | None], None]
-
-
 class QueuePluginCaller:
     """Makes the calls to remote plugins that the queue requests, and reports the answers to it."""
 
@@ -101,12 +90,15 @@ class QueuePluginCaller:
         configuration: snapshot_pb2.Configuration,
         config_hash: Callable[[], int],
         profiles: Sequence[model.CompletedProfile],
+        reports: queue_ports.QueueReports,
         *,
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
-        reports: QueueReports,
         now: Callable[[], float],
     ) -> None:
-        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock."""
+        """Call the plugins that `configuration` names, and report their answers to the queue.
+
+        `config_hash` is the configuration's hash, `pod_of` returns a pod as plugins see it, `now` is the queue's clock.
+        """
         self._config_hash = config_hash
         self._profiles = profiles
         self._clients: dict[bytes, remote_client.PluginClient] = {}
@@ -210,6 +202,17 @@ class QueuePluginCaller:
             return
         hints = [queueing_hint_map.Hint.QUEUE if helps else queueing_hint_map.Hint.SKIP for helps in answers]
         self._hint_answered(call.call_id, hints)
+
+
+def pod_for_plugins(cache: cluster_cache.ClusterCache, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+    """The pod as remote plugins see it: the fields of its class, with its own namespace, name and UID."""
+    out = core_pb2.Pod()
+    pending = pod.record.pod
+    if pending.class_id:
+        out.CopyFrom(cache.registry[pending.class_id].pod)
+    out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name
+    out.metadata.uid = pending.parsed.uid
+    return out
 
 
 def _event_object_json(entry: Any) -> bytes:

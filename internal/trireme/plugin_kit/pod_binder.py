@@ -4,43 +4,24 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.framework.status import Reason
+from trireme.framework import status
 from trireme.rpc.fencing import Tenure
-from trireme_kube.apimachinery.api_writes import PodName
+from trireme_kube.apimachinery import api_writes
 
 
 @dataclass(frozen=True, slots=True)
 class BindTarget:
     """The pod to bind and the node. `outcome_unknown`: an earlier call, here or elsewhere, may have bound it."""
 
-    pod: PodName
+    pod: api_writes.PodName
     node: str
     outcome_unknown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The API server has the binding; `read_back`: known from reading the pod."""
-
-    read_back: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NotBound:
-    """It is certain that we did not bind it and will not."""
-
-    message: str
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class ResultUnknown:
-    """The pod may be bound or not: neither the POST nor reading the pod was answered."""
-
-    message: str
-
-
-BindOutcome = Bound | NotBound | ResultUnknown
+BindOutcome = status.Status | api_writes.Uncertain
+"""SUCCESS: the API server has the binding. Error: it is certain that we did not bind the pod and will not; the reason
+says why, for machines. Uncertain: neither the POST nor reading the pod was answered.
+"""
 
 
 class PodBinder(Protocol):

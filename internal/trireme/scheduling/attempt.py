@@ -18,8 +18,8 @@ from trireme.queueing import nominator, queued_pod
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import (
+    assumed_pod,
     batch_limit,
-    binding_cycle,
     fit_error,
     ports,
     refusal,
@@ -41,7 +41,7 @@ class PlacedPods:
 
     cycle: cycle_pb2.Cycle
     filtered: FilterResult
-    assumed: list[binding_cycle.AssumedPod]
+    assumed: list[assumed_pod.AssumedPod]
     unreserved: list[tuple[queued_pod.QueuedPodInfo, Failure]]
 
 
@@ -186,7 +186,7 @@ class AttemptRunner:
             self.assume_on(pod, node_name)
             if within is None:
                 self._nominations.delete(pod.uid)
-            assumed.append(binding_cycle.AssumedPod(pod, node_name, slot, node_counts=choice.node_counts))
+            assumed.append(assumed_pod.AssumedPod(pod, node_name, slot, node_counts=choice.node_counts))
         self._log.add_placed(class_key, generation, [(one.pod.uid, one.slot) for one in assumed])
         if not filtered.needs_reserve or not assumed:
             return Attempt(pods, PlacedPods(cycle, filtered, assumed, []))
@@ -194,7 +194,7 @@ class AttemptRunner:
         pod_group = "" if within is None else within.pod_group
         results = await self.reserve(cycle, assumed, filtered.needs_pre_bind, pod_group)
         for one, result in zip(assumed, results, strict=True):
-            if isinstance(result, binding_cycle.AssumedPod):
+            if isinstance(result, assumed_pod.AssumedPod):
                 reserved.append(result)
             else:
                 unreserved.append((one.pod, result))
@@ -206,8 +206,8 @@ class AttemptRunner:
         self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
 
     async def reserve(
-        self, cycle: cycle_pb2.Cycle, assumed: Sequence[binding_cycle.AssumedPod], pre_bind: bool, pod_group: str = ""
-    ) -> list[binding_cycle.AssumedPod | Failure]:
+        self, cycle: cycle_pb2.Cycle, assumed: Sequence[assumed_pod.AssumedPod], pre_bind: bool, pod_group: str = ""
+    ) -> list[assumed_pod.AssumedPod | Failure]:
         """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
 
         `pre_bind`: the answer of filter was that PreBind has work for the pods. `pod_group`: members of this group may
@@ -224,7 +224,7 @@ class AttemptRunner:
                 self._cache.forget(one.pod.uid)
             raise
         seconds = (self._observer.clock() - started) / len(assumed)
-        results: list[binding_cycle.AssumedPod | Failure] = []
+        results: list[assumed_pod.AssumedPod | Failure] = []
         for one, answer in zip(assumed, answers, strict=True):
             code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
             self._observer.on_extension_point_run("Reserve", code, cycle.profile, seconds)
@@ -237,7 +237,7 @@ class AttemptRunner:
             results.append(refusal.failure_by_reserve(answer, one.node_name))
         return results
 
-    def unreserve_and_forget(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:
+    def unreserve_and_forget(self, cycle: cycle_pb2.Cycle, assumed: assumed_pod.AssumedPod) -> None:
         """Undo `assume_and_reserve` for a pod that is not bound: forget it, after Unreserve if it was reserved."""
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])

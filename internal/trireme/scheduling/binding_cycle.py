@@ -1,9 +1,11 @@
-"""The binding cycle: from an assumed pod to a bound one, beside the scheduling of the next.
+"""The binding cycle: from an assumed pod to a bound one, while the next pods are scheduled.
 
-Permit (if a profile has Permit plugins), PreBind (if there is something to prepare), then Bind, in batches as they
-were placed, and PostBind (if a profile has PostBind plugins). A pod for which a step fails is unassumed and requeued.
+`BindingCycle._run` has its steps in order: Permit, PreBind, Bind, PostBind. Pods of one class share each call; a pod
+that has to wait goes on alone, so that no other waits for it. A pod for which a step fails is unassumed and requeued.
 If the result of a write is uncertain, the call is repeated until bind knows it: no pod is forgotten while it might be
 bound.
+
+Source: pkg/scheduler/schedule_one.go (bindingCycle).
 """
 
 import asyncio
@@ -11,15 +13,15 @@ import collections
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
 from trireme.cache import cluster_cache, object_waits
 from trireme.extenders import extenders, reported_bound
 from trireme.framework import cluster_event, status
-from trireme.queueing import event_audience, queued_pod, remote_calls, scheduling_queue
+from trireme.queueing import event_audience, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
-    call_batches,
     calls_to_bind,
     fit_error,
     no_longer_pending,
@@ -32,8 +34,9 @@ from trireme.scheduling import (
     reserve_calls,
     waiting_pods,
 )
+from trireme.scheduling.assumed_pod import AssumedPod
 from trireme.scheduling.failure import Failure, RefusedPlacement
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, resource_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import supervision
 
@@ -45,42 +48,8 @@ _NO_MESSAGES: Mapping[str, str] = {}
 # The kind of objects whose devices may have to be prepared.
 _CLAIM = "resource_claim"
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AssumedPod:
-    """A pod that is assumed on a node, with what Reserve left for PreBind; from here on the binding cycle holds it."""
-
-    pod: queued_pod.QueuedPodInfo
-    node_name: str
-    slot: int
-    reserved: bool = False
-    pre_bind: bool = False
-    state: bytes = b""  # what Reserve gave for PreBind
-    prepared: bool = False  # PreBind may have written objects
-    permit_seconds: float = 0.0  # waited on Permit
-    pre_bind_seconds: float = 0.0  # PreBindPreFlight and PreBind
-    node_counts: tuple[int, int] = (0, 0)  # number of nodes, and of feasible ones, for the log
-
-    @property
-    def item(self) -> bind_pb2.BindItem:
-        """The pod, its node and the state that Reserve left, as requests to bind name it."""
-        return bind_pb2.BindItem(pod=self._pod_identity, node_name=self.node_name, state=self.state)
-
-    @property
-    def rank(self) -> call_batches.Rank:
-        """The order in which pods wait for a call of PreBind: those of the highest priority first."""
-        return -self.pod.record.priority, 0
-
-    @property
-    def placement(self) -> filter_pb2.Placement:
-        """The pod and its slot, as requests to filter (Reserve, Unreserve) name it."""
-        return filter_pb2.Placement(pod=self._pod_identity, node_name=self.node_name, slot=self.slot)
-
-    @property
-    def _pod_identity(self) -> cycle_pb2.PodIdentity:
-        """Namespace, name and UID."""
-        parsed = self.pod.record.pod.parsed
-        return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
+# Returns how the wait of one pod on Permit ended.
+PermitWait = Callable[[], Coroutine[Any, Any, status.Status]]
 
 
 class BindingCycle:
@@ -153,6 +122,10 @@ class BindingCycle:
         """Return when more pods may be placed."""
         await self._room.wait()
 
+    def pre_bind_wait(self, uid: str) -> pre_binding.PreBindWait | None:
+        """What PreBind of the pod waits for; None: it does not wait."""
+        return self._pre_binding.wait_of(uid)
+
     def start(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float] = _NO_WAITS) -> None:
         """Bind these pods of one class in a task of its own.
 
@@ -161,7 +134,7 @@ class BindingCycle:
         self._binding[cycle.profile] += len(pods)
         untouched = sum(not assumed.reserved for assumed in pods)
         self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
-        self.background.start(self._permit_then_bind(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods, waits))
+        self.background.start(self._run(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
         """The plugin allows all of these pods that wait for it on Permit."""
@@ -175,41 +148,91 @@ class BindingCycle:
         await self._pre_binding.close()
         await self._reserved.close()
 
-    def _cycle_with_pod_for_remote_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
-        """The cycle for calls to bind; with the fields of the pods' class if the profile has remote plugins."""
-        if cycle.profile not in self._roles.remote:
-            return cycle
-        # By the class that the pod has now: classes change while Reserve is called.
-        placed = next((found for each in pods if (found := self._cache.pod(each.pod.uid)) is not None), None)
-        if placed is None:
-            return cycle  # all of them were deleted
-        own = cycle_pb2.Cycle()
-        own.CopyFrom(cycle)
-        own.pod.CopyFrom(self._cache.registry[placed.class_id].pod)
-        return own
-
-    async def _permit_then_bind(
-        self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
+    async def _run(
+        self,
+        cycle: cycle_pb2.Cycle,
+        pods: Sequence[AssumedPod],
+        waits: Mapping[str, float] = _NO_WAITS,
+        *,
+        permitted: bool = False,
+        wait: PermitWait | None = None,
     ) -> None:
-        """Begin the binding cycle: through Permit if a plugin is to be called or waited for, else past it."""
+        """Bind pods of one class, or undo what was done for those that a step refuses.
+
+        A pod that has to wait leaves the batch in step 1: for it this runs once more, with that pod alone. Then
+        `permitted` is set, and `wait`, if not None, is its wait on Permit.
+        """
+        # 1. Permit plugins admit pods, hold them, or refuse them. Those that wait for nothing go on together.
+        if not permitted:
+            pods = await self._permit(cycle, pods, waits)
+
+        # 2. A pod that is held waits until all plugins allow it.
+        if wait is not None:
+            pods = await self._wait_on_permit(cycle, pods[0], wait)
+
+        if not pods:
+            return
+
+        # 3. The attempt is over for the queue: it need no longer record events for these pods.
+        now = self._now()
+        for assumed in pods:
+            self._queue.done(assumed.pod.uid, now)
+
+        # 4. PreBind prepares the node, volumes and devices, which may take minutes.
+        if permitted and self._has_pre_bind(cycle, pods[0]):
+            pods = await self._pre_bind(cycle, pods[0])
+        else:
+            self._observer.on_extension_points_skipped(
+                ("PreBindPreFlight",), status.Code.SKIP, cycle.profile, len(pods)
+            )
+            self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, len(pods))
+
+        # 5. The condition of an earlier attempt is written before the binding, not after it.
+        if permitted and pods:
+            await self._reporter.wait_until_written(pods[0].pod.uid)
+
+        # 6. Whatever they waited for, no pod is bound to a node that is gone.
+        pods = await self._without_lost_nodes(cycle, pods)
+        if not pods:
+            return
+
+        # 7. Bind plugins bind the pods, or the HTTP extender that binds pods of their class.
+        async for assumed, item, seconds in self._bind(cycle, pods):
+            # 8. PostBind plugins are notified.
+            self._report_bound(assumed, seconds)
+            self._post_binding.on_bound(cycle, item)
+
+    # 1 and 2: Permit
+
+    async def _permit(
+        self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod], waits: Mapping[str, float]
+    ) -> list[AssumedPod]:
+        """Call the Permit plugins, and return the pods that go on together.
+
+        Pods that a plugin rejects are requeued. Pods that have to wait go on in tasks of their own: on Permit, in
+        PreBind, for a condition to be written, or for an extender. `waits` are more plugins that all of them wait for.
+        """
         if cycle.profile in self._roles.permit:
-            await self._call_permit_then_bind(cycle, pods, waits)
+            admitted = await self._call_permit(cycle, pods, waits)
         elif waits:
-            for assumed in pods:
-                self._start_wait_on_permit(cycle, assumed, waits)
+            admitted = [(assumed, self._begin_permit_wait(assumed, waits)) for assumed in pods]
         else:
             self._observer.on_extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
-            await self._pre_bind_or_bind_permitted(cycle, pods)
+            admitted = [(assumed, None) for assumed in pods]
+        all_alone = self._is_bound_by_extender(cycle)
+        together = []
+        for assumed, wait in admitted:
+            waits_later = self._has_pre_bind(cycle, assumed) or self._reporter.has_unwritten(assumed.pod.uid)
+            if wait is not None or waits_later or all_alone:
+                self.background.start(self._run(cycle, [assumed], permitted=True, wait=wait))
+            else:
+                together.append(assumed)
+        return together
 
-    async def _call_permit_then_bind(
-        self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]
-    ) -> None:
-        """Call the Permit plugins for pods of one class, and go on with those that need not wait.
-
-        Pods that a plugin rejects are requeued; if bind does not answer, all are.
-
-        `waits` are more plugins to wait for, with their timeouts.
-        """
+    async def _call_permit(
+        self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod], waits: Mapping[str, float]
+    ) -> list[tuple[AssumedPod, PermitWait | None]]:
+        """Call the Permit plugins; return the pods that they do not reject, each with its wait if it has to wait."""
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
@@ -220,72 +243,70 @@ class BindingCycle:
             failed = str(error)
         if failed:
             for assumed in pods:
-                why = status.error("", f"running Permit plugins: {failed}")
-                self._unassume_and_requeue(cycle, assumed, why, "Permit")
-            return
-        permitted = []
+                await self._undo(cycle, assumed, status.error("", f"running Permit plugins: {failed}"), "Permit")
+            return []
+        admitted: list[tuple[AssumedPod, PermitWait | None]] = []
         for assumed, result in zip(pods, response.results, strict=True):
             answer = wire_status.from_message(result.status)
             seconds = (self._observer.clock() - started) / len(pods)
             self._observer.on_extension_point_run("Permit", answer.code, cycle.profile, seconds)
             timeouts = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
             if answer.code == status.Code.SUCCESS and not waits:
-                permitted.append(assumed)
+                admitted.append((assumed, None))
             elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
                 messages = {wait.plugin: ", ".join(wait.messages) for wait in result.waits}
-                self._start_wait_on_permit(cycle, assumed, {**timeouts, **waits}, messages)
+                admitted.append((assumed, self._begin_permit_wait(assumed, {**timeouts, **waits}, messages)))
             else:
-                self._unassume_and_requeue(cycle, assumed, answer, "Permit", _permit_text(answer))
-        if permitted:
-            await self._pre_bind_or_bind_permitted(cycle, permitted)
+                await self._undo(cycle, assumed, answer, "Permit", _permit_text(answer))
+        return admitted
 
-    def _start_wait_on_permit(
-        self,
-        cycle: cycle_pb2.Cycle,
-        assumed: AssumedPod,
-        waits: Mapping[str, float],
-        messages: Mapping[str, str] = _NO_MESSAGES,
-    ) -> None:
-        """Have one pod wait on Permit in a task of its own; then it is bound, or unassumed and requeued.
+    def _begin_permit_wait(
+        self, assumed: AssumedPod, waits: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
+    ) -> PermitWait:
+        """Begin the pod's wait for these plugins at once, so that whoever allows or rejects it finds it.
 
         `messages` say why it waits, by plugin.
         """
-        started, uid = self._observer.clock(), assumed.pod.uid
-        is_gone = self._cache.pod(uid) is None  # deleted while Permit was called
-        wait = None if is_gone else self._waiting.begin_wait(uid, assumed.pod.key, waits, messages)
+        if self._cache.pod(assumed.pod.uid) is None:
+            return _wait_of_removed_pod  # deleted while Permit was called
+        wait = self._waiting.begin_wait(assumed.pod.uid, assumed.pod.key, waits, messages)
 
-        async def bind_when_allowed() -> None:
-            result = no_longer_pending.REMOVED
-            if wait is not None:
-                result, _ = await asyncio.gather(wait(), self._write_expected_nomination(assumed))
-            waited = self._observer.clock() - started
-            self._observer.on_permit_wait_ended(result.code, waited)
-            if result.code == status.Code.SUCCESS:
-                await self._pre_bind_or_bind_permitted(cycle, [dataclasses.replace(assumed, permit_seconds=waited)])
-            else:
-                waited_for = dataclasses.replace(assumed, permit_seconds=waited)
-                self._unassume_and_requeue(cycle, waited_for, result, "Permit", _permit_text(result))
+        async def nominate_and_wait() -> status.Status:
+            result, _ = await asyncio.gather(wait(), self._write_expected_nomination(assumed))
+            return result
 
-        self.background.start(bind_when_allowed())
+        return nominate_and_wait
 
-    async def _pre_bind_or_bind_permitted(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Tell the queue that the attempts are done; pods with PreBind go on in tasks, the others bind together."""
-        now = self._now()
-        for assumed in pods:
-            self._queue.done(assumed.pod.uid, now)
-        slow = [assumed for assumed in pods if assumed.pre_bind or cycle.profile in self._roles.pre_bind]
-        for assumed in slow:
-            self.background.start(self._pre_bind_then_bind(cycle, assumed))
-        if len(slow) < len(pods):
-            left = len(pods) - len(slow)
-            self._observer.on_extension_points_skipped(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
-            self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
-            await self._bind_once_status_written(
-                cycle, [assumed for assumed in pods if assumed not in slow] if slow else pods
-            )
+    async def _wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, wait: PermitWait) -> list[AssumedPod]:
+        """Wait until the pod is allowed, and return it; none if it is rejected, or its node goes."""
+        started, name = self._observer.clock(), assumed.node_name
 
-    async def _pre_bind_then_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
-        """Run PreBindPreFlight, PreBind if that finds work, and bind the pod; requeue it if one of them fails."""
+        def fail() -> None:
+            self._waiting.fail(assumed.pod.uid, "", _node_not_found(name))
+
+        drop_callback = self._cache.on_node_removal(name, fail)
+        if not self._cache.has_node(name):  # removed while Permit was called
+            fail()
+        try:
+            result = await wait()
+        finally:
+            drop_callback()
+        waited = self._observer.clock() - started
+        self._observer.on_permit_wait_ended(result.code, waited)
+        assumed = dataclasses.replace(assumed, permit_seconds=waited)
+        if result.code == status.Code.SUCCESS:
+            return [assumed]
+        await self._undo(cycle, assumed, result, "Permit", _permit_text(result))
+        return []
+
+    # 4: PreBind
+
+    def _has_pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> bool:
+        """Whether PreBind may have something to do for the pod."""
+        return assumed.pre_bind or cycle.profile in self._roles.pre_bind
+
+    async def _pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> list[AssumedPod]:
+        """Run PreBindPreFlight, and PreBind if that finds work; return the pod, or none if one of them fails."""
         item = assumed.item
         started = self._observer.clock()
         work = await self._pre_binding.has_work(cycle, item, assumed.rank)
@@ -305,14 +326,9 @@ class BindingCycle:
         if failed is None:
             self._observer.on_extension_point_run("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
         if result.code is status.Code.SUCCESS:
-            assumed = dataclasses.replace(assumed, pre_bind_seconds=self._observer.clock() - started)
-            await self._bind_once_status_written(cycle, [assumed])
-        else:
-            self._unassume_and_requeue(cycle, assumed, result, "PreBind")
-
-    def pre_bind_wait(self, uid: str) -> pre_binding.PreBindWait | None:
-        """What PreBind of the pod waits for; None: it does not wait."""
-        return self._pre_binding.wait_of(uid)
+            return [dataclasses.replace(assumed, pre_bind_seconds=self._observer.clock() - started)]
+        await self._undo(cycle, assumed, result, "PreBind")
+        return []
 
     async def _run_pre_bind(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem
@@ -321,7 +337,8 @@ class BindingCycle:
         drivers: list[str] = []
         started = self._observer.clock()
 
-        def report_pending_devices(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+        def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+            self._in_pre_bind.set_plugin(assumed.pod.uid, plugin)
             claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
             if claims:
                 drivers.extend(
@@ -329,7 +346,7 @@ class BindingCycle:
                 )
                 self._reporter.report_devices_pending(assumed.pod, assumed.node_name)
 
-        result = await self._pre_binding.run(cycle, item, assumed.rank, report_pending_devices)
+        result = await self._pre_binding.run(cycle, item, assumed.rank, on_wait, self._cache.has_node)
         if drivers:
             self._observer.on_devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result
@@ -340,8 +357,24 @@ class BindingCycle:
         if await self._pre_binding.write_nomination(assumed.item, assumed.rank):
             self._reporter.note_nomination_written(assumed.pod, assumed.node_name)
 
-    async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
-        """Have an HTTP extender bind the pod, or the Bind plugins if none is interested or an ignorable one fails.
+    # 6 and 7: Bind
+
+    async def _without_lost_nodes(self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod]) -> list[AssumedPod]:
+        """Return the pods whose node exists; requeue the others."""
+        left = []
+        for assumed in pods:
+            if self._cache.has_node(assumed.node_name):
+                left.append(assumed)
+            else:
+                await self._undo(cycle, assumed, status.error("", _node_not_found(assumed.node_name)), "Bind")
+        return left
+
+    def _is_bound_by_extender(self, cycle: cycle_pb2.Cycle) -> bool:
+        """Whether an HTTP extender binds pods of the class."""
+        return self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class)
+
+    async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> bool:
+        """Have an HTTP extender bind the pod; False: none is interested, or an ignorable one failed.
 
         The pod stays assumed until the watch shows it bound, since we have only the extender's word (`reported_bound`).
         """
@@ -350,8 +383,7 @@ class BindingCycle:
             started = self._observer.clock()
             result = await self._http_extenders.bind(cycle.pod_class, assumed.item)
         if result is None:
-            await self._bind_by_plugins(cycle, [assumed])
-            return
+            return False
         seconds = self._observer.clock() - started
         self._observer.on_extension_point_run("Bind", result.code, cycle.profile, seconds)
         if result.code == status.Code.SUCCESS:
@@ -360,76 +392,50 @@ class BindingCycle:
             self._report_bound(assumed, seconds)
             self._post_binding.on_bound(cycle, assumed.item)
         else:
-            self._unassume_and_requeue(cycle, assumed, result, "Bind")
+            await self._undo(cycle, assumed, result, "Bind")
+        return True
 
     def _requeue_unconfirmed(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
         """Unassume and requeue a pod that an extender reported as bound, and that no watch has shown so in time."""
         cycle, assumed = bound
         self._binding[cycle.profile] += 1
         text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
-        self._unassume_and_requeue(cycle, assumed, status.error("", text), "Bind")
+        self.background.start(self._undo(cycle, assumed, status.error("", text), "Bind"))
 
-    async def _bind_once_status_written(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Bind pods that need no PreBind, at once and together.
+    async def _bind(
+        self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod]
+    ) -> AsyncIterator[tuple[AssumedPod, bind_pb2.BindItem, float]]:
+        """Have the Bind plugins bind the pods; yields each that is bound, its item, and the seconds that it took.
 
-        A pod whose condition of an earlier attempt is still to be written is bound after that, in a task of its own.
+        Of a class with an HTTP extender that binds, the pod goes to that first. Calls to remote plugins, which may take
+        until their deadline, take turns. Only other pods count as in Bind calls (`has_room`).
         """
-        later = [assumed for assumed in pods if self._reporter.has_unwritten(assumed.pod.uid)]
-        for assumed in later:
-            self.background.start(self._bind_when_written(cycle, assumed))
-        now = [assumed for assumed in pods if assumed not in later] if later else pods
-        if now:
-            await self._bind_by_extender_or_plugins(cycle, now)
-
-    async def _bind_when_written(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
-        """Bind one pod once the status of its earlier attempt is written."""
-        await self._reporter.wait_until_written(assumed.pod.uid)
-        await self._bind_by_extender_or_plugins(cycle, [assumed])
-
-    async def _bind_by_extender_or_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Bind the pods: by HTTP extenders if one binds pods of the class, else by the Bind plugins."""
-        if self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class):
-            await asyncio.gather(*(self._bind_by_extender(cycle, assumed) for assumed in pods))
+        if self._is_bound_by_extender(cycle) and await self._bind_by_extender(cycle, pods[0]):
             return
-        await self._bind_by_plugins(cycle, pods)
-
-    async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
-        """Have bind bind the pods, and act on each result.
-
-        Calls to plugins of others, which may take until their deadline, take turns. Only other pods need room.
-        """
         request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         turn: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
-        in_room = len(pods)
+        in_calls = len(pods)
         if cycle.profile in self._roles.remote_bind:
-            turn, in_room = self._bind_turns.turn_for(cycle.profile), 0
-        self._room.add(in_room)
+            turn, in_calls = self._bind_turns.turn_for(cycle.profile), 0
+        self._room.add(in_calls)
         try:
             async with turn:
-                async for _ in self._bind_and_report(request, pods):
-                    if in_room:
-                        in_room -= 1
+                started = self._observer.clock()
+                async for result in self._binder.bind(request):
+                    assumed = pods[result.index]
+                    answer = wire_status.from_message(result.status)
+                    seconds = self._observer.clock() - started
+                    self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, seconds)
+                    if answer.code == status.Code.SUCCESS:
+                        self._binding[cycle.profile] -= 1
+                        yield assumed, request.items[result.index], seconds
+                    else:
+                        await self._undo(cycle, assumed, answer, "Bind")
+                    if in_calls:
+                        in_calls -= 1
                         self._room.add(-1)
         finally:
-            self._room.add(-in_room)
-
-    async def _bind_and_report(
-        self, request: bind_pb2.BindRequest, pods: list[AssumedPod]
-    ) -> AsyncIterator[bind_pb2.BindResult]:
-        """Have bind bind the pods; yields each result once the pod is reported, or unassumed and requeued."""
-        cycle, started = request.cycle, self._observer.clock()
-        async for result in self._binder.bind(request):
-            assumed = pods[result.index]
-            answer = wire_status.from_message(result.status)
-            seconds = self._observer.clock() - started
-            self._observer.on_extension_point_run("Bind", answer.code, cycle.profile, seconds)
-            if answer.code == status.Code.SUCCESS:
-                self._binding[cycle.profile] -= 1
-                self._report_bound(assumed, seconds)
-                self._post_binding.on_bound(cycle, request.items[result.index])
-            else:
-                self._unassume_and_requeue(cycle, assumed, answer, "Bind")
-            yield result
+            self._room.add(-in_calls)
 
     def _report_bound(self, assumed: AssumedPod, bind_seconds: float) -> None:
         """Report that the pod is bound, and how long that took."""
@@ -442,19 +448,18 @@ class BindingCycle:
         )
         self._reporter.report_bound(assumed.pod, assumed.node_name, assumed.node_counts)
 
-    def _unassume_and_requeue(
+    # A pod that is not bound
+
+    async def _undo(
         self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, step: str, text: str = ""
     ) -> None:
-        """Unassume and requeue a pod that is not bound, and let others try its room.
+        """Undo, last step first, what was done for a pod that is not bound; requeue it, and let others try its room.
 
         `step`: the extension point that the status is of; `text`: the pod's message, if not the status's.
-
-        What PreBind wrote is undone first, in the background. A pod that was refused is not woken by its own removal.
         """
         if assumed.prepared and assumed.state:
-            # First undo what PreBind wrote: the next attempt must not take it for its own.
-            self.background.start(self._undo_pre_bind_and_requeue(cycle, assumed, why, step, text))
-            return
+            # The next attempt must not take what PreBind wrote for its own.
+            await self._pre_binding.undo_pre_bind(assumed.item)
         self._binding[cycle.profile] -= 1
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
@@ -469,24 +474,44 @@ class BindingCycle:
         failure = Failure(text or why.message, rejectors, nominated_node="", placement=placement)
         self._reporter.report_failure(assumed.pod, failure)
         if removed is not None:
-            # For other pods it is as if a pod had left the node.
-            event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
             # kube-scheduler runs Permit before it looks at the next pod, so what Permit refuses at once has taken room
             # from nobody. Here others may have been refused for it meanwhile, but none that had a node.
+            # A pod that was refused is not woken by its own removal.
             audience = event_audience.EventAudience(
                 exclude_uid=assumed.pod.uid if rejectors else "",
                 lacking_room=bool(rejectors) and step == "Permit" and not assumed.permit_seconds,
             )
-            instructions = self._queue.on_event(event, removed, None, self._now(), audience)
-            self._observer.on_event_handled(event.label, started)
-            self._execute(instructions)
+            self._notify_of_removal(removed, audience)
 
-    async def _undo_pre_bind_and_requeue(
-        self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, step: str, text: str
-    ) -> None:
-        """Have what PreBind wrote undone, then unassume and requeue the pod."""
-        await self._pre_binding.undo_pre_bind(assumed.item)
-        self._unassume_and_requeue(cycle, dataclasses.replace(assumed, prepared=False), why, step, text)
+    def _notify_of_removal(self, removed: queue_notifier.PodInEvent, audience: event_audience.EventAudience) -> None:
+        """Wake pods that wait for room: for them it is as if a pod had left the node."""
+        event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
+        instructions = self._queue.on_event(event, removed, None, self._now(), audience)
+        self._observer.on_event_handled(event.label, started)
+        self._execute(instructions)
+
+    def _cycle_with_pod_for_remote_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
+        """The cycle for calls to bind; with the fields of the pods' class if the profile has remote plugins."""
+        if cycle.profile not in self._roles.remote:
+            return cycle
+        # By the class that the pod has now: classes change while Reserve is called.
+        placed = next((found for each in pods if (found := self._cache.pod(each.pod.uid)) is not None), None)
+        if placed is None:
+            return cycle  # all of them were deleted
+        own = cycle_pb2.Cycle()
+        own.CopyFrom(cycle)
+        own.pod.CopyFrom(self._cache.registry[placed.class_id].pod)
+        return own
+
+
+async def _wait_of_removed_pod() -> status.Status:
+    """The wait on Permit of a pod that is gone."""
+    return no_longer_pending.REMOVED
+
+
+def _node_not_found(name: str) -> str:
+    """The error of a pod whose node is gone."""
+    return f'node "{name}" not found'
 
 
 def _permit_text(result: status.Status) -> str:

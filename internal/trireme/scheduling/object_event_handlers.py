@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trireme.cache import assumed_objects, cluster_cache, event_log, object_kinds
+from trireme.cache import cluster_cache, event_log, object_kinds
 from trireme.framework import cluster_event
 from trireme.scheduling import relists
 from trireme.scheduling.queue_notifier import QueueNotifier
@@ -24,12 +24,18 @@ class ObjectEventHandlers:
         cache: cluster_cache.ClusterCache,
         notifier: QueueNotifier,
         json_of: Callable[[core_pb2.Node], bytes],
+        *,
+        reclassify: Callable[[], None],
     ) -> None:
-        """`json_of` answers the JSON of a node that extenders want, once."""
+        """`json_of` answers the JSON of a node that extenders want, once.
+
+        `reclassify` gives pods other classes, if an object selects pods by more label keys than were read before.
+        """
         self._cache = cache
         self._registry = cache.registry
         self._notifier = notifier
         self._json_of = json_of
+        self._reclassify = reclassify
         self._relists = relists.RelistTracker()
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
@@ -88,6 +94,7 @@ class ObjectEventHandlers:
             if event_kind == EventKind.LISTED:
                 self._relists.add(kind.field, key)
             self._set_object(kind, key, entry)
+        self._reclassify()
 
     def _set_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str], entry: Any) -> None:
         """Store an object that the informer shows, and notify the queue if it differs from what the queue knows.
@@ -135,18 +142,6 @@ class ObjectEventHandlers:
         """The object as the queue was last notified of it: as it is assumed to be."""
         known = self._cache.get_assumed(kind.field, *key)
         return None if known is None else getattr(known, kind.field)
-
-    def on_assumed(self, changes: Sequence[assumed_objects.Change]) -> None:
-        """Assumed objects changed. The queue is notified of claims at once: other pods wait for their devices."""
-        for before, after in changes:
-            if before is None or before.WhichOneof("object") != "resource_claim":
-                continue
-            # A claim that was still to be created is gone.
-            action = ActionType.DELETE if after is None else ActionType.UPDATE
-            event = cluster_event.event(cluster_event.Resource.RESOURCE_CLAIM, action)
-            self._notifier.notify_of_event(
-                event, before.resource_claim, None if after is None else after.resource_claim
-            )
 
     def _notify_of_taint_rule(self, rule: resource_pb2.DeviceTaintRule) -> None:
         """Devices may have lost the taint that the rule put on them: notify as if their slices had changed."""

@@ -7,13 +7,13 @@ until there is room for the resize. Late events, of an object that is known in a
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trireme.cache import assumed_objects, class_registry, cluster_cache, event_log, label_keys, pod_projection
+from trireme.cache import class_registry, cluster_cache, event_log, label_keys, pod_projection
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
 from trireme.queueing import pod_info
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.transition_log import BOUND, DELETED
-from trireme.scheduling import ports, relists
+from trireme.scheduling import pending_pods, ports, relists
 from trireme.scheduling.queue_notifier import PodInEvent, QueueNotifier
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -23,23 +23,23 @@ _PLACED_POD_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, cl
 
 
 class PodEventHandlers:
-    """Applies pod events to the cache and the queue, and holds the pending pods."""
+    """Applies pod events to the cache, the queue and the pending pods."""
 
     def __init__(
         self,
         cache: cluster_cache.ClusterCache,
         notifier: QueueNotifier,
+        pending: pending_pods.PendingPods,
         profiles: frozenset[str],
         *,
         deleted: Callable[[str], None],
         bound: Callable[[str], None],
-        on_assumed: Callable[[Sequence[assumed_objects.Change]], None],
         observer: ports.Observer,
     ) -> None:
         """Take the receivers of what follows from events.
 
         `deleted` receives the UID of each pending pod that is gone, `bound` of each that has a node by now, whoever
-        bound it, and `on_assumed` the changes of assumed objects.
+        bound it.
         """
         self._cache = cache
         self._registry = cache.registry
@@ -47,10 +47,9 @@ class PodEventHandlers:
         self.profiles = profiles
         self._deleted = deleted
         self._bound = bound
-        self._on_assumed = on_assumed
         self._observer = observer
         self._clock = observer.clock
-        self._pending: dict[str, PendingPod] = {}
+        self._pending = pending.by_uid
         self._label_keys = label_keys.LabelKeys()  # of these, and of pods whose resize is deferred
         # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
         self._foreign: dict[str, tuple[str, str]] = {}
@@ -77,24 +76,9 @@ class PodEventHandlers:
             self._drop_pending(uid)
             self._foreign[uid] = parsed.key, parsed.scheduler_name
 
-    def pending(self, uid: str) -> PendingPod | None:
-        """The pending pod of this UID, assumed or not."""
-        return self._pending.get(uid)
-
-    def pending_uids(self) -> frozenset[str]:
-        """The UIDs of all pending pods, assumed ones included."""
-        return frozenset(self._pending)
-
     def other_scheduler_of(self, key: str) -> str:
         """The schedulerName of a pending pod (namespace/name) that is not ours; empty: there is no such pod."""
         return next((scheduler for name, scheduler in self._foreign.values() if name == key), "")
-
-    def version_of(self, uid: str) -> str:
-        """The resourceVersion at which the pod was last seen; empty: there is no such pod."""
-        pending, placed = self._pending.get(uid), self._cache.pod(uid)
-        if pending is not None:
-            return str(pending.parsed.resource_version)
-        return str(placed.version) if placed is not None and placed.version else ""
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Apply events of pods, placed, pending and those of other schedulers, to the cache and the queue.
@@ -328,7 +312,7 @@ class PodEventHandlers:
         if placed is not None:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
-            self._on_assumed(self._cache.forget_objects(uid))
+            self._notifier.notify_of_assumed(self._cache.forget_objects(uid))
             self._cache.remove_pod(uid)
             self._notifier.member_removed(uid)
             self._notifier.notify_of_event(cluster_event.ASSIGNED_POD_DELETE, gone, None)

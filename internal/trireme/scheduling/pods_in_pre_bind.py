@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from trireme.framework import status
+from trireme.scheduling import pre_binding
 
 
 class PodsInPreBind:
@@ -19,6 +20,8 @@ class PodsInPreBind:
 
     def __init__(self) -> None:
         self._cancelled: dict[str, asyncio.Future[status.Status]] = {}
+        # By UID: the plugin that the pod waits for.
+        self._plugins: dict[str, str] = {}
 
     async def run(self, uid: str, work: Coroutine[Any, Any, status.Status]) -> status.Status:
         """Run the pod's PreBind (`work`) to its end, and return its result; that of `cancel` if it ended it."""
@@ -31,8 +34,18 @@ class PodsInPreBind:
             return task.result()
         finally:
             del self._cancelled[uid]
+            self._plugins.pop(uid, None)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    def set_plugin(self, uid: str, plugin: str) -> None:
+        """The pod waits for this plugin."""
+        self._plugins[uid] = plugin
+
+    def fail(self, uid: str, message: str) -> bool:
+        """Cancel the pod's PreBind by an error of the plugin that it waits for; False if the pod is not in PreBind."""
+        plugin = self._plugins.get(uid)
+        return self.cancel(uid, status.error("", f"{pre_binding.running_text(plugin)}{message}" if plugin else message))
 
     def cancel(self, uid: str, why: status.Status) -> bool:
         """Cancel the pod's PreBind, whose result is `why`; False if the pod is not in PreBind."""

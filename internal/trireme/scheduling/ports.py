@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trireme.framework import status
-from trireme.queueing import queued_pod
+from trireme.queueing import pre_enqueue, queued_pod
+from trireme.queueing.hints import queueing_hint_map
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
 from trireme_kube.client.events import event_series
@@ -392,3 +393,15 @@ class Observer(Protocol):
 
     def on_event_ignored(self, label: str) -> None:
         """Something changed that can help no pod, so the queue did not look at it. QueueNotifier calls it."""
+
+    # Wrappers, so that the queue and its hints need no clock
+
+    def with_timing_of_pre_enqueue(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
+        """Wrap PreEnqueue so that its duration is measured. QueueExecutor calls it once."""
+        ...
+
+    def with_timing_of_hints(
+        self, registrations: Sequence[queueing_hint_map.EventRegistration]
+    ) -> Sequence[queueing_hint_map.EventRegistration]:
+        """Wrap the hints of in-tree plugins so that their duration is measured. QueueExecutor calls it."""
+        ...

@@ -32,7 +32,10 @@ NOT_CALLED_SECONDS = 1.0
 # of memory; a remote plugin may take its time for each, and its profile's other pods wait.
 MAX_UNDER_WAY = 1000
 
+# Kinds of what every wait depends on, beside the objects that its plugin names.
 POD = "pod"
+NODE = "node"
+_CSI_NODE = "csi_node"
 
 Result = TypeVar("Result")
 
@@ -92,7 +95,7 @@ class _Wait:
         if answer.code is status.Code.WAIT:
             self.answer, self.not_called, self.wait_for = answer, "", result.wait_for
         else:
-            self.not_called = answer.message.removeprefix(_running(answer.plugin))
+            self.not_called = answer.message.removeprefix(running_text(answer.plugin))
 
     @property
     def keys(self) -> frozenset[object_waits.Key]:
@@ -102,14 +105,14 @@ class _Wait:
     def shown(self, now: float) -> PreBindWait:
         """What is shown of it at this time."""
         message = self.answer.message
-        parts = ["" if message.startswith(_running(self.answer.plugin)) else message, self.not_called]
+        parts = ["" if message.startswith(running_text(self.answer.plugin)) else message, self.not_called]
         return PreBindWait(
             self.answer.plugin, _texts_of_keys(self.wait_for), "; ".join(filter(None, parts)), max(0.0, self.ends - now)
         )
 
     def expired(self) -> status.Status:
         """The error of a pod whose time is over; in-tree plugins answer the whole text, in kube-scheduler's words."""
-        plugin, running = self.answer.plugin, _running(self.answer.plugin)
+        plugin, running = self.answer.plugin, running_text(self.answer.plugin)
         if self.answer.message.startswith(running):
             return status.error(plugin, self.answer.message)
         shown = self.shown(self.ends)
@@ -196,15 +199,23 @@ class PreBinding:
         item: bind_pb2.BindItem,
         rank: call_batches.Rank,
         on_wait: Callable[[str, frozenset[object_waits.Key]], None],
+        has_node: Callable[[str], bool],
     ) -> status.Status:
         """Run PreBind, again after each change that it waits for; SUCCESS once everything is done, else why not.
 
         The time-out of the first wait is that of all of them together; when it is over, the result is an error.
-        `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for.
+        `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for. If the
+        node is gone (`has_node`), the plugin is called once more, for its own words; if it would wait on, the result
+        is an error.
         """
         wait: _Wait | None = None
-        # Changes of the pod itself count too.
-        own = (POD, item.pod.namespace, item.pod.name)
+        node_gone = False
+        # Changes of the pod itself and of its node count too.
+        own = {
+            (POD, item.pod.namespace, item.pod.name),
+            (NODE, "", item.node_name),
+            (_CSI_NODE, "", item.node_name),
+        }
         with self._waits.record_changes() as recording:
             while True:
                 recording.start_over()
@@ -229,15 +240,23 @@ class PreBinding:
                     wait = _Wait(answer, result, self._clock())
                     on_wait(answer.plugin, wait.keys)
                 wait.update(answer, result)
+                if node_gone:
+                    text = f'{running_text(answer.plugin)}node "{item.node_name}" not found'
+                    return status.error(answer.plugin, text)
                 if wait.ends <= self._clock():
                     return wait.expired()
+                if node_gone := not has_node(item.node_name):
+                    continue
                 self._awaited[item.pod.uid] = wait
                 try:
                     await self._wait_for_change(wait, recording, own)
                 finally:
                     del self._awaited[item.pod.uid]
+                node_gone = not has_node(item.node_name)
 
-    async def _wait_for_change(self, wait: _Wait, recording: object_waits.Recording, own: object_waits.Key) -> None:
+    async def _wait_for_change(
+        self, wait: _Wait, recording: object_waits.Recording, own: Set[object_waits.Key]
+    ) -> None:
         """Return once the pod's PreBind is to be called again: after a change, or after some time without one."""
         left = wait.ends - self._clock()
         if wait.not_called:
@@ -247,7 +266,7 @@ class PreBinding:
         with contextlib.suppress(TimeoutError):
             # Changes since before the call count, so that none is missed between the answer and the wait.
             async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
-                await recording.wait_for_change({own, *wait.keys})
+                await recording.wait_for_change(own | wait.keys)
 
     async def _with_present_generation(self, cycle: cycle_pb2.Cycle) -> cycle_pb2.Cycle:
         """The cycle for another call: of the generation that has the change for which the pod waited.
@@ -282,7 +301,7 @@ class PreBinding:
         await self._binder.pre_bind(items, on_result, remember_address)
 
 
-def _running(plugin: str) -> str:
+def running_text(plugin: str) -> str:
     """How kube-scheduler's messages of a PreBind plugin begin."""
     return f'running PreBind plugin "{plugin}": '
 

@@ -19,11 +19,9 @@ Source: pkg/scheduler/framework/preemption/executor.go.
 
 import asyncio
 import contextlib
-import enum
 import itertools
 import logging
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -39,6 +37,7 @@ from trireme.scheduling import (
     preemption_retries,
     waiting_pods,
 )
+from trireme.scheduling.preemptions_under_way import EvictionResult, Preemption, PreemptionsUnderWay
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client.events.event_series import pod_reference
@@ -52,50 +51,8 @@ log = logging.getLogger(__name__)
 RELEASE_SECONDS = 10.0
 
 
-class _EvictionResult(enum.Enum):
-    """How the eviction of a victim ended."""
-
-    #: By this eviction, or before it.
-    DELETED = enum.auto()
-    #: It was not bound yet, and returned to the queue.
-    REQUEUED = enum.auto()
-    FAILED = enum.auto()
-
-
-#: How the evictions of victims end, by the victim's UID.
-_Evictions = Mapping[str, "asyncio.Future[_EvictionResult]"]
-
-
-@dataclass(slots=True)
-class _Preemption:
-    """The preemption for one pod: from the decision until its last victim is seen terminating."""
-
-    #: The preemptor, namespace/name.
-    key: str
-    #: The more important preemptor gets its room first, and of equal ones the first.
-    rank: call_batches.Rank
-    #: namespace/name
-    victims: tuple[str, ...]
-    #: UID of the victim that is deleted last.
-    last_victim: str
-    #: The evictions that this preemption executes, and those that an earlier preemption executes.
-    own: _Evictions
-    shared: _Evictions
-    #: All victims but the last one have been deleted.
-    others_deleted: bool = False
-    #: The last one too, according to bind.
-    finished: bool = False
-    #: Bind's message, if it failed, and the same with the victim's name.
-    failure: str = "a victim of it stays"
-    named_failure: str = failure
-    #: Another client deleted the last victim while the pod was gated: no event will wake the pod.
-    unnoticed: bool = False
-    #: Ends the wait for the last victim's deletion, which may never come.
-    stop_waiting: Callable[[], None] = lambda: None
-
-
 class PreemptionExecutor:
-    """Executes what PostFilter decides (evictions, nominations), and holds the preemptions under way."""
+    """Executes what PostFilter decides: evictions, nominations."""
 
     def __init__(
         self,
@@ -111,13 +68,15 @@ class PreemptionExecutor:
         version_of: Callable[[str], str],
         held_preemptors: MutableMapping[str, str],
         retries: preemption_retries.PreemptionRetries,
-        history: preemption_history.PreemptionHistory | None = None,
+        under_way: PreemptionsUnderWay,
+        history: preemption_history.PreemptionHistory,
     ) -> None:
         """Take what executes evictions, and what observes them.
 
         `apply` has bind execute actions; `activate` has pods (key, UID) tried now; `version_of` returns the
         resourceVersion at which a pod (UID) was last seen. `held_preemptors` receives the pods that are gated: the UID
-        by key. `retries` has preemptors tried again whose victims stay. `history` remembers what is decided.
+        by key. `retries` has preemptors tried again whose victims stay. `under_way` holds the preemptions until
+        they are over, and `history` remembers what is decided.
         """
         self._cache = cache
         self._nominations = nominations
@@ -130,13 +89,11 @@ class PreemptionExecutor:
         self._version_of = version_of
         self._held_preemptors = held_preemptors
         self.retries = retries
+        self.under_way = under_way
         self.history = history
-        # By UID of the preemptor, until its last victim is seen terminating: before that the room looks taken, and the
-        # preemptor would have the same victims deleted once more.
-        self._preemptions: dict[str, _Preemption] = {}
         # By UID of the victim: how its eviction ends, while that is under way. The first preemption that chose the
         # victim executes it; since none waits for a later one, no two wait for each other.
-        self._evictions: dict[str, asyncio.Future[_EvictionResult]] = {}
+        self._evictions: dict[str, asyncio.Future[EvictionResult]] = {}
         self._turns = itertools.count()
         self.background = supervision.Supervisor()
 
@@ -145,35 +102,14 @@ class PreemptionExecutor:
         """How many evictions and other actions bind has executed so far, with success or without."""
         return self._batches.answered
 
-    def still_gates(self, uid: str) -> bool:
-        """Whether victims of the pod are still to be deleted, and so gate it. Forgets a preemption that is over."""
-        preemption = self._preemptions.get(uid)
-        if preemption is None:
-            return False
-        if not preemption.others_deleted:
-            return True
-        victim = self._cache.pod(preemption.last_victim)
-        if victim is not None and not (preemption.finished and victim.flags & TERMINATING):
-            # While bind deletes it, a terminating victim may be gone in a moment: an attempt now would fail.
-            return True
-        if preemption.finished:
-            self._drop_preemption(uid)
-        return False
-
     def forget(self, uid: str) -> None:
         """The preemptor is gone: its preemption no longer gates it, and is not retried."""
         self.retries.forget(uid)
-        preemption = self._preemptions.get(uid)
+        preemption = self.under_way.get(uid)
         if preemption is not None:
             self._stop_gating(preemption.key, uid)
             if preemption.finished:
-                self._drop_preemption(uid)
-
-    def _drop_preemption(self, uid: str) -> None:
-        """Drop the preemptor's preemption, if there is one: it is over, or another one takes its place."""
-        preemption = self._preemptions.pop(uid, None)
-        if preemption is not None:
-            preemption.stop_waiting()
+                self.under_way.drop(uid)
 
     def _stop_gating(self, key: str, uid: str) -> None:
         """Let the queue evaluate the preemptor again: it is not gated by its preemption any more."""
@@ -184,11 +120,6 @@ class PreemptionExecutor:
         """Whether the pod is still on its node and not terminating, as far as the cache knows."""
         victim = self._cache.pod(uid)
         return victim is not None and not victim.flags & TERMINATING
-
-    def victims_of(self, uid: str) -> tuple[str, ...]:
-        """The victims (namespace/name) whose deletion is under way for the pod."""
-        preemption = self._preemptions.get(uid)
-        return preemption.victims if preemption is not None and not preemption.finished else ()
 
     def evict_in_background(
         self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
@@ -211,8 +142,8 @@ class PreemptionExecutor:
             numVictims=count,
             numVictimsToDelete=count,
         )
-        self._drop_preemption(pod.uid)
-        preemption = self._preemptions[pod.uid] = self._register_preemption(pod, node_name, victims)
+        preemption = self._register_preemption(pod, node_name, victims)
+        self.under_way.begin(pod.uid, preemption)
         self._held_preemptors[pod.key] = pod.uid
         self.retries.on_preemption(pod.uid)
         self.background.start(self._run_in_background(pod, node_name, victims, preemption))
@@ -226,19 +157,19 @@ class PreemptionExecutor:
             return ""
         _log_target_node(pod, node_name)
         preemption, started = self._register_preemption(pod, node_name, victims), self._observer.clock()
-        results: Sequence[_EvictionResult] = (_EvictionResult.FAILED,)
+        results: Sequence[EvictionResult] = (EvictionResult.FAILED,)
         try:
             results = await asyncio.gather(
                 *(self._evict_once(pod, node_name, victim, preemption) for victim in victims)
             )
-            if _EvictionResult.FAILED not in results:
+            if EvictionResult.FAILED not in results:
                 await self._clear_lower_nominations(pod, node_name)
         finally:
             self._conclude_preemption(preemption)
             self._observer.on_evictions_ended(
-                _preemptor_kind(pod, node_name), _EvictionResult.FAILED not in results, self._observer.clock() - started
+                _preemptor_kind(pod, node_name), EvictionResult.FAILED not in results, self._observer.clock() - started
             )
-        return preemption.failure if _EvictionResult.FAILED in results else ""
+        return preemption.failure if EvictionResult.FAILED in results else ""
 
     async def execute(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
         """Execute actions now, or when it is their turn; return the first failure, empty if there is none."""
@@ -256,32 +187,31 @@ class PreemptionExecutor:
 
     def _register_preemption(
         self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
-    ) -> _Preemption:
+    ) -> Preemption:
         """Mark these victims as being evicted from now on."""
-        if self.history is not None:
-            self.history.add(pod, node_name, victims)
+        self.history.add(pod, node_name, victims)
         names = tuple(_victim_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
         loop = asyncio.get_running_loop()
         others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
-        own: dict[str, asyncio.Future[_EvictionResult]] = {}
+        own: dict[str, asyncio.Future[EvictionResult]] = {}
         for uid in uids:
             victim = self._cache.pod(uid)
             if victim is not None and not victim.evicting:
                 own[uid] = self._evictions[uid] = loop.create_future()
                 self._cache.set_evicting(uid, True)
         rank = (-pod.record.priority, next(self._turns))
-        return _Preemption(pod.key, rank, names, uids[-1], own, others)
+        return Preemption(pod.key, rank, names, uids[-1], own, others)
 
-    def _conclude_preemption(self, preemption: _Preemption) -> bool:
+    def _conclude_preemption(self, preemption: Preemption) -> bool:
         """End the preemption, whatever its evictions are; return whether one of the victims stays."""
         staying = False
         for uid, eviction in preemption.own.items():
             if self._evictions.get(uid) is eviction:
                 del self._evictions[uid]
             if not eviction.done():
-                eviction.set_result(_EvictionResult.FAILED)
-            if eviction.result() is _EvictionResult.FAILED:
+                eviction.set_result(EvictionResult.FAILED)
+            if eviction.result() is EvictionResult.FAILED:
                 staying = True
                 self._cache.set_evicting(uid, False)
         return staying
@@ -291,26 +221,26 @@ class PreemptionExecutor:
         pod: queued_entity.QueuedEntity,
         node_name: str,
         victims: Sequence[bind_pb2.Action],
-        preemption: _Preemption,
+        preemption: Preemption,
     ) -> None:
         """Evict the victims; the preemptor is tried by an event of the last victim, or at once if none will come."""
         failed, requeued = True, False
         started = self._observer.clock()
         try:
             result = await self._evict_last_after_others(pod, node_name, victims, preemption)
-            failed, requeued = result is _EvictionResult.FAILED, result is _EvictionResult.REQUEUED
+            failed, requeued = result is EvictionResult.FAILED, result is EvictionResult.REQUEUED
         finally:
             # Also if it was cancelled or raised: then it counts as failed.
             staying = self._conclude_preemption(preemption)
             self._on_others_deleted(pod, preemption)
             preemption.finished = True
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
-            newest = self._preemptions.get(pod.uid) is preemption
+            newest = self.under_way.get(pod.uid) is preemption
             settled = failed or requeued or preemption.unnoticed
             if not newest:
                 preemption.stop_waiting()
             elif settled or not self._victim_remains(preemption.last_victim):
-                self._drop_preemption(pod.uid)
+                self.under_way.drop(pod.uid)
                 self._stop_gating(pod.key, pod.uid)
             self._observer.on_background_evictions_ended(
                 _preemptor_kind(pod, node_name), not failed, self._observer.clock() - started
@@ -333,8 +263,8 @@ class PreemptionExecutor:
         pod: queued_entity.QueuedEntity,
         node_name: str,
         victims: Sequence[bind_pb2.Action],
-        preemption: _Preemption,
-    ) -> _EvictionResult:
+        preemption: Preemption,
+    ) -> EvictionResult:
         """Evict all victims but the last concurrently, then the last one; return how that ended.
 
         Nominations of pods of lower priority to the node are removed first. If another victim failed, the last one
@@ -343,8 +273,8 @@ class PreemptionExecutor:
         await self._clear_lower_nominations(pod, node_name)
         *others, last = victims
         results = await asyncio.gather(*(self._evict_once(pod, node_name, victim, preemption) for victim in others))
-        if _EvictionResult.FAILED in results:
-            return _EvictionResult.FAILED
+        if EvictionResult.FAILED in results:
+            return EvictionResult.FAILED
         self._on_others_deleted(pod, preemption)
         return await self._evict_once(pod, node_name, last, preemption)
 
@@ -357,7 +287,7 @@ class PreemptionExecutor:
         nominated = [other for node in nodes for other in self._nominations.pods_for(node)]
         self._activate([(other.key, other.uid) for other in nominated if other.uid not in self.retries])
 
-    def _on_others_deleted(self, pod: queued_entity.QueuedEntity, preemption: _Preemption) -> None:
+    def _on_others_deleted(self, pod: queued_entity.QueuedEntity, preemption: Preemption) -> None:
         """Let the last victim decide from now on whether the pod is gated: all others have been deleted."""
         if not preemption.others_deleted:
             preemption.others_deleted = True
@@ -366,12 +296,12 @@ class PreemptionExecutor:
                 preemption.stop_waiting = self._cache.on_deletion(
                     preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
                 )
-            elif self._preemptions.get(pod.uid) is preemption:
+            elif self.under_way.get(pod.uid) is preemption:
                 self._stop_gating(pod.key, pod.uid)
 
-    def _on_last_victim_terminating(self, pod: queued_entity.QueuedEntity, preemption: _Preemption) -> None:
+    def _on_last_victim_terminating(self, pod: queued_entity.QueuedEntity, preemption: Preemption) -> None:
         """Let the pod be tried: the last victim is terminating. Without effect for a preemption that is over."""
-        if self._preemptions.get(pod.uid) is preemption:
+        if self.under_way.get(pod.uid) is preemption:
             self._stop_gating(pod.key, pod.uid)
 
     async def _clear_lower_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
@@ -387,8 +317,8 @@ class PreemptionExecutor:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
     async def _evict_once(
-        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
-    ) -> _EvictionResult:
+        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: Preemption
+    ) -> EvictionResult:
         """Evict one victim, or wait for the other preemption that evicts it already; return how that ended."""
         uid = victim.pod.uid
         eviction = preemption.own.get(uid)
@@ -400,7 +330,7 @@ class PreemptionExecutor:
         eviction = preemption.shared.get(uid)
         if eviction is None:
             # It has been deleted, though no watch has shown that yet.
-            return _EvictionResult.DELETED
+            return EvictionResult.DELETED
         await asyncio.wait((eviction,))
         return eviction.result()
 
@@ -420,8 +350,8 @@ class PreemptionExecutor:
                 stop_waiting()
 
     async def _evict_victim(
-        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
-    ) -> _EvictionResult:
+        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: Preemption
+    ) -> EvictionResult:
         """Evict one victim: requeue it where it is not bound yet, else have bind delete it. Events report either.
 
         A victim that has left the cache counts as deleted, without an event. A failure is kept in `preemption`,
@@ -434,12 +364,12 @@ class PreemptionExecutor:
             text = f"Preempted by {kind} {uid} on node {victim.evict.node_name}"
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
-        result = _EvictionResult.DELETED
-        if self._waiting.preempt(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.cancel(
-            uid, status.error("", f"preempted by {PREEMPTION_PLUGIN}")
+        result = EvictionResult.DELETED
+        if self._waiting.fail(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.fail(
+            uid, f"preempted by {PREEMPTION_PLUGIN}"
         ):
             text += " (in kube-scheduler memory)."
-            result = _EvictionResult.REQUEUED
+            result = EvictionResult.REQUEUED
             await self._wait_until_unbound_victim_is_gone(uid)
         elif (placed := self._cache.pod(uid)) is None:
             return result
@@ -455,7 +385,7 @@ class PreemptionExecutor:
                 )
                 log.error("%s", preemption.named_failure)
                 self._reporter.report_not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
-                return _EvictionResult.FAILED
+                return EvictionResult.FAILED
         name = klog.Ref(_victim_name(victim))
         preemptor = klog.Ref(pod.key)
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)

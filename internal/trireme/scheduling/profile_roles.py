@@ -3,11 +3,23 @@
 The parts hold these very sets, so that `replace`, called between two scheduling cycles, changes them for all at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, fields
 
-from trireme.config import model
+from trireme.config import gates, model
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
+from trireme.registry import group_sides, in_tree
+
+#: In-tree plugins whose Permit is part of the scheduling cycles: they have no side for the bind phase.
+OWN_PERMIT = frozenset(
+    name
+    for name, spec in in_tree.IN_TREE.plugins.items()
+    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.sides
+)
+
+#: Where bind calls plugins.
+_BIND_POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +55,72 @@ class ProfileRoles:
             held, wanted = getattr(self, each.name), getattr(new, each.name)
             held.clear()
             held.update(wanted)
+
+
+def roles_of(
+    profiles: Sequence[model.CompletedProfile],
+    features: gates.FeatureGates,
+    remote: Set[str] = frozenset(),
+    *,
+    extended: bool = False,
+) -> ProfileRoles:
+    """Derive the roles of these profiles.
+
+    `remote` are the remote plugins whose answers count; `extended`: there are HTTP extenders, so no profile speculates.
+    """
+
+    def with_remote(*points: ExtensionPoint) -> set[str]:
+        """The profiles with any remote plugin at any of these points."""
+        return {
+            profile.scheduler_name
+            for profile in profiles
+            if any(not remote.isdisjoint(profile.names(point)) for point in points)
+        }
+
+    asynchronous = features.enabled("SchedulerAsyncPreemption")
+    return ProfileRoles(
+        permit={
+            profile.scheduler_name
+            for profile in profiles
+            if not OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
+        },
+        pre_bind=with_remote(ExtensionPoint.PRE_BIND),
+        post_bind=with_remote(ExtensionPoint.POST_BIND),
+        remote=with_remote(*_BIND_POINTS),
+        remote_bind=with_remote(ExtensionPoint.BIND),
+        speculating={
+            profile.scheduler_name for profile in profiles if not extended and remote.isdisjoint(profile.all_names())
+        },
+        post_filter={
+            profile.scheduler_name: asynchronous
+            for profile in profiles
+            if profile.plugins.get(ExtensionPoint.POST_FILTER)
+        },
+        gang_pre_enqueue={
+            profile.scheduler_name
+            for profile in profiles
+            if in_tree.GANG_PLUGIN in profile.names(ExtensionPoint.PRE_ENQUEUE)
+        },
+        gang={profile.scheduler_name for profile in profiles if in_tree.GANG_PLUGIN in profile.all_names()},
+        placement_generators=_placement_generators(profiles, features),
+        placement_scorers={
+            profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ()) for profile in profiles
+        },
+        group_post_filters={
+            profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER) for profile in profiles
+        },
+    )
+
+
+def _placement_generators(
+    profiles: Sequence[model.CompletedProfile], features: gates.FeatureGates
+) -> dict[str, placements.PlacementGeneratePlugin]:
+    """The first plugin at PlacementGenerate of each profile that has one; none without pod groups."""
+    if not features.enabled("GenericWorkload"):
+        return {}
+    first = {
+        profile.scheduler_name: group_sides.placement_generator(name)
+        for profile in profiles
+        for name in profile.names(ExtensionPoint.PLACEMENT_GENERATE)[:1]
+    }
+    return {profile: generator for profile, generator in first.items() if generator is not None}

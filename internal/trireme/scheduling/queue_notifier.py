@@ -6,6 +6,7 @@ The steps before and after, down to a plugin's hint: docs/requeueing.md, "The wa
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from trireme.cache import assumed_objects
 from trireme.framework import cluster_event
 from trireme.queueing import event_audience, pod_info, remote_calls, scheduling_queue
 from trireme.queueing.pending_pod import PendingPod
@@ -103,6 +104,16 @@ class QueueNotifier:
             self._execute(instructions)
         else:
             self._observer.on_event_ignored(event.label)
+
+    def notify_of_assumed(self, changes: Sequence[assumed_objects.Change]) -> None:
+        """Assumed objects changed. The queue hears of claims at once: other pods wait for their devices."""
+        for before, after in changes:
+            if before is None or before.WhichOneof("object") != assumed_objects.DEVICE_CLAIM:
+                continue
+            # A claim that was still to be created is gone.
+            action = cluster_event.ActionType.DELETE if after is None else cluster_event.ActionType.UPDATE
+            event = cluster_event.event(cluster_event.Resource.RESOURCE_CLAIM, action)
+            self.notify_of_event(event, before.resource_claim, None if after is None else after.resource_claim)
 
     def needs_events(self) -> bool:
         """Whether any event may help a pod. If not, `count_ignored` is enough, and the event need not be made."""

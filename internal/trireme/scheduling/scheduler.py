@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.scheduling_queue import PodBatch
-from trireme.scheduling import batch_limit, binding_cycle, pacing, ports, scheduling_cycle, speculation
+from trireme.scheduling import (
+    batch_limit,
+    binding_cycle,
+    pacing,
+    ports,
+    preemption_executor,
+    scheduling_cycle,
+    speculation,
+)
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -52,7 +60,7 @@ class Scheduler:
         cycle: scheduling_cycle.SchedulingCycle,
         speculations: speculation.Speculation,
         binding: binding_cycle.BindingCycle,
-        completed_actions: Callable[[], int],
+        preemptions: preemption_executor.PreemptionExecutor,
         pacer: pacing.Pacer,
         available: Callable[[], bool],
         wakeup: asyncio.Event,
@@ -62,7 +70,6 @@ class Scheduler:
     ) -> None:
         """Makes the scheduler.
 
-        `completed_actions` returns how many actions of PostFilter, evictions among them, have been executed so far;
         `available` returns whether all phases can be called; `wakeup` is set when a change may make a batch possible.
         `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle of a
         pod group, if there are groups.
@@ -75,7 +82,7 @@ class Scheduler:
         self._cycle = cycle
         self._speculation = speculations
         self._binding = binding
-        self._completed_actions = completed_actions
+        self._preemptions = preemptions
         self._answers = evaluators.answers
         self._pacer = pacer
         self._available = available
@@ -98,7 +105,7 @@ class Scheduler:
         Where a client may send little, those of one cycle may take longer than any cycle does otherwise: each counts.
         """
         can_begin = self._running and self._queue.ready() and self._binding.has_room
-        completed = self._completed + self._completed_actions()
+        completed = self._completed + self._preemptions.completed_actions
         return Progress(completed, self._available() and (self._in_cycle or can_begin))
 
     @property
@@ -157,7 +164,7 @@ class Scheduler:
         self._prepare_ahead()
         self._in_cycle = True
         try:
-            await self._run_cycle(batch)
+            await self.run_cycle(batch)
         finally:
             self._in_cycle = False
         self._completed += 1
@@ -174,7 +181,7 @@ class Scheduler:
                 text = "no more pods are placed until some are bound: bind has had as many as it may for %.0f s"
                 log.warning(text, NO_ROOM_LOG_SECONDS)
 
-    async def _run_cycle(self, batch: scheduling_queue.Batch) -> None:
+    async def run_cycle(self, batch: scheduling_queue.Batch) -> None:
         """Run the scheduling cycle of a batch of pods, or of a pod group."""
         match batch:
             case PodBatch():

@@ -139,8 +139,8 @@ class WaitingPods:
             for plugin in [plugin for plugin in entry.timers if not keep(plugin)]:
                 self.allow(uid, plugin)
 
-    def preempt(self, uid: str, plugin: str, message: str) -> bool:
-        """End the pod's wait, as a victim of preemption: its attempt fails by error, and it is tried again.
+    def fail(self, uid: str, plugin: str, message: str) -> bool:
+        """End the pod's wait because it is a victim of preemption, or its node is gone: its attempt fails by error.
 
         Returns False if it does not wait, or is decided already.
         """

@@ -120,32 +120,32 @@ class DecisionComparison:
         for event in events:
             kind, parsed = event
             if parsed is None:
-                self._world.handlers.on_pods([event])
+                self._world.handlers.pods.on_pods([event])
                 if kind is EventKind.LIST_END:
                     self._forget_missing()
                 continue
             if parsed.scheduler_name not in self._profiles:
                 parsed = parsed._replace(scheduler_name=self._first_profile)
                 event = Event(kind, parsed)
-            pending = self._world.handlers.pending(parsed.uid)
+            pending = self._world.scheduling.pending.get(parsed.uid)
             if kind is EventKind.DELETED:
                 self._note_departure(parsed)
             elif parsed.node_name and pending is not None:
                 await self._on_binding(kind, parsed, pending, judging=judging)
             elif parsed.node_name:
                 self._note_born_bound(kind, parsed)
-            self._world.handlers.on_pods([event])
+            self._world.handlers.pods.on_pods([event])
             if kind is not EventKind.DELETED and not parsed.node_name:
                 self._note_pending(parsed)
         await self.close_decisions(self._clock())
 
     def apply_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Apply events of nodes."""
-        self._apply_change(lambda: self._world.handlers.on_nodes(events))
+        self._apply_change(lambda: self._world.handlers.objects.on_nodes(events))
 
     def apply_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Apply events of other objects."""
-        self._apply_change(lambda: self._world.handlers.on_objects(kind, events))
+        self._apply_change(lambda: self._world.handlers.objects.on_objects(kind, events))
 
     async def close_decisions(self, now: float) -> None:
         """Settle the different decisions whose grace is over, or for which there is no more room."""
@@ -235,13 +235,13 @@ class DecisionComparison:
 
     def _note_pending(self, parsed: ParsedPod) -> None:
         """A pod has no node, unless the event is late and the pod is bound already."""
-        if self._world.handlers.pending(parsed.uid) is not None:
+        if self._world.scheduling.pending.get(parsed.uid) is not None:
             self._created.setdefault(parsed.uid, self._clock())
             self._nominated[parsed.uid] = parsed.nominated_node
 
     def _forget_missing(self) -> None:
         """After a list, drop the pending pods that were deleted while the watch was interrupted."""
-        for uid in self._created.keys() - self._world.handlers.pending_uids():
+        for uid in self._created.keys() - self._world.scheduling.pending.uids():
             del self._created[uid], self._nominated[uid]
 
     def _note_departure(self, parsed: ParsedPod) -> None:

@@ -25,9 +25,9 @@ from trireme.cache import object_kinds
 from trireme.cache.pod_projection import PREEMPTED, ParsedPod
 from trireme.config import commandline
 from trireme.framework import tolerations
-from trireme.scheduling import ports, relists
-from trireme.shadow import discarded_writes, durations, own_nodes, own_pods, world
-from trireme.v1 import core_pb2
+from trireme.scheduling import in_memory, ports, relists
+from trireme.shadow import durations, own_nodes, own_pods, world
+from trireme.v1 import bind_pb2, core_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
 
 
@@ -52,9 +52,7 @@ class OwnWorld:
         self, completed: commandline.CompletedConfig, clock: Callable[[], float], clocks: ports.Clocks | None = None
     ) -> None:
         """`clock` in seconds, for how long pods wait. Raises: ValueError: a plugin's arguments cannot be used."""
-        effects = ports.Effects(
-            discarded_writes.DiscardedWrites(self._on_bound, self._on_evicted), discarded_writes.DiscardedEvents()
-        )
+        effects = ports.Effects(in_memory.Binder(self._on_bound, self._on_action), in_memory.Events())
         self.world = world.World(completed, effects) if clocks is None else world.World(completed, effects, clocks)
         self._profiles = frozenset(profile.scheduler_name for profile in completed.profiles)
         self._first_profile = completed.profiles[0].scheduler_name
@@ -104,14 +102,14 @@ class OwnWorld:
                 out.extend(self._departure(parsed))
             else:
                 out.extend(self._arrival_or_change(kind, parsed))
-        self.world.handlers.on_pods(out)
+        self.world.handlers.pods.on_pods(out)
         self._empty_drained_nodes(events)
         self.world.record_arrivals(self.counts.arrivals - before)
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
         removed = self._nodes.apply(events)
-        self.world.handlers.on_nodes(events)
+        self.world.handlers.objects.on_nodes(events)
         for name in sorted(removed):
             self._place_anew(self._pods.on_node(name))
         for name in sorted(self._nodes.cordoned & {node.metadata.name for _, node in events if node is not None}):
@@ -120,7 +118,7 @@ class OwnWorld:
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Objects of the kind were listed, added, changed or deleted."""
-        self.world.handlers.on_objects(kind, events)
+        self.world.handlers.objects.on_objects(kind, events)
         self.world.wake()
 
     def evict_by_taints(self) -> None:
@@ -232,14 +230,15 @@ class OwnWorld:
             # If a list is under way that has shown the pod already, the end of the list must not remove it.
             is_listed = pod.parsed.uid in self._relists.seen_keys("pods")
             events.append(Event(EventKind.LISTED if is_listed else EventKind.ADDED, self._as_here(pod)))
-        self.world.handlers.on_pods(events)
+        self.world.handlers.pods.on_pods(events)
         self.world.wake()
 
     # What scheduling does
 
-    def _on_bound(self, uid: str, node: str) -> None:
-        """Scheduling bound a pod: the world shows it on its node from the next turn of the loop on."""
-        asyncio.get_running_loop().call_soon(self._show_bound, uid, node)
+    def _on_bound(self, items: Iterable[bind_pb2.BindItem]) -> None:
+        """Scheduling bound pods: the world shows them on their nodes from the next turn of the loop on."""
+        for item in items:
+            asyncio.get_running_loop().call_soon(self._show_bound, item.pod.uid, item.node_name)
 
     def _show_bound(self, uid: str, node: str) -> None:
         """Deliver the event of a binding, unless the pod is gone meanwhile. Its node may be gone, too."""
@@ -251,16 +250,17 @@ class OwnWorld:
         if pod.arrival is not None and not pod.losses:
             self.waits_here.add(self._clock() - pod.arrival)
             self.counts.bound += 1
-        self.world.handlers.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
+        self.world.handlers.pods.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
         if node not in self._nodes:
             self._place_anew([pod])
         elif node in self._nodes.cordoned:
             self._empty_if_drained(node)
         self.world.wake()
 
-    def _on_evicted(self, uid: str) -> None:
-        """Scheduling evicted a pod."""
-        asyncio.get_running_loop().call_soon(self._show_evicted, uid)
+    def _on_action(self, action: bind_pb2.Action) -> None:
+        """Scheduling evicted a pod; what else it writes about pods changes nothing here."""
+        if action.HasField("evict"):
+            asyncio.get_running_loop().call_soon(self._show_evicted, action.pod.uid)
 
     def _show_evicted(self, uid: str) -> None:
         """Deliver the deletion of a victim, and its return as a pending pod if it has a controller."""

@@ -12,10 +12,9 @@ import orjson
 
 from trireme.cache import cluster_informers
 from trireme.framework import canaries
-from trireme.scheduling import ports
+from trireme.scheduling import in_memory, ports
 from trireme.shadow import (
     decision_comparison,
-    discarded_writes,
     durations,
     flags,
     inbox,
@@ -75,10 +74,8 @@ class ShadowRun:
         self._clock, self._began, self._began_wall = clock, began, clocks.wall() - (clock() - began)
         completed = configured.completed
         profiles = [profile.scheduler_name for profile in completed.profiles]
-        effects = ports.Effects(
-            discarded_writes.DiscardedWrites(_ignore_binding, _ignore_eviction), discarded_writes.DiscardedEvents()
-        )
-        observed = world.World(completed, effects)
+        # The observed world schedules nothing.
+        observed = world.World(completed, ports.Effects(in_memory.Binder(), in_memory.Events()))
         self.comparison = decision_comparison.DecisionComparison(observed, profiles, clock, clocks.wall)
         self.own = own_world.OwnWorld(completed, clock) if chosen.own_world else None
         self.inbox = inbox.Inbox(self.comparison, self.own)
@@ -318,11 +315,3 @@ async def _wait(stopping: asyncio.Event, seconds: float) -> None:
             await stopping.wait()
     except TimeoutError:
         pass
-
-
-def _ignore_binding(uid: str, node: str) -> None:
-    """The observed world schedules nothing."""
-
-
-def _ignore_eviction(uid: str) -> None:
-    """The observed world evicts nothing."""

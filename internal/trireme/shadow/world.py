@@ -1,8 +1,8 @@
 """World: a cluster as one scheduler sees it, with the frontend's cache, queue and cycles, and evaluation in process.
 
-It is assembled as the frontend is, from the same parts. Only its edges differ: filter and score are an engine in this
-process, on a snapshot that follows the cache, and the effects are the caller's. A world whose scheduler is not run only
-follows what the watch shows.
+It is assembled as the frontend is (`scheduling/assembly.py`). Only its ports differ: filter and score are an engine in
+this process, on a snapshot that follows the cache, and the effects are the caller's. A world whose scheduler is not run
+only follows what the watch shows.
 """
 
 import asyncio
@@ -14,21 +14,10 @@ from trireme.config import commandline, model
 from trireme.evaluation import engine
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts
-from trireme.frontend import (
-    app,
-    frontend_parts,
-    phase_configuration,
-    plugin_membership,
-    profile_roles_of,
-    scheduler_metrics,
-    scheduling_builder,
-)
-from trireme.frontend.leader_status import LeaderStatus
-from trireme.frontend.phase_settings import PhaseSettings
+from trireme.frontend import app, phase_configuration
 from trireme.in_process import in_process_evaluators
 from trireme.registry import filter_profiles, score_profiles
-from trireme.scheduling import ports
-from trireme.shadow import discarded_writes
+from trireme.scheduling import assembly, in_memory, ports, scheduler_ports, scheduler_settings
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 from trireme_kube.componentbase import supervision
@@ -42,17 +31,6 @@ class World:
     ) -> None:
         """Raises: ValueError: a plugin's arguments cannot be used."""
         message = phase_configuration.make_configuration(completed, {})
-        leader = LeaderStatus("")
-        self._context = frontend_parts.FrontendContext(
-            completed,
-            profile_roles_of.roles_of(completed),
-            leader,
-            plugin_membership.PluginMembership(completed, {}, frozenset),
-            PhaseSettings(message, leader.fence),
-            scheduler_metrics.of_configuration(completed, clocks.monotonic),
-            clocks,
-            asyncio.Event(),
-        )
         self._cluster = app.build_cluster(completed, {}, _without_extenders)
         self.snap = snapshot.Snapshot()
         self.snap.amount_rules = amounts.rules_of(message.feature_gates)
@@ -63,12 +41,25 @@ class World:
         )
         self.engine = engine.Engine(self.snap, *self.engine_profiles)
         self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine)
-        evaluation = frontend_parts.EvaluationPorts(
-            self.evaluators, self.publish, self._until_published, lambda: True, discarded_writes.DiscardedBindings()
+        self._wakeup = asyncio.Event()
+        self.scheduling = assembly.assemble(
+            scheduler_settings.of_configuration(completed),
+            scheduler_ports.SchedulerPorts(
+                cache=self.cache,
+                waits=self._cluster.waits,
+                evaluation=scheduler_ports.EvaluationPorts(
+                    self.evaluators, self.publish, None, lambda: True, in_memory.BindingLog()
+                ),
+                effects=effects,
+                queue_plugins=in_memory.queue_plugins(),
+                observer=in_memory.observer(),
+                clocks=clocks,
+                json_of=self.node_json.take,
+                wakeup=self._wakeup,
+            ),
         )
-        self._scheduling = scheduling_builder.build_scheduling(self._context, self._cluster, evaluation, effects)
         #: Takes the events of informers.
-        self.handlers = self._scheduling.handlers
+        self.handlers = self.scheduling.handlers
 
     @property
     def cache(self) -> cluster_cache.ClusterCache:
@@ -92,28 +83,24 @@ class World:
             self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
         return self.cache.generation
 
-    async def _until_published(self) -> int:
-        """The generation of now: nothing waits for a change here, as no PreBind runs."""
-        return self.cache.generation
-
     def record_arrivals(self, pods: int) -> None:
         """Count pods that arrived just now, by which batches are paced, and have the scheduler look at the queue."""
-        self._scheduling.pacer.record_arrivals(pods)
+        self.scheduling.pacer.record_arrivals(pods)
         self.wake()
 
     def wake(self) -> None:
         """Have the scheduler check again whether a batch is possible."""
-        self._context.wakeup.set()
+        self._wakeup.set()
 
     @property
     def is_busy(self) -> bool:
         """Whether pods are being scheduled, or could be."""
-        scheduling = self._scheduling
+        scheduling = self.scheduling
         return scheduling.queue.ready() or scheduling.scheduler.in_cycle or scheduling.binding.binding_count > 0
 
     async def run_scheduler(self) -> NoReturn:
         """Schedule until cancelled. Raises: an exception group if a task ends that must not."""
-        scheduling = self._scheduling
+        scheduling = self.scheduling
         try:
             async with asyncio.TaskGroup() as group:
                 for name, work in (("scheduler", scheduling.scheduler.run), ("status outbox", scheduling.outbox.run)):

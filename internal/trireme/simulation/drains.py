@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trireme.simulation import pacing, simulated_writes, simulation
+from trireme.simulation import pacing, simulation, writes
 from trireme.v1 import core_pb2, cycle_pb2
 
 # Pods that nobody evicts.
@@ -60,7 +60,7 @@ def _evict_if_allowed(sim: simulation.Simulation, uid: str) -> bool:
     if sim.budgets.blocking(sim.class_pod(uid)):
         return False
     identity = _identity(placed.key, uid)
-    sim.writes.evicted.append(simulated_writes.Eviction(identity, placed.node_name))
+    sim.writes.evicted.append(writes.Eviction(identity, placed.node_name))
     sim.remove_pod(uid, replace=True)
     return True
 

@@ -4,7 +4,7 @@ Changes come as the events that a watch would show; `run` schedules until nothin
 and victims of preemption leave, when no other pod can be tried; and a pod that has a controller comes again under
 another name.
 
-The scheduler is that of the frontend, from the event handlers on (`scheduler_assembly`). What a simulation does not
+The scheduler is that of the frontend, from the event handlers on (`scheduling/assembly.py`). What a simulation does not
 have: HTTP extenders, remote plugins at other points than Filter and Score, and time between attempts.
 """
 
@@ -22,16 +22,15 @@ from trireme.cache.placed_pod import PlacedPod
 from trireme.cache.pod_projection import ParsedPod
 from trireme.config import gates, model
 from trireme.evaluation import engine, filter_engine, score_engine
-from trireme.queueing import pending_pod, scheduling_queue
-from trireme.queueing.groups.queued_group import PodGroupBatch
-from trireme.scheduling import ports
+from trireme.queueing import pending_pod
+from trireme.scheduling import in_memory, ports
 from trireme.simulation import (
     budgets,
     claim_writes,
     forked_cache,
     known_classes,
-    scheduler_assembly,
-    simulated_writes,
+    simulated_scheduler,
+    writes,
     yielding_evaluators,
 )
 from trireme.snapshot import arrays, snapshot
@@ -125,7 +124,7 @@ class Simulation:
         self.cache = self._forked.cache
         self.engine = engine.Engine(self.snap, setup.filters, setup.scores)
         self.evaluators = yielding_evaluators.YieldingEvaluators(self.engine, setup.caller)
-        self.writes = simulated_writes.Writes()
+        self.writes = writes.Writes()
         #: All pods that were pending, by UID, in the order in which they came.
         self.pods: dict[str, OncePendingPod] = {}
         #: Pods that nobody replaces, though they have a controller, as claims of their own cannot be made again.
@@ -135,7 +134,7 @@ class Simulation:
         self._starting: dict[str, None] = {}
         # UIDs of pods that preemption evicted, and that are still there.
         self._leaving: list[str] = []
-        self._clock = scheduler_assembly.SteppedClock(1_000_000_000.0)
+        self._clock = simulated_scheduler.SteppedClock(1_000_000_000.0)
         self.names = Names() if names is None else names
         self.budgets = budgets.Budgets(self.cache, lambda budget: self._show_object(budgets.KIND, budget))
         self._claims = claim_writes.ClaimWrites(
@@ -143,15 +142,12 @@ class Simulation:
             lambda claim: self._show_object(claim_writes.KIND, claim),
             lambda claim: self.remove_object(claim_writes.KIND, claim.metadata.namespace, claim.metadata.name),
         )
-        self._parts = scheduler_assembly.assemble(
+        self._parts = simulated_scheduler.assemble(
             self.cache,
             self._forked.publish,
             self.evaluators,
             ports.Effects(
-                simulated_writes.SimulatedBinder(
-                    self.writes, self._on_bound, self._on_evicted, self._claims.deallocate
-                ),
-                simulated_writes.FailureEvents(self.writes),
+                in_memory.Binder(self._on_bound, self._on_action), in_memory.Events(self.writes.failures.__setitem__)
             ),
             profiles=setup.profiles,
             features=setup.features,
@@ -174,7 +170,7 @@ class Simulation:
         for pod in added:
             if not pod.node_name:
                 self.pods[pod.uid] = OncePendingPod(pod, origin, replaces)
-        self._parts.handlers.on_pods([Event(EventKind.ADDED, pod) for pod in added])
+        self._parts.handlers.pods.on_pods([Event(EventKind.ADDED, pod) for pod in added])
 
     async def add_many_pods(self, pods: Iterable[ParsedPod], origin: Origin) -> None:
         """Add pods as `add_pods` does, some at a time: other tasks run in between."""
@@ -194,7 +190,7 @@ class Simulation:
         placed = self.cache.pod(uid)
         of_class = None if placed is None else self.cache.registry[placed.class_id].pod
         again = self._replacement(placed, of_class) if replace and placed is not None and of_class is not None else None
-        self._parts.handlers.on_pods([Event(EventKind.DELETED, _named(uid))])
+        self._parts.handlers.pods.on_pods([Event(EventKind.DELETED, _named(uid))])
         self.pods.pop(uid, None)
         if placed is None or of_class is None:
             return
@@ -209,7 +205,7 @@ class Simulation:
 
     def set_node(self, node: core_pb2.Node) -> None:
         """Add or change a node."""
-        self._parts.handlers.on_nodes([Event(EventKind.MODIFIED, node)])
+        self._parts.handlers.objects.on_nodes([Event(EventKind.MODIFIED, node)])
 
     def remove_node(self, name: str) -> None:
         """Remove a node, with its pods, whose controllers make others."""
@@ -219,7 +215,7 @@ class Simulation:
             self.remove_pod(uid, replace=True)
         node = core_pb2.Node()
         node.metadata.name = name
-        self._parts.handlers.on_nodes([Event(EventKind.DELETED, node)])
+        self._parts.handlers.objects.on_nodes([Event(EventKind.DELETED, node)])
 
     def set_object(self, kind: str, entry: Any) -> None:
         """Add or change an object of a kind, as ClusterObject names it. Raises: UnknownLabelKeyError."""
@@ -228,14 +224,14 @@ class Simulation:
 
     def _show_object(self, kind: str, entry: Any) -> None:
         """Show an object as it is now."""
-        self._parts.handlers.on_objects(_KINDS[kind], [Event(EventKind.MODIFIED, entry)])
+        self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.MODIFIED, entry)])
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """Remove an object."""
         self.budgets.forget_selections()
         entry = _KINDS[kind].message()
         entry.metadata.namespace, entry.metadata.name = namespace, name  # type: ignore[attr-defined]
-        self._parts.handlers.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
+        self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
 
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on a node, as of the last `publish`."""
@@ -250,7 +246,7 @@ class Simulation:
 
     def pending(self, uid: str) -> pending_pod.PendingPod | None:
         """The pending pod of this UID."""
-        return self._parts.handlers.pending(uid)
+        return self._parts.pending.get(uid)
 
     def pending_pods(self) -> list[core_pb2.Pod]:
         """What each pod without a node has in common with its class."""
@@ -294,7 +290,7 @@ class Simulation:
         base = registry.intern_base(pod.base)
         registry.intern(base, pod.labels)
         # A new class may select by labels that other pods have, and the pod itself.
-        self._parts.handlers.on_pods([])
+        self._parts.handlers.pods.on_pods([])
         return registry.intern(base, pod.labels)
 
     def new_uid(self, name: str) -> str:
@@ -312,9 +308,9 @@ class Simulation:
         for _ in range(MAX_CYCLES):
             await self._settle()
             queue.flush_backoff(self._clock.time)
-            batch = queue.pop(self._clock.time, scheduler_assembly.MAX_PODS)
+            batch = queue.pop(self._clock.time, self._parts.limit.max_pods)
             if batch is not None:
-                await self._run_cycle(batch)
+                await self._parts.scheduler.run_cycle(batch)
                 continue
             if self._leaving:
                 self._remove_evicted()
@@ -347,18 +343,10 @@ class Simulation:
         """The node that the pod is nominated to; empty: none."""
         return self._parts.queue.nominator.node_of(uid)
 
-    async def _run_cycle(self, batch: scheduling_queue.Batch) -> None:
-        """Run the scheduling cycle of a batch or group."""
-        if isinstance(batch, PodGroupBatch):
-            assert self._parts.run_group is not None  # only a queue that knows groups hands one out
-            await self._parts.run_group(batch)
-        else:
-            await self._parts.cycle.run(batch)
-
     async def _settle(self) -> None:
         """Let everything beside the scheduling cycle end, and other tasks run."""
         await asyncio.sleep(0)
-        while self._due or self._parts.busy:
+        while self._due or self._parts.settling:
             while self._due:
                 self._due.popleft()()
             await asyncio.sleep(0)
@@ -366,8 +354,21 @@ class Simulation:
     # What the cluster does
 
     def _on_bound(self, items: Sequence[bind_pb2.BindItem]) -> None:
-        """Show pods on their nodes."""
+        """Pods are bound: show them on their nodes."""
+        for item in items:
+            self.writes.bound[item.pod.uid] = item.node_name
+            self.writes.failures.pop(item.pod.uid, None)
         self._due.append(lambda: self._show_bound(items))
+
+    def _on_action(self, action: bind_pb2.Action) -> None:
+        """Evict a pod, or release a claim; conditions and nominations are not kept."""
+        if action.HasField("evict"):
+            evict = action.evict
+            self.writes.evicted.append(writes.Eviction(action.pod, evict.node_name, evict.preemptor))
+            # Deleted when no other pod can be tried: an attempt takes less time than a victim to leave.
+            self._leaving.append(action.pod.uid)
+        elif action.HasField("deallocate"):
+            self._claims.deallocate(action)
 
     def _show_bound(self, items: Sequence[bind_pb2.BindItem]) -> None:
         """Have the cache and the queue see bound pods, and what is written for them."""
@@ -379,15 +380,11 @@ class Simulation:
                 continue
             base = self.cache.registry.base_text(placed.base)
             events.append(Event(EventKind.MODIFIED, known.parsed._replace(node_name=item.node_name, base=base)))
-        self._parts.handlers.on_pods(events)
+        self._parts.handlers.pods.on_pods(events)
         for item in items:
             if self.cache.pod(item.pod.uid) is not None:
                 self._claims.on_pod_bound(item.pod, self.class_pod(item.pod.uid))
                 self._starting[item.pod.uid] = None
-
-    def _on_evicted(self, pod: cycle_pb2.PodIdentity) -> None:
-        """Have the pod deleted when no other pod can be tried: an attempt takes less time than a victim to leave."""
-        self._leaving.append(pod.uid)
 
     def _remove_evicted(self) -> None:
         """Delete the pods that preemption evicted, after the back-off of those for which they leave."""

@@ -137,7 +137,9 @@ async def test_every_collection_is_followed_and_quiet_ones_are_caught_up(
         kinds = [small_pages, *(kind for kind in resources.DEFAULT if kind.name != "nodes")]
         seen = {kind.name: Seen() for kind in kinds}
         api: Any = scheduler if streams else Paged(scheduler)
-        followed = [informer.Informer(api, kind, _no_name, [seen[kind.name]], decode_protobuf=_name) for kind in kinds]
+        followed = [
+            informer.Informer(api, kind, _no_name, [seen[kind.name].on_events], decode_protobuf=_name) for kind in kinds
+        ]
         tasks = [asyncio.create_task(each.run()) for each in followed]
         await _until(lambda: all(each.synced for each in followed))
         nodes = followed[0].statistics()
@@ -164,7 +166,7 @@ async def test_a_restarted_api_server_is_found_again_though_it_forgot_our_versio
     async with _clients(cluster) as (admin, scheduler):
         seen = Seen()
         ageing: Any = Ageing(scheduler)
-        followed = informer.Informer(ageing, resources.NODES, _no_name, [seen], decode_protobuf=_name)
+        followed = informer.Informer(ageing, resources.NODES, _no_name, [seen.on_events], decode_protobuf=_name)
         task = asyncio.create_task(followed.run())
         await _until(lambda: followed.synced)
         await _create_node(admin, "before")

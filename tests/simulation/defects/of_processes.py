@@ -71,7 +71,7 @@ def reload_in_a_cycle() -> None:
 @defect("reload_configuration", load="light", found_by="a configuration is in force in part")
 def reload_in_part() -> None:
     """A reload leaves out which profiles and plugins the scheduling cycle knows."""
-    mutations.drop_calls("Reconfiguration", "roles.replace")
+    mutations.drop_calls("Scheduling.configure", "roles.replace")
 
 
 @defect("step_wall_clock", "pause_leader", nodes=6, load="light", found_by="a holder that renews its Lease loses it")

@@ -1,6 +1,7 @@
 """The state machine of one binding: what follows each outcome, and that no outcome is ever a guess."""
 
 import dataclasses
+from typing import TypeGuard
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,10 @@ from trireme.bind.binding_retries import (
     BindingRetries,
     PostStep,
     ReadStep,
+    Step,
 )
-from trireme.plugin_kit.pod_binder import BindTarget, NotBound, ResultUnknown
+from trireme.framework import status
+from trireme.plugin_kit.pod_binder import BindTarget
 from trireme_kube.apimachinery import api_writes
 
 TARGET = BindTarget(api_writes.PodName("default", "web-1", "u1"), "node-a")
@@ -24,6 +27,11 @@ CONFLICT = 'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is 
 DELETED = (
     'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is being deleted, cannot be assigned to a host'
 )
+
+
+def is_not_bound(step: Step) -> TypeGuard[status.Status]:
+    """The outcome is certain, and an error."""
+    return isinstance(step, status.Status) and step.code is status.Code.ERROR
 
 
 def attempt() -> BindingRetries:
@@ -41,8 +49,8 @@ def attempt() -> BindingRetries:
 def test_a_certain_refusal_is_final(outcome: api_writes.Outcome, message: str, reason: str) -> None:
     """A POST that certainly had no effect costs no reading; the message is the API server's."""
     step = attempt().on_post(outcome, 0.0)
-    assert isinstance(step, NotBound)
-    assert (step.message, step.reason.code) == (message, reason)
+    assert is_not_bound(step)
+    assert (step.message, step.reasons[0].code) == (message, reason)
 
 
 def test_a_success_is_final() -> None:
@@ -84,8 +92,8 @@ def test_a_reading_that_shows_it_is_not_ours_is_final(
     one = attempt()
     one.on_post(post, 0.0)
     step = one.on_read(read, 0.0, True)
-    assert isinstance(step, NotBound)
-    assert (step.message, step.reason.code) == (message, reason)
+    assert is_not_bound(step)
+    assert (step.message, step.reasons[0].code) == (message, reason)
 
 
 def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
@@ -97,7 +105,7 @@ def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
     assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == ReadStep(0.0)
     assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == ReadStep(SETTLE_SECONDS)
     step = one.on_read(api_writes.Unbound("not bound"), 0.0, True)
-    assert isinstance(step, NotBound)
+    assert is_not_bound(step)
     assert step.message == "no answer"
 
 
@@ -106,7 +114,7 @@ def test_nothing_is_posted_for_a_leader_that_is_gone() -> None:
     one = attempt()
     one.on_post(api_writes.Uncertain("no answer"), 0.0)
     assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == ReadStep(SETTLE_SECONDS)
-    assert isinstance(one.on_read(api_writes.Unbound("not bound"), 0.0, False), NotBound)
+    assert is_not_bound(one.on_read(api_writes.Unbound("not bound"), 0.0, False))
 
 
 @pytest.mark.parametrize("doubt", [False, True], ids=["certain", "in-doubt"])
@@ -119,8 +127,8 @@ def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> N
     if doubt:
         assert step == ReadStep(0.0)
     else:
-        assert isinstance(step, NotBound)
-        assert step.reason.code == "notBegun"
+        assert is_not_bound(step)
+        assert step.reasons[0].code == "notBegun"
 
 
 def test_the_first_post_of_a_pod_in_doubt_waits_for_nothing() -> None:
@@ -135,7 +143,7 @@ def test_the_first_post_of_a_pod_in_doubt_waits_for_nothing() -> None:
 
 
 def test_an_unreadable_binding_stays_open() -> None:
-    """A pod that cannot be read must not pass for unbound: the step is ResultUnknown, after trying for a while."""
+    """A pod that cannot be read must not pass for unbound: the step is Uncertain, after trying for a while."""
     one = attempt()
     now = 0.0
     step = one.on_post(api_writes.Uncertain("no answer"), now)
@@ -144,7 +152,7 @@ def test_an_unreadable_binding_stays_open() -> None:
         waits.append(step.after)
         now += step.after + 5.0
         step = one.on_read(api_writes.Uncertain("connection refused"), now, True)
-    assert isinstance(step, ResultUnknown)
+    assert isinstance(step, api_writes.Uncertain)
     assert "no answer" in step.message
     assert "connection refused" in step.message
     assert now >= RESOLVE_SECONDS
@@ -209,7 +217,7 @@ class _Server:
     active=st.lists(st.booleans(), max_size=8),
 )
 def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: list[str], active: list[bool]) -> None:
-    """Whatever is lost, late or changed meanwhile: Bound means bound by us, NotBound means not, now and later."""
+    """Whatever is lost, late or changed meanwhile: SUCCESS means bound by us, an error not bound, now and later."""
     server, one, now = _Server(), attempt(), 0.0
     step = one.on_post(server.post(posts.pop(0), now), now)
     while isinstance(step, (PostStep, ReadStep)):
@@ -227,5 +235,5 @@ def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: lis
     bound_later = server.exists and server.uid == "u1" and server.node == "node-a"
     if step in (BOUND, READ_BACK):
         assert bound_by_us
-    elif isinstance(step, NotBound):
+    elif is_not_bound(step):
         assert not bound_later

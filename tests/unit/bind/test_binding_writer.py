@@ -11,7 +11,8 @@ from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
 from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
-from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, NotBound, ResultUnknown
+from trireme.framework import status
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme_kube.apimachinery import api_writes
 
@@ -86,8 +87,9 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
 
 
 def reason(outcome: BindOutcome) -> str:
-    assert isinstance(outcome, NotBound)
-    return outcome.reason.code
+    assert isinstance(outcome, status.Status)
+    assert outcome.code is status.Code.ERROR
+    return outcome.reasons[0].code
 
 
 def test_a_batch_is_bound_concurrently_within_the_bound() -> None:
@@ -207,7 +209,7 @@ def test_nothing_begins_after_a_successor_was_seen() -> None:
         setup.guard.admit(8)
         assert await setup.in_flight.until_drained(setup.guard.leader, 1.0) == 0.0
         outcomes = await binding
-        assert [isinstance(outcome, NotBound) for outcome in outcomes] == [False, True, True]
+        assert [outcome is BOUND for outcome in outcomes] == [True, False, False]
         assert len(setup.pods.posts) == 1
 
     run(main, concurrency=1)
@@ -245,7 +247,7 @@ def test_an_unknown_outcome_is_reported_as_unknown() -> None:
         setup.pods.answers["u1"] = [api_writes.Uncertain("no answer")]
         setup.pods.readings["u1"] = [api_writes.Uncertain("no answer")] * 20
         (outcome,) = await setup.bind([target("u1")])
-        assert isinstance(outcome, ResultUnknown)
+        assert isinstance(outcome, api_writes.Uncertain)
         assert setup.binder.statistics().unknown == 1
 
     run(main)
@@ -259,7 +261,7 @@ def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
         assert outcomes == [BOUND, BOUND]
         setup.pods.answers["u2"] = [api_writes.Uncertain("no answer")]
         outcomes = await setup.bind([target("u2"), target("u3")])  # u2 has no reading to answer: KeyError
-        assert isinstance(outcomes[0], ResultUnknown)
+        assert isinstance(outcomes[0], api_writes.Uncertain)
         assert outcomes[1] == BOUND
 
     run(main, concurrency=1)

@@ -8,7 +8,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from trireme.cache import pod_projection
 from trireme.config import gates
-from trireme.frontend import plugin_updates
+from trireme.frontend import pod_reads
 from trireme.plugin_api import pod_fields
 from trireme.registry import default_profile
 from trireme.registry.in_tree import IN_TREE
@@ -59,7 +59,7 @@ def test_pods_are_projected_to_what_some_plugin_reads() -> None:
 
 def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() -> None:
     fields = ("spec.terminationGracePeriodSeconds", "spec.nodeSelector", "metadata.labels['tier']")
-    reads = plugin_updates.PodReads({}, fields)
+    reads = pod_reads.PodReads({}, fields)
     assert reads.paths == {"spec.terminationGracePeriodSeconds"}
     assert reads.label_keys == {"tier"}
     quick, slow = (_pod(seconds) for seconds in (1, 30))
@@ -74,7 +74,7 @@ def test_a_declared_field_that_each_pod_has_of_its_own_becomes_part_of_the_class
     values = (1, 2) if name == "generation" else ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
     for raw, value in zip((early, late), values, strict=True):
         raw.setdefault(part, {})[name] = value
-    reads = plugin_updates.PodReads({}, (field,))
+    reads = pod_reads.PodReads({}, (field,))
     assert pod_projection.parse(early).base == pod_projection.parse(late).base
     assert pod_projection.parse(early, reads.paths).base != pod_projection.parse(late, reads.paths).base
 

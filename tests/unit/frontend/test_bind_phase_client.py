@@ -140,7 +140,9 @@ async def test_pre_bind_that_is_cancelled_is_not_sent_again() -> None:
 
     binding = pre_binding.PreBinding(Binder(), object_waits.ObjectWaits(), lambda: 0.0, nominating=False)
     item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid="u"))
-    run = asyncio.create_task(binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda plugin, keys: None))
+    run = asyncio.create_task(
+        binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda *_: None, lambda name: True)
+    )
     while not seen:
         await asyncio.sleep(0)
     run.cancel()

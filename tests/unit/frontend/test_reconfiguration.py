@@ -197,7 +197,7 @@ def test_pods_of_a_profile_that_is_removed_are_left_to_others(world: World, relo
     queue = world.frontend.scheduling.queue
     assert not list(queue.contents.pods())
     assert not world.frontend.scheduling.waiting.pods()
-    assert world.frontend.scheduling.handlers.other_scheduler_of("ns/too big") == PROFILE
+    assert world.frontend.scheduling.handlers.pods.other_scheduler_of("ns/too big") == PROFILE
     assert world.frontend.scheduling.binding.binding_count == 0
     # Nothing is bound any more, so the phases forget the profile at the next change.
     reload.put(_renamed("third"))
@@ -215,7 +215,7 @@ def test_a_pod_that_is_being_bound_is_bound_though_its_profile_is_removed(world:
     reload.put(_renamed("another"))
     names = [profile.scheduler_name for profile in reload.changes.current.profiles]
     assert names == ["another", PROFILE]
-    assert world.frontend.scheduling.handlers.profiles == {"another"}
+    assert world.frontend.scheduling.handlers.pods.profiles == {"another"}
     world.answer_all()
     world.deliver("pods", 10)
     assert world.frontend.scheduling.binding.binding_count == 0

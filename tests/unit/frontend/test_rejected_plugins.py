@@ -21,10 +21,12 @@ INFO = plugin_pb2.PluginInfo(name=GUARD, extension_points=[plugin_pb2.EXTENSION_
 def _world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """One node, and the plugin in the configuration."""
     with one_node() as world:
-        executor = world.frontend.scheduling.queue_executor
-        plugin = trireme_configuration.RemotePlugin(GUARD, "127.0.0.1:1", (ExtensionPoint.PERMIT,))
-        own = dataclasses.replace(executor._completed.trireme, remote_plugins=(plugin,))
-        monkeypatch.setattr(executor, "_completed", dataclasses.replace(executor._completed, trireme=own))
+        membership = world.frontend.context.membership
+        plugin = trireme_configuration.RemotePlugin(
+            GUARD, "127.0.0.1:1", (ExtensionPoint.PERMIT,), failure_policy="Ignore"
+        )
+        own = dataclasses.replace(membership._completed.trireme, remote_plugins=(plugin,))
+        monkeypatch.setattr(membership, "_completed", dataclasses.replace(membership._completed, trireme=own))
         monkeypatch.setattr(world.frontend.plugin_updates, "_configure_phases", lambda configuration: None)
         yield world
 
@@ -75,9 +77,8 @@ def test_pods_that_another_plugin_refused_are_left_alone(world: World) -> None:
     world.create("too big", 9)
     world.answer_all()
     world.loop.advance(20)
-    executor = world.frontend.scheduling.queue_executor
-    executor.plugin_changed("Another")
-    executor.plugin_changed(GUARD)
+    world.frontend.queue_changes.plugin_changed("Another")
+    world.frontend.queue_changes.plugin_changed(GUARD)
     world.loop.settle()
     assert _state(world, "too big") is states.Unschedulable
 

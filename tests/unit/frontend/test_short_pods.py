@@ -90,7 +90,7 @@ class _Passage:
         while batch := frontend.scheduling.queue.pop(1000.0, 64):
             frontend.phases.publisher.publish()
             for pod in batch.pods:
-                pending = frontend.scheduling.handlers.pending(pod.uid)
+                pending = frontend.scheduling.pending.get(pod.uid)
                 assert pending is not None
                 frontend.cluster.cache.assume(
                     pod.key,

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from trireme.framework.status import Reason
+from trireme.framework import status
 from trireme.plugin_kit import bind_phase_plugin
-from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget
 from trireme.plugins.default_binder import bind
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.componentbase.logs import klog
 
 TENURE = Tenure(EpochGuard(), lambda: 0.0, Leader("", 0), 1.0)
@@ -47,7 +48,7 @@ def _call(binder: Binder, *names: str) -> AsyncGenerator[Sequence[bind_pb2.BindR
 
 
 async def test_each_pod_has_the_result_of_its_binding() -> None:
-    binder = Binder(again=Bound(True), full=NotBound("no room", Reason("conflict")))
+    binder = Binder(again=status.SUCCESS, full=status.error("", "no room"))
     results = [result async for batch in _call(binder, "again", "full") for result in batch]
     assert [(result.index, result.status.code) for result in results] == [
         (0, status_pb2.CODE_SUCCESS),
@@ -65,7 +66,7 @@ async def test_a_pod_whose_fate_is_open_has_no_result_and_the_call_ends_with_an_
     results: list[bind_pb2.BindResult] = []
 
     async def collect() -> None:
-        async for batch in _call(Binder(lost=ResultUnknown("no answer"), fine=Bound(False)), "lost", "fine"):
+        async for batch in _call(Binder(lost=api_writes.Uncertain("no answer"), fine=status.SUCCESS), "lost", "fine"):
             results.extend(batch)
 
     with pytest.raises(
@@ -81,5 +82,5 @@ async def test_an_attempt_is_logged_once_for_each_pod(
 ) -> None:
     """As in kube-scheduler, at verbosity 3."""
     with caplog.at_level(klog.level_of(verbosity), logger=bind.log.name):
-        assert [batch async for batch in _call(Binder(one=Bound(False), two=Bound(False)), "one", "two")]
+        assert [batch async for batch in _call(Binder(one=status.SUCCESS, two=status.SUCCESS), "one", "two")]
     assert [record.getMessage() for record in caplog.records] == ["Attempting to bind pod to node"] * lines

@@ -208,7 +208,7 @@ def test_a_resize_preempts_and_gets_no_event_or_condition(world: World) -> None:
     assert world.frontend.scheduling.queue.contents.get("ns/grows") is not None
     assert raw["status"] == DEFERRED
     assert world.frontend.scheduling.queue.nominator.node_of(raw["metadata"]["uid"]) == ""
-    assert world.frontend.scheduling.handlers.pending(raw["metadata"]["uid"]) is None
+    assert world.frontend.scheduling.pending.get(raw["metadata"]["uid"]) is None
 
 
 def test_one_that_fits_is_tried_again_by_error_and_not_bound(world: World) -> None:

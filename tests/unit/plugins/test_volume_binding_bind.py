@@ -223,8 +223,9 @@ async def _gone(store: Store, path: str) -> None:
         (VOLUME, None, 'failed to check binding: persistentvolumes "pv" not found'),
         (CLAIM, None, 'failed to check binding: persistentvolumeclaims "default/claim" not found'),
         (POD, None, 'pod does not exist any more: pod "pod" not found'),
+        (NODE, None, 'failed to get node "node": node "node" not found'),
     ],
-    ids=["claim-ref-reset", "out-of-reach", "volume-gone", "claim-gone", "pod-gone"],
+    ids=["claim-ref-reset", "out-of-reach", "volume-gone", "claim-gone", "pod-gone", "node-gone"],
 )
 async def test_errors_that_end_the_wait_for_a_volume(path: str, change: Json | None, text: str) -> None:
     """Each in kube-scheduler's words; the pod is tried again."""
@@ -254,6 +255,30 @@ async def test_errors_that_end_the_wait_for_provisioning(annotations: Json, text
     await pod.pre_bind()
     store.change(CLAIM, metadata={"annotations": annotations})
     assert await pod.failure() == f'running PreBind plugin "VolumeBinding": binding volumes: {text}'
+
+
+async def test_a_claim_that_has_its_volume_is_not_bound_to_a_node_that_is_gone() -> None:
+    """Any node reaches the volume, so nothing but the node itself says that it is gone."""
+    store = Store()
+    pod = Pod(store, TO_PROVISION)
+    await pod.pre_bind()
+    store.change(CLAIM, metadata={"annotations": {COMPLETED: "yes"}}, spec={"volumeName": "pv"})
+    await _gone(store, NODE)
+    text = 'failed to get node "node": node "node" not found'
+    assert await pod.failure() == f'running PreBind plugin "VolumeBinding": binding volumes: {text}'
+
+
+async def test_a_claim_waits_for_the_volume_that_it_was_given_too() -> None:
+    """The volume's node affinity may change before the claim is bound."""
+    store = Store()
+    pod = Pod(store, TO_PROVISION)
+    await pod.pre_bind()
+    store.change(CLAIM, spec={"volumeName": "pv"})
+    result = await pod.pre_bind()
+    assert [(key.kind, key.name) for key in result.wait_for] == [
+        ("persistent_volume_claim", "claim"),
+        ("persistent_volume", "pv"),
+    ]
 
 
 async def test_a_volume_in_reach_does_not_end_the_wait() -> None:

@@ -62,6 +62,15 @@ def test_paths_exist(name: str) -> None:
     assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
 
 
+def test_the_way_of_a_pod_is_short() -> None:
+    """A reader can follow it, and it is counted right."""
+    page = (REPOSITORY / "docs" / "architecture.md").read_text()
+    walk = page.partition("## The way of a pod")[2].partition("Under load")[0]
+    modules = LINK.findall(walk)
+    assert len(set(modules)) == len(modules) <= 40
+    assert f"the {len(modules)} modules" in walk
+
+
 @functools.cache
 def _symbols(module: pathlib.Path) -> set[str]:
     """The functions, classes, methods and constants of a module."""

@@ -12,7 +12,7 @@ from trireme.frontend import scheduler_metrics
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.hints import hint_evaluation, queueing_hint_map
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.scheduling import event_handlers
+from trireme.scheduling import event_handlers, pending_pods
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -50,6 +50,7 @@ class Watched:
         self.watch = event_handlers.EventHandlers(
             self.cache,
             self.queue,
+            pending_pods.PendingPods(self.cache),
             frozenset({PROFILE}),
             now=lambda: 0.0,
             execute=lambda _: None,
@@ -62,12 +63,12 @@ class Watched:
         """The pending pod p is so."""
         metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
         raw = {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}, "status": status}
-        self.watch.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw))])
+        self.watch.pods.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw))])
 
     def show(self, kind: str, change: EventKind = EventKind.MODIFIED, **fields: Any) -> None:
         """The object changed so."""
         message = decode.decode(fields, KINDS[kind].message)
-        self.watch.on_objects(KINDS[kind], [Event(change, message)])
+        self.watch.objects.on_objects(KINDS[kind], [Event(change, message)])
 
     def take(self) -> list[tuple[str, Any, Any]]:
         """The events since the last time."""
@@ -107,10 +108,10 @@ def test_assuming_and_restoring_an_allocation_are_events() -> None:
     watched = Watched()
     watched.show("ResourceClaim", **_claim(1))
     watched.take()
-    watched.watch.on_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
+    watched.watch.notifier.notify_of_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
     ((label, old, new),) = watched.take()
     assert (label, _devices(old), _devices(new)) == ("resource.k8s.io/ResourceClaimUpdate", [], ["d1"])
-    watched.watch.on_assumed(watched.cache.forget_objects("u"))
+    watched.watch.notifier.notify_of_assumed(watched.cache.forget_objects("u"))
     ((label, old, new),) = watched.take()
     assert (label, _devices(old), _devices(new)) == ("resource.k8s.io/ResourceClaimUpdate", ["d1"], [])
 
@@ -118,7 +119,7 @@ def test_assuming_and_restoring_an_allocation_are_events() -> None:
 def test_a_claims_update_is_compared_with_its_assumed_state() -> None:
     watched = Watched()
     watched.show("ResourceClaim", **_claim(1))
-    watched.watch.on_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
+    watched.watch.notifier.notify_of_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
     watched.take()
     watched.show("ResourceClaim", **_claim(2))
     assert watched.take() == []
@@ -131,9 +132,9 @@ def test_giving_up_an_assumed_claim_is_an_event() -> None:
     watched = Watched()
     to_be_made = _assumed("d1")
     to_be_made.resource_claim.metadata.resource_version = ""
-    watched.watch.on_assumed(watched.cache.assume_objects("u", [to_be_made]))
+    watched.watch.notifier.notify_of_assumed(watched.cache.assume_objects("u", [to_be_made]))
     assert watched.take() == []
-    watched.watch.on_assumed(watched.cache.forget_objects("u"))
+    watched.watch.notifier.notify_of_assumed(watched.cache.forget_objects("u"))
     ((label, old, new),) = watched.take()
     assert (label, _devices(old), new) == ("resource.k8s.io/ResourceClaimDelete", ["d1"], None)
 

@@ -261,7 +261,7 @@ async def test_a_pod_group_that_is_gone_when_its_turn_comes_fails_its_pods() -> 
     batch = cluster.queue.pop(1_000_000.0, 9)
     assert batch is not None
     cluster.queue.groups.remove_group("ns/g", "uid-of-g", 1_000_000.0)
-    await cluster.cycle_of_groups.run(batch)
+    await cluster.run_group(batch)
     assert cluster.text("p0") == 'podgroup.scheduling.k8s.io "g" not found'
     assert (cluster.written, place(cluster, "p0")) == ([], WaitingForGroup)
 
@@ -377,7 +377,7 @@ async def test_a_gang_refused_before_any_pod_was_tried_is_an_error_of_dynamic_re
     batch = cluster.queue.pop(1_000_000.0, 9)
     assert batch is not None
     cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
-    await cluster.cycle_of_groups.run(batch)
+    await cluster.run_group(batch)
     text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
     assert (cluster.text("p0"), cluster.conditions) == (text, [("False", "SchedulerError", text)])
 

@@ -120,7 +120,7 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
     """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
     frontend = world.frontend
     asked: list[remote_calls.Instruction] = []
-    frontend.scheduling.queue_executor._hints.registrations.replace(
+    frontend.scheduling.queue_executor.hints.registrations.replace(
         {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE, remote=True)]}
     )
     world.create("p", 1)
@@ -134,7 +134,7 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
 
 def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
     """Broken, an event from before the call that was answered has the plugin called once more."""
-    world.frontend.scheduling.queue_executor._hints.registrations.replace(
+    world.frontend.scheduling.queue_executor.hints.registrations.replace(
         {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE)]}
     )
     world.create("p", 1)

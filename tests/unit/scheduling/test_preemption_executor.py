@@ -20,6 +20,7 @@ from trireme.scheduling import (
     preemption_executor,
     preemption_history,
     preemption_retries,
+    preemptions_under_way,
     status_outbox,
     waiting_pods,
 )
@@ -61,6 +62,7 @@ class World:
             pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
         )
         results: Any = SimpleNamespace(report_preempted=self._preempted, report_not_preempted=self._not_preempted)
+        self.under_way = preemptions_under_way.PreemptionsUnderWay(cache)
         self.preempting = preemption_executor.PreemptionExecutor(
             cache=cache,
             nominations=self.nominations,
@@ -75,6 +77,8 @@ class World:
             retries=preemption_retries.PreemptionRetries(
                 lambda times: self.patience if times else 0.0, self.activated.extend, lambda: 1000.0
             ),
+            under_way=self.under_way,
+            history=preemption_history.PreemptionHistory(lambda: 12.5),
         )
         self.vip = queued_pod.QueuedPodInfo(_record("vip", 100), 0.0)
 
@@ -137,12 +141,12 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     await world.settle()
     assert world.asked == [["evict a", "evict b"]]
     assert world.generations == {"a": 3, "b": 3}
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     assert world.held == {"ns/vip": "vip"}
     world.go.set()
     await world.settle()
     assert world.asked[1:] == [["evict c"]]
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
     assert world.held == {}
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
     assert world.activated == []
@@ -154,15 +158,15 @@ async def test_it_is_held_while_bind_deletes_the_last_victim_unless_that_is_gone
     world.lagging = True
     world.start("a")
     await world.settle()
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     world.placed["a"].flags = 1
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     gone = world.placed.pop("a")
-    assert not world.preempting.still_gates("vip"), "bind's answer may come later than the informer's"
+    assert not world.under_way.still_gates("vip"), "bind's answer may come later than the informer's"
     world.placed["a"] = gone
     world.go.set()
     await world.settle()
-    assert not world.preempting.still_gates("vip"), "it may take its grace period"
+    assert not world.under_way.still_gates("vip"), "it may take its grace period"
     await world.preempting.close()
 
 
@@ -175,13 +179,13 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     await world.settle()
     assert world.asked == [["evict a"], ["evict b"]]
     world.placed.pop("a")
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     assert world.held == {"ns/vip": "vip"}
     world.go_away("b")
     assert world.held == {}, "the event of the deletion asks about who is not held for sure"
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
     world.placed["b"] = SimpleNamespace(flags=0, evicting=0, generation=3)
-    assert not world.preempting.still_gates("vip"), "another pod of that UID is not waited for"
+    assert not world.under_way.still_gates("vip"), "another pod of that UID is not waited for"
 
 
 async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
@@ -190,11 +194,11 @@ async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
     world.start("a", "b")
     await world.settle()
     world.placed.clear()
-    assert world.preempting.still_gates("vip"), "the event of the deletion finds it held"
+    assert world.under_way.still_gates("vip"), "the event of the deletion finds it held"
     world.go.set()
     await world.settle()
     assert world.activated == [("ns/vip", "vip")]
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
 
 
 async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
@@ -204,9 +208,9 @@ async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
     world.go.set()
     world.start("a")
     await world.settle()
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     world.preempting.forget("vip")
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
 
 
 async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again() -> None:
@@ -218,7 +222,7 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     await world.settle()
     assert world.asked == [["evict a"]]
     assert world.activated == [("ns/vip", "vip")]
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
     assert world.told == ["vip: not name-a on node: no"]
 
 
@@ -238,7 +242,7 @@ async def test_repeated_failures_back_off_together_with_waiting_calls() -> None:
     for preemptor in ("vip", "other"):
         world.start("a", preemptor=preemptor)
         await world.settle()
-        assert not world.preempting.still_gates(preemptor)
+        assert not world.under_way.still_gates(preemptor)
     assert world.activated == []
     assert world.generations == {"a": 0}, "it is marked already, and a patch would say so once more"
     why = "pod ns/name-a could not be preempted: no"
@@ -282,17 +286,17 @@ async def test_an_answer_that_comes_late_ends_no_later_preemption(failing: set[s
     world.start("a")
     await world.settle()
     world.go_away("a")
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
     first, world.go = world.go, asyncio.Event()
     world.start("b")
     first.set()
     await world.settle()
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     assert world.held == {"ns/vip": "vip"}
     assert world.activated == []
     world.go.set()
     await world.settle()
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
     assert world.held == {}
     assert not failure.done()
     failure.cancel()
@@ -310,7 +314,7 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     assert (refused.code, refused.message) == (status.Code.ERROR, "waiting on permit for pod: preempted")
     assert world.asked == []
     assert world.activated == [], "its room is not free yet"
-    assert world.preempting.still_gates("vip")
+    assert world.under_way.still_gates("vip")
     world.go_away("a")
     await world.settle()
     assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
@@ -327,7 +331,7 @@ async def test_an_interrupted_deletion_of_the_last_victim_counts_as_failed() -> 
     assert world.asked == [["evict a"], ["evict b"]]
     await world.preempting.close()
     assert not world.held
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
 
 
 async def test_a_victim_in_pre_bind_is_cancelled_without_a_deletion() -> None:
@@ -404,7 +408,7 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
     world.start("a", "b", preemptor="second")
     await world.settle()
     assert world.asked == [["evict b", "evict a"]]
-    assert world.preempting.still_gates("second")
+    assert world.under_way.still_gates("second")
     world.go.set()
     await world.settle()
     assert world.asked == [["evict b", "evict a"]]
@@ -412,8 +416,8 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
         "name-a: Preempted by pod second",
         "name-b: Preempted by pod vip",
     ]
-    assert not world.preempting.still_gates("vip")
-    assert not world.preempting.still_gates("second")
+    assert not world.under_way.still_gates("vip")
+    assert not world.under_way.still_gates("second")
 
 
 async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
@@ -426,7 +430,7 @@ async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
     await world.settle()
     assert world.asked == [["evict a"]]
     assert sorted(world.activated) == [("ns/second", "second"), ("ns/vip", "vip")]
-    assert not world.preempting.still_gates("second")
+    assert not world.under_way.still_gates("second")
 
 
 async def test_less_important_pods_lose_their_nomination() -> None:
@@ -447,7 +451,7 @@ async def test_synchronous_preemption_evicts_all_victims_at_once() -> None:
     world.go.set()
     assert await world.preempting.evict(world.vip, "node", [_evict("a"), _evict("b")]) == ""
     assert world.asked == [["evict a", "evict b"], ["clear_nomination less"]]
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
     assert world.held == {}
     assert sorted(text.split(" on ")[0] for text in world.told) == [
         "name-a: Preempted by pod vip",
@@ -492,7 +496,7 @@ async def test_a_preemption_that_another_one_replaced_leaves_nothing_behind() ->
     assert world.deletion_callbacks.get("a", []) == []
     assert len(world.deletion_callbacks["b"]) == 1
     world.go_away("b")
-    assert not world.preempting.still_gates("vip")
+    assert not world.under_way.still_gates("vip")
 
 
 def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
@@ -554,7 +558,7 @@ def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
 async def test_what_is_evicted_for_whom_is_remembered() -> None:
     """The console could not say who had to go, once they are gone."""
     world = World("low-0", "low-1")
-    history = world.preempting.history = preemption_history.PreemptionHistory(lambda: 12.5)
+    history = world.preempting.history
     world.go.set()
     world.start("low-0", "low-1")
     (decision,) = history.after(0)

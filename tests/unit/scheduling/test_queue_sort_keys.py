@@ -11,10 +11,11 @@ from tests.helpers.frontend_world import World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
-from trireme.frontend.queue_executor import QueueExecutor
+from trireme.frontend import remote_plugins
 from trireme.frontend.serving import status_report
 from trireme.queueing import states
 from trireme.remote import remote_queue_sort
+from trireme.scheduling import queue_executor
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import EventKind
 
@@ -63,7 +64,7 @@ def _sorter(world: World) -> Sorter:
     return sorter
 
 
-def _executor(world: World) -> QueueExecutor:
+def _executor(world: World) -> queue_executor.QueueExecutor[remote_plugins.QueuePluginCaller]:
     return world.frontend.scheduling.queue_executor
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
-from trireme.frontend import profile_roles_of
-from trireme.scheduling import batch_limit, scheduler
+from trireme.scheduling import batch_limit, scheduler, scheduler_settings
 from trireme_kube.client.informers.watch import EventKind
 
 
@@ -196,9 +195,10 @@ def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
 def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     completed = world.frontend.context.completed
-    assert profile_roles_of.speculating_profiles(completed) == {PROFILE}
+    assert scheduler_settings.of_configuration(completed).roles.speculating == {PROFILE}
     own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD, in_shadow=False),))
-    assert profile_roles_of.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()
+    with_plugin = dataclasses.replace(completed, trireme=own)
+    assert not scheduler_settings.of_configuration(with_plugin).roles.speculating
 
 
 def test_pods_created_one_after_the_other_do_not_wait_for_a_batch(roomy: World) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.helpers.shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
 from trireme.cache.pod_projection import ParsedPod
-from trireme.scheduling import ports
-from trireme.shadow import decision_comparison, discarded_writes, order_search, world
+from trireme.scheduling import in_memory, ports
+from trireme.shadow import decision_comparison, order_search, world
 from trireme.shadow.judgement import Outcome
 from trireme_kube.client.informers.watch import Event, EventKind
 
@@ -16,8 +16,8 @@ class Watched:
     def __init__(self, *nodes: str, cpu: str = "4") -> None:
         self.clock, self.pods = ManualClock(), Pods()
         effects = ports.Effects(
-            discarded_writes.DiscardedWrites(lambda uid, node: None, lambda uid: None),
-            discarded_writes.DiscardedEvents(),
+            in_memory.Binder(),
+            in_memory.Events(),
         )
         self.world = world.World(CONFIGURED.completed, effects)
         self.comparison = decision_comparison.DecisionComparison(

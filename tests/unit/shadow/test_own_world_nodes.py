@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.helpers.shadow_cluster import Json, Own, node_event
+from trireme.scheduling import in_memory
 from trireme.shadow import measures, settings
+from trireme.v1 import bind_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
 
 _CORDON: Json = {"unschedulable": True}
@@ -113,11 +115,33 @@ async def test_a_pod_that_is_terminating_is_not_placed_anew(own: Own) -> None:
     assert list(own.own.world.cache.pods()) == []
 
 
-async def test_a_pod_that_is_bound_while_its_node_is_removed_is_placed_anew(own: Own) -> None:
-    """The removal comes between the decision and its event, when the pod is on no node yet."""
+async def test_a_pod_whose_node_is_removed_before_it_is_bound_is_placed_anew(own: Own) -> None:
+    """It is not bound to the node, so it has lost none."""
     own.show(own.pods.added("one"))
     await own.until(lambda: any(pod.assumed for pod in own.own.world.cache.pods()))
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED)])
+    await own.until(lambda: not list(own.own.world.cache.pods()))
+    assert (own.own.pending_here, own.own.counts.node_losses) == (1, 0)
+    own.own.on_nodes([node_event("b")])
+    await own.until(lambda: own.node_of("one") == "b")
+
+
+async def test_a_pod_that_is_bound_while_its_node_is_removed_is_placed_anew(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The removal comes between the binding and its event, when the pod is on no node yet."""
+    bind = in_memory.Binder.bind
+    removed = iter([node_event("a", kind=EventKind.DELETED)])
+
+    async def bind_and_remove(
+        self: in_memory.Binder, request: bind_pb2.BindRequest
+    ) -> AsyncIterator[bind_pb2.BindResult]:
+        async for result in bind(self, request):
+            own.own.on_nodes(list(removed))
+            yield result
+
+    monkeypatch.setattr(in_memory.Binder, "bind", bind_and_remove)
+    own.show(own.pods.added("one"))
     await own.until(lambda: own.own.counts.node_losses == 1)
     assert own.own.pending_here == 1
     own.own.on_nodes([node_event("b")])

@@ -179,7 +179,7 @@ class Cluster:
         own = self.own.own
         cached = list(own.world.cache.pods())
         placed = {pod.key.partition("/")[2]: pod.node_name for pod in cached if not pod.assumed}
-        pending = {uid.partition("~")[0].removeprefix("uid-") for uid in own.world.handlers.pending_uids()}
+        pending = {uid.partition("~")[0].removeprefix("uid-") for uid in own.world.scheduling.pending.uids()}
         here = [*placed, *pending]
         assert len(here) == len(set(here)), "a pod is there twice"
         assert set(here) <= set(self.pods), "a pod is there that the cluster has not"

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import endpoints, failure_log, replica_link
-from trireme.rpc import dialing, fencing
+from trireme.frontend.phase_clients import divided_calls, endpoints, failure_log, replica_link
+from trireme.rpc import dialing, fencing, message_sizes
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, status_pb2
 from trireme_kube.componentbase import supervision
@@ -206,8 +206,14 @@ class BindPhaseClient:
         self._link_replicas()
         return max(self._drained_at - asyncio.get_running_loop().time(), 0.0)
 
-    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        """Bind all items; yields each result once, as it is known, and ends only when every item has one.
+    def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items; yields each result once, as it is known, and ends only when every item has one."""
+        if request.ByteSize() > message_sizes.CALL_BYTES:
+            return divided_calls.bind(self._bind_in_one_call, request)
+        return self._bind_in_one_call(request)
+
+    async def _bind_in_one_call(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items, as `bind` does, in one call, and one more for each replica that fails.
 
         If a replica fails, what it has not answered goes to the next one with `outcome_unknown`, as the binding may
         have been written.
@@ -244,23 +250,39 @@ class BindPhaseClient:
         `address`: of the replica to call if it is there and knows this leader; else any is called.
         """
         results: dict[int, bind_pb2.BindResult] = {}
-        while len(results) < len(actions):
-            indexes = [index for index in range(len(actions)) if index not in results]
-            part = [actions[index] for index in indexes]
 
-            def call_apply(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
-                request = bind_phase_pb2.ApplyRequest(fence=self._fence(), actions=part)
-                return stub.Apply(request, timeout=STREAM_SECONDS)
+        def add_result(index: int, result: bind_pb2.BindResult) -> None:
+            if index not in results:
+                results[index] = result
+                if on_result is not None:
+                    on_result(index, result)
 
-            async for result in self._stream_from_replica(call_apply, lambda: self._fenced_replica_at(address)):
-                if result.index < len(indexes) and (index := indexes[result.index]) not in results:
-                    results[index] = result
-                    if on_result is not None:
-                        on_result(index, result)
+        async def apply_part(part: Sequence[int]) -> None:
+            while indexes := [index for index in part if index not in results]:
+
+                def call_apply(stub: Any, indexes: Sequence[int] = indexes) -> Any:
+                    request = bind_phase_pb2.ApplyRequest(
+                        fence=self._fence(), actions=[actions[index] for index in indexes]
+                    )
+                    return stub.Apply(request, timeout=STREAM_SECONDS)
+
+                async for result in self._stream_from_replica(call_apply, lambda: self._fenced_replica_at(address)):
+                    if result.index < len(indexes):
+                        add_result(indexes[result.index], result)
+
+        await divided_calls.send_actions(
+            actions, lambda index, failure: add_result(index, bind_pb2.BindResult(status=failure)), apply_part
+        )
         return [results[index] for index in range(len(actions))]
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """Call the Permit plugins. Raises: PhaseFault."""
+        if request.ByteSize() > message_sizes.CALL_BYTES:
+            return await divided_calls.permit(self._permit_in_one_call, request)
+        return await self._permit_in_one_call(request)
+
+    async def _permit_in_one_call(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        """Call the Permit plugins, as `permit` does, whatever the size of the request."""
 
         async def call_permit(stub: Any) -> bind_pb2.PermitResponse:
             self._set_fence_and_configuration(request.cycle)
@@ -285,9 +307,12 @@ class BindPhaseClient:
             self._add_items(request, part)
             return stub.PreBindPreFlight(request, timeout=STREAM_SECONDS)
 
-        await self._call_until_all_answered(
-            items, call_pre_flight, lambda index, answer: on_result(index, answer.status)
-        )
+        def send_part(part: Sequence[int]) -> Awaitable[None]:
+            return self._call_until_all_answered(
+                items, part, call_pre_flight, lambda index, answer: on_result(index, answer.status)
+            )
+
+        await divided_calls.send_items(items, on_result, send_part)
 
     async def pre_bind(
         self,
@@ -305,23 +330,32 @@ class BindPhaseClient:
             self._add_items(request, part)
             return stub.PreBind(request, timeout=STREAM_SECONDS)
 
-        await self._call_until_all_answered(
-            items, call_pre_bind, lambda index, answer: on_result(index, answer.result), on_start
-        )
+        def send_part(part: Sequence[int]) -> Awaitable[None]:
+            return self._call_until_all_answered(
+                items, part, call_pre_bind, lambda index, answer: on_result(index, answer.result), on_start
+            )
+
+        def on_too_large(index: int, failure: status_pb2.Status) -> None:
+            on_result(index, bind_pb2.PreBindResult(status=failure))
+
+        await divided_calls.send_items(items, on_too_large, send_part)
 
     async def _call_until_all_answered(
         self,
         items: Sequence[ports.PreBindItem],
+        part: Sequence[int],
         call: Callable[[Sequence[ports.PreBindItem], Any], Any],
         on_result: Callable[[int, Any], None],
         on_start: Callable[[int, str], None] = lambda index, address: None,
     ) -> None:
         """Stream one call's answers to `on_result`, and repeat it with the items that have none until each has one.
 
+        The call is about the items with the indexes of `part`.
+
         An answer with an index out of range, or for an item that has one already, is ignored. It does not give up:
         without a replica it waits for one. Items that are cancelled meanwhile are not sent again.
         """
-        missing = set(range(len(items)))
+        missing = set(part)
         while any(not items[index].cancelled for index in missing):
             sent: list[int] = []
 
@@ -355,6 +389,13 @@ class BindPhaseClient:
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Call the PostBind plugins. Raises: PhaseFault."""
+        if request.ByteSize() > message_sizes.CALL_BYTES:
+            await divided_calls.post_bind(self._post_bind_in_one_call, request)
+        else:
+            await self._post_bind_in_one_call(request)
+
+    async def _post_bind_in_one_call(self, request: bind_pb2.PostBindRequest) -> None:
+        """Call the PostBind plugins, as `post_bind` does, whatever the size of the request."""
 
         async def call_post_bind(stub: Any) -> None:
             self._set_fence_and_configuration(request.cycle)

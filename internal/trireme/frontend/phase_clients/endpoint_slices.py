@@ -136,4 +136,4 @@ def make_informer(
         f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
         label_selector=f"kubernetes.io/service-name={service}",
     )
-    return informer.Informer(api, watched, parse, [_SliceStore(port, take)])
+    return informer.Informer(api, watched, parse, [_SliceStore(port, take).on_events])

@@ -44,7 +44,7 @@ class InsightStatusFeed:
             self._streams, self._preemption = self._insight.streams, 0
         out = make_status(self._state, self._version)
         history = self._state.scheduling.preemptions.history
-        for decision in () if history is None else history.after(self._preemption):
+        for decision in history.after(self._preemption):
             out.preemptions.append(_preemption_message(decision))
             self._preemption = decision.number
         return out

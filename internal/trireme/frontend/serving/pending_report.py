@@ -149,7 +149,7 @@ class PendingReport:
         preemptions = self._preemptions
         if not isinstance(pod.state, _ALIKE) or self._nominated_node(pod):
             return pod.uid
-        if preemptions.victims_of(pod.uid) or preemptions.retries.delayed_retry(pod.uid):
+        if preemptions.under_way.victims_of(pod.uid) or preemptions.retries.delayed_retry(pod.uid):
             return pod.uid
         pending = pod.record.pod
         parsed = pending.parsed
@@ -251,7 +251,7 @@ class PendingReport:
         if gate.plugin == in_tree.PREEMPTION_PLUGIN:
             # A group preempts as one.
             preemptor = status.root or pod.uid
-            return self._waits_for_victims(self._preemptions.victims_of(preemptor), self._nominated_node(pod))
+            return self._waits_for_victims(self._preemptions.under_way.victims_of(preemptor), self._nominated_node(pod))
         if gate.plugin == self._membership.missing_plugin(pod.record.profile):
             why = "does not take part yet"
             if self._membership.is_rejected(gate.plugin):
@@ -276,7 +276,7 @@ class PendingReport:
     def _waits_for_event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
         """A refused pod: its victims, or the plugins that refused it and the events that may help."""
         node = self._nominated_node(pod)
-        victims = self._preemptions.victims_of(pod.uid) or self._victims_on(node)
+        victims = self._preemptions.under_way.victims_of(pod.uid) or self._victims_on(node)
         if victims:
             return self._waits_for_victims(victims, node)
         events = event_phrases.likely_first(status.events)

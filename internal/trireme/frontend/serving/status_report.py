@@ -207,10 +207,10 @@ def _replicas_json(state: FrontendState) -> Json:
 
 def _pod_of_other_scheduler(state: FrontendState, key: str) -> Json | None:
     """A pending pod of another scheduler; None: there is no such pod."""
-    scheduler = state.scheduling.handlers.other_scheduler_of(key)
+    scheduler = state.scheduling.handlers.pods.other_scheduler_of(key)
     if not scheduler:
         return None
-    profiles = sorted(state.scheduling.handlers.profiles)
+    profiles = sorted(state.scheduling.handlers.pods.profiles)
     return {
         "pod": key,
         "place": "foreign",

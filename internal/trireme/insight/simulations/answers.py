@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from trireme.cache.pod_projection import ParsedPod
-from trireme.simulation import capacity, compaction, drains, reasons, simulated_writes, simulation, single_pods, usage
+from trireme.simulation import capacity, compaction, drains, reasons, simulation, single_pods, usage, writes
 from trireme.v1 import cycle_pb2, simulation_pb2
 
 _ORIGINS = {
@@ -144,7 +144,7 @@ def _placement(pod: simulation.OncePendingPod, node_name: str) -> simulation_pb2
     return out
 
 
-def _eviction(each: simulated_writes.Eviction) -> simulation_pb2.PodEviction:
+def _eviction(each: writes.Eviction) -> simulation_pb2.PodEviction:
     """A pod that left its node."""
     return simulation_pb2.PodEviction(pod=each.pod, node_name=each.node_name, preemptor=each.preemptor)
 

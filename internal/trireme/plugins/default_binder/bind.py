@@ -11,11 +11,11 @@ from contextlib import aclosing
 
 from trireme.framework import status
 from trireme.plugin_kit import bind_phase_plugin
-from trireme.plugin_kit.pod_binder import BindTarget, Bound, NotBound, ResultUnknown
+from trireme.plugin_kit.pod_binder import BindTarget
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
-from trireme_kube.apimachinery.api_writes import PodName
+from trireme_kube.apimachinery.api_writes import PodName, Uncertain
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
@@ -46,15 +46,10 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
             async for outcomes in batches:
                 results = []
                 for index, outcome in outcomes:
-                    match outcome:
-                        case Bound():
-                            results.append(bind_pb2.BindResult(index=index, status=_SUCCESS))
-                        case NotBound(message, reason):
-                            words = f'running Bind plugin "{NAME}": {message}'
-                            failed = status.Status(status.Code.ERROR, NAME, (words,), (reason,))
-                            results.append(bind_pb2.BindResult(index=index, status=to_message(failed)))
-                        case ResultUnknown(message):
-                            unknown.append(f"{targets[index].pod.namespace}/{targets[index].pod.name}: {message}")
+                    if isinstance(outcome, Uncertain):
+                        unknown.append(f"{targets[index].pod.namespace}/{targets[index].pod.name}: {outcome.message}")
+                    else:
+                        results.append(bind_pb2.BindResult(index=index, status=_status_message(outcome)))
                 if results:
                     yield results
         if unknown:
@@ -63,6 +58,15 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
             )
 
     return bind_phase_plugin.BindPhasePlugin(NAME, bind=bind)
+
+
+def _status_message(outcome: status.Status) -> status_pb2.Status:
+    """The result of a pod: bound, or the error in kube-scheduler's words."""
+    if outcome.code is status.Code.SUCCESS:
+        return _SUCCESS
+    return to_message(
+        status.Status(outcome.code, NAME, (f'running Bind plugin "{NAME}": {outcome.message}',), outcome.reasons)
+    )
 
 
 def _log_binding_attempt(target: BindTarget) -> None:

@@ -176,6 +176,8 @@ class _PodClaimsToBind:
         unread = await self._add_finalizer_without_read(one)
         for _ in range(claim_writes.ROUNDS):
             found, unread = unread or await self._writer.get(path, claim_writes.DEADLINE_SECONDS), None
+            if one.reserved and isinstance(found, api_writes.Gone):
+                raise _PreBindError(f'could not find ResourceClaim "{full}"')
             if not isinstance(found, api_writes.Written):
                 raise _PreBindError(f"get updated claim {full} after conflict: {found.message}")
             claim = found.obj

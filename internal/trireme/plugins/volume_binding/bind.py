@@ -3,7 +3,8 @@
 A volume that was chosen gets the claim's name; a claim whose volume is to be made gets the node's. Both are patches
 that hold only for the version that was looked at when the node was chosen: where somebody was faster, the pod goes
 back. The rest is done by the volume controller and by provisioners. The frontend, which watches, calls again whenever
-one of the objects has changed; each call reads them afresh, so it does not matter which replica is called.
+one of the objects, the node or the pod has changed; each call reads them afresh, so it does not matter which replica is
+called.
 
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
@@ -12,7 +13,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf import duration_pb2
@@ -51,15 +52,6 @@ class _NotYetBoundError(Exception):
     """Nothing is wrong, but a volume or claim is not bound yet: the pod waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChosenNode:
-    """What volumes' node affinity is checked against: the node that the pod is to be bound to."""
-
-    name: str
-    labels: Mapping[str, str]
-    migrated: frozenset[str]
-
-
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """Make the plugin of the bind phase (PreBind); the time-out of binding is in each profile's arguments."""
     timeouts = {
@@ -83,7 +75,9 @@ class _PodVolumesToBind:
         self._writer = writer
         self._item = item
         self._timeout = timeout
-        self._node: _ChosenNode | None = None
+        self._node_labels: Mapping[str, str] = {}
+        # The volumes that were made for claims, as far as they are known.
+        self._provisioned: set[str] = set()
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
         """Write the pod's volume bindings, or check whether they have taken effect; SKIP without work.
@@ -126,6 +120,8 @@ class _PodVolumesToBind:
             result.wait_for.add(kind="persistent_volume_claim", namespace=bound.namespace, name=bound.claim)
         for wanted in bindings.to_provision:
             result.wait_for.add(kind="persistent_volume_claim", namespace=wanted.namespace, name=wanted.claim)
+        for volume in sorted(self._provisioned):
+            result.wait_for.add(kind="persistent_volume", name=volume)
         result.timeout.CopyFrom(duration_pb2.Duration(seconds=int(self._timeout)))
         return result
 
@@ -198,6 +194,7 @@ class _PodVolumesToBind:
 
     async def _check_all_bound(self, bindings: volume_bindings.VolumeBindings) -> None:
         """Return once all claims are bound as chosen. Raises: _NotYetBoundError, _PreBindError."""
+        self._node_labels = await self._read_node_labels()
         await self._check_pod_exists()
         for to_bind in bindings.to_bind:
             await self._check_bound_to_claim(to_bind)
@@ -224,6 +221,7 @@ class _PodVolumesToBind:
         if claim.metadata.annotations.get(volumes_objects.SELECTED_NODE) != self._item.node_name:
             raise _PreBindError(f'provisioning failed for PVC "{provisioning.claim}"')
         if claim.spec.volume_name:
+            self._provisioned.add(claim.spec.volume_name)
             volume = await self._read_volume(claim.spec.volume_name)
             if volume is None:
                 raise _NotYetBoundError
@@ -261,9 +259,8 @@ class _PodVolumesToBind:
         migratable = kind is not None and kind.migrated
         if not migratable and not volume.spec.node_affinity.HasField("required"):
             return
-        node = await self._read_chosen_node()
         affinity: core_pb2.VolumeNodeAffinity | None = volume.spec.node_affinity
-        if kind is not None and migratable and kind.plugin in node.migrated:
+        if kind is not None and migratable and kind.plugin in await self._read_migrated_plugins():
             try:
                 affinity = volumes_translation.translated_affinity(kind, volume)
             except volumes_translation.TranslationError as error:
@@ -271,26 +268,27 @@ class _PodVolumesToBind:
         if affinity is None or not affinity.HasField("required"):
             return
         terms = selectors.parse_terms(affinity.required.node_selector_terms)
-        if not any(_term_matches(term, node.labels) for term in terms):
-            name = volume.metadata.name
+        if not any(_term_matches(term, self._node_labels) for term in terms):
+            name, node = volume.metadata.name, self._item.node_name
             why = "no matching NodeSelectorTerms"
-            raise _PreBindError(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
+            raise _PreBindError(f'pv "{name}" node affinity doesn\'t match node "{node}": {why}')
 
-    async def _read_chosen_node(self) -> _ChosenNode:
-        """Read the node's labels and its migrated plugins, once. Raises: _PreBindError, _NotYetBoundError."""
-        if self._node is None:
-            name = self._item.node_name
-            outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
-            if isinstance(outcome, api_writes.Gone):
-                raise _PreBindError(f'failed to get node "{name}": node "{name}" not found')
-            labels = _object_of_outcome(outcome)["metadata"].get("labels") or {}
-            csi_node = await self._writer.get(f"/apis/storage.k8s.io/v1/csinodes/{name}", DEADLINE_SECONDS)
-            annotations: Mapping[str, str] = {}
-            if not isinstance(csi_node, api_writes.Gone):
-                annotations = _object_of_outcome(csi_node)["metadata"].get("annotations") or {}
-            migrated = filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(","))
-            self._node = _ChosenNode(name, labels, frozenset(migrated))
-        return self._node
+    async def _read_node_labels(self) -> Mapping[str, str]:
+        """Read the labels of the pod's node. Raises: _PreBindError if it is gone; _NotYetBoundError."""
+        name = self._item.node_name
+        outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
+        if isinstance(outcome, api_writes.Gone):
+            raise _PreBindError(f'failed to get node "{name}": node "{name}" not found')
+        labels: Mapping[str, str] = _object_of_outcome(outcome)["metadata"].get("labels") or {}
+        return labels
+
+    async def _read_migrated_plugins(self) -> frozenset[str]:
+        """Read which in-tree plugins are migrated to CSI on the node. Raises: _PreBindError, _NotYetBoundError."""
+        outcome = await self._writer.get(f"/apis/storage.k8s.io/v1/csinodes/{self._item.node_name}", DEADLINE_SECONDS)
+        if isinstance(outcome, api_writes.Gone):
+            return frozenset()
+        annotations = _object_of_outcome(outcome)["metadata"].get("annotations") or {}
+        return frozenset(filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(",")))
 
 
 def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:

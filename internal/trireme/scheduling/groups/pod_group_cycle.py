@@ -17,7 +17,7 @@ from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, queue_groups, queued_group
 from trireme.queueing.groups.queue_groups import GroupAttemptResult
 from trireme.registry import in_tree
-from trireme.scheduling import attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
+from trireme.scheduling import assumed_pod, attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_agreement, pod_group_post_filters, pod_group_reporter
 from trireme.scheduling.groups.pod_group_results import (
@@ -235,10 +235,10 @@ class PodGroupCycle:
             self._binding.allow(group.members, in_tree.GANG_PLUGIN)
 
     def _binding_batches(
-        self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.AssumedPod]]
-    ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.AssumedPod]]]:
+        self, placed: Sequence[tuple[cycle_pb2.Cycle, assumed_pod.AssumedPod]]
+    ) -> Iterator[tuple[cycle_pb2.Cycle, list[assumed_pod.AssumedPod]]]:
         """Split the placed members into batches of one class, no larger than the queue's, in order."""
-        batch: list[binding_cycle.AssumedPod] = []
+        batch: list[assumed_pod.AssumedPod] = []
         for index, (cycle, assumed) in enumerate(placed):
             batch.append(assumed)
             last = index + 1 == len(placed) or placed[index + 1][0].pod_class != cycle.pod_class

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest, queued_group
-from trireme.scheduling import binding_cycle
+from trireme.scheduling import assumed_pod
 from trireme.scheduling.failure import SCHEDULER_ERROR_REASON, Failure
 from trireme.v1 import cycle_pb2, filter_pb2
 
@@ -51,7 +51,7 @@ class MemberAttempt:
     """
 
     pod: queued_pod.QueuedPodInfo
-    assumed: binding_cycle.AssumedPod | None = None
+    assumed: assumed_pod.AssumedPod | None = None
     cycle: cycle_pb2.Cycle | None = None
     failure: Failure | None = None
     # Filter's answer, if devices that the pod has already are not available on some nodes.

@@ -18,7 +18,7 @@ from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
 from trireme.registry import group_sides
 from trireme.results.phase_results import FilterResult
-from trireme.scheduling import attempt, binding_cycle, ports, refusal, reserve_calls, trial_scope
+from trireme.scheduling import assumed_pod, attempt, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE_TEXT,
@@ -163,7 +163,7 @@ class PodGroupTrials:
 
     async def _reserve_again(self, cycle: cycle_pb2.Cycle, attempts: Sequence[MemberAttempt]) -> str:
         """Reserve for those of the members, all of one class, that had something reserved; answers what failed."""
-        again: list[tuple[MemberAttempt, binding_cycle.AssumedPod]] = []
+        again: list[tuple[MemberAttempt, assumed_pod.AssumedPod]] = []
         for member in attempts:
             if member.assumed is not None and member.assumed.reserved:
                 member.assumed = dataclasses.replace(member.assumed, reserved=False)
@@ -175,7 +175,7 @@ class PodGroupTrials:
             cycle, [each for _, each in again], assumed.pre_bind, queued_group.pod_group_name(first.pod)
         )
         for (member, _), result in zip(again, results, strict=True):
-            if isinstance(result, binding_cycle.AssumedPod):
+            if isinstance(result, assumed_pod.AssumedPod):
                 member.assumed = result
             else:
                 member.assumed, member.failure = None, result

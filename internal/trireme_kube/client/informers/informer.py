@@ -19,7 +19,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trireme_kube.client.informers import list_prefetch, listwatch, pages, protobuf, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind, Raw
@@ -30,7 +30,6 @@ from trireme_kube.componentbase import supervision
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 # How often `relist` polls for the delivery of a list.
 POLL_SECONDS = 0.02
@@ -38,13 +37,6 @@ POLL_SECONDS = 0.02
 REPEAT_WARNING_SECONDS = 60.0
 # Decoding takes some 20 to 60 µs an event: a larger batch would block the event loop for too long.
 EVENTS_PER_TURN = 256
-
-
-class Consumer(Protocol[T_contra]):
-    """A receiver of events."""
-
-    def on_events(self, events: Sequence[Event[T_contra]]) -> None:
-        """Take events, in order. Must neither block nor raise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ class Informer(Generic[T]):
         api: client.ApiClient,
         resource: resources.Resource,
         decode: Callable[[Mapping[str, Any]], T],
-        consumers: Sequence[Consumer[T]],
+        consumers: Sequence[Callable[[Sequence[Event[T]]], None]],
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
         prefetch: list_prefetch.ListPrefetch | None = None,
@@ -84,6 +76,7 @@ class Informer(Generic[T]):
     ) -> None:
         """An informer for `resource`, which `run` starts.
 
+        `consumers` take events, in order; they must neither block nor raise.
         `decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are requested, without it
         JSON. `prefetch` is the first list if it was begun already, as a stream. `streams`: lists may come as
         streams. Without it the caller must not prefetch: the first list is read in pages then, a second time.
@@ -370,8 +363,8 @@ class Informer(Generic[T]):
                 await asyncio.sleep(0)
             events = self._decode_deliveries(deliveries[start : start + EVENTS_PER_TURN])
             if events:
-                for consumer in self._consumers:
-                    consumer.on_events(events)
+                for consume in self._consumers:
+                    consume(events)
         self._delivering = False
         self._synced = self._protocol.listed
         for version, future in self._waiting:

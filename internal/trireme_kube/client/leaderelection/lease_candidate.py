@@ -62,7 +62,7 @@ class LeaseCandidate:
         own = resources.Resource(
             "LeaseCandidate", _COLLECTION, field_selector=f"metadata.name={candidacy.identity}", page=1
         )
-        self._informer = informer.Informer(api, own, dict, [self])
+        self._informer = informer.Informer(api, own, dict, [self.on_events])
 
     @property
     def synced(self) -> bool:

@@ -280,6 +280,16 @@ async def test_devices_that_must_be_prepared_are_waited_for() -> None:
     assert result.status.code == status_pb2.CODE_SUCCESS, result
 
 
+async def test_a_claim_that_is_deleted_while_its_devices_are_prepared_is_named() -> None:
+    """In kube-scheduler's words; no conflict took place."""
+    store = Store()
+    waiting = await _pre_bind(store, _to_allocate(**WAITS))
+    del store.objects[CLAIM]
+    result = await _pre_bind(store, *reserve_state.DeviceClaims.from_bytes(waiting.state).claims)
+    text = 'could not find ResourceClaim "default/claim"'
+    assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
+
+
 @pytest.mark.parametrize(
     ("condition", "now", "text"),
     [

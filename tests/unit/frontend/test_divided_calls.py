@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import fake_binder
-from trireme.frontend.phase_clients import divided_binder
+from trireme.frontend.phase_clients import divided_calls
 from trireme.rpc import message_sizes
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
@@ -44,19 +44,20 @@ class Bind(fake_binder.FakeBinder):
     async def execute_action(self, action: bind_pb2.Action) -> status_pb2.Status:
         return _status(action.pod.name)
 
-    async def apply(
-        self,
-        actions: Sequence[bind_pb2.Action],
-        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
-        address: str = "",
-    ) -> list[bind_pb2.BindResult]:
-        assert on_result is not None
-        assert address == "here"
-        return await super().apply(actions, on_result, address)
-
 
 def _status(name: str) -> status_pb2.Status:
     return status_pb2.Status(code=status_pb2.CODE_SUCCESS, messages=[name])
+
+
+async def _pre_flight(
+    bind: Bind, items: Sequence[ports.PreBindItem], note: Callable[[int, status_pb2.Status], None]
+) -> None:
+    async def send(part: Sequence[int]) -> None:
+        await bind.pre_bind_pre_flight(
+            [items[index] for index in part], lambda position, status: note(part[position], status)
+        )
+
+    await divided_calls.send_items(items, note, send)
 
 
 class Pods:
@@ -64,7 +65,6 @@ class Pods:
 
     def __init__(self, *sizes: int) -> None:
         self.bind = Bind()
-        self.binder = divided_binder.DividedBinder(self.bind)
         self.items = [
             bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=f"p{number}"), state=b"x" * size)
             for number, size in enumerate(sizes)
@@ -76,34 +76,45 @@ class Pods:
         self.answers[index] = status.messages[0]
 
     async def permit(self) -> None:
-        response = await self.binder.permit(bind_pb2.PermitRequest(items=self.items))
+        response = await divided_calls.permit(self.bind.permit, bind_pb2.PermitRequest(items=self.items))
         for index, result in enumerate(response.results):
             self._note(index, result.status)
 
     async def pre_bind_pre_flight(self) -> None:
         cycle = cycle_pb2.Cycle()
-        await self.binder.pre_bind_pre_flight([ports.PreBindItem(cycle, item) for item in self.items], self._note)
+        await _pre_flight(self.bind, [ports.PreBindItem(cycle, item) for item in self.items], self._note)
 
     async def pre_bind(self) -> None:
         started: dict[int, str] = {}
         cycle = cycle_pb2.Cycle()
-        await self.binder.pre_bind(
-            [ports.PreBindItem(cycle, item) for item in self.items],
-            lambda index, result: self._note(index, result.status),
-            started.__setitem__,
-        )
+        items = [ports.PreBindItem(cycle, item) for item in self.items]
+
+        async def send(part: Sequence[int]) -> None:
+            await self.bind.pre_bind(
+                [items[index] for index in part],
+                lambda position, result: self._note(part[position], result.status),
+                lambda position, address: started.update({part[position]: address}),
+            )
+
+        await divided_calls.send_items(items, self._note, send)
         assert all(self.answers[index] == name for index, name in started.items())
 
     async def bind_all(self) -> None:
-        async for result in self.binder.bind(bind_pb2.BindRequest(items=self.items)):
+        async for result in divided_calls.bind(self.bind.bind, bind_pb2.BindRequest(items=self.items)):
             self._note(result.index, result.status)
 
     async def apply(self) -> None:
         actions = [
             bind_pb2.Action(pod=item.pod, undo_pre_bind=bind_pb2.UndoPreBind(state=item.state)) for item in self.items
         ]
-        results = await self.binder.apply(actions, lambda index, result: self._note(index, result.status), "here")
-        assert [result.status.messages[0] for result in results] == [text for _, text in sorted(self.answers.items())]
+
+        async def send(part: Sequence[int]) -> None:
+            await self.bind.apply(
+                [actions[index] for index in part],
+                lambda position, result: self._note(part[position], result.status),
+            )
+
+        await divided_calls.send_actions(actions, self._note, send)
 
 
 CALLS = [
@@ -143,7 +154,7 @@ async def test_a_pod_with_its_cycle_counts_towards_the_size_of_a_call() -> None:
         cycle = cycle_pb2.Cycle()
         cycle.pod.metadata.annotations["a"] = "x" * (1 << 20)
         items.append(ports.PreBindItem(cycle, bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=f"p{number}"))))
-    await divided_binder.DividedBinder(bind).pre_bind_pre_flight(items, lambda index, status: answers.append(index))
+    await _pre_flight(bind, items, lambda index, status: answers.append(index))
     assert answers == list(range(40))
     assert len(bind.calls) > 10
 
@@ -153,7 +164,7 @@ async def test_post_bind_reaches_the_plugins_for_all_pods_but_those_that_fail() 
     pods = Pods(3 << 20, 3 << 20, 20 << 20, 3 << 20)
     pods.bind.refuses = "p1"
     with pytest.raises(ports.PhaseFault, match=r"too large for a call to bind; refused"):
-        await pods.binder.post_bind(bind_pb2.PostBindRequest(items=pods.items))
+        await divided_calls.post_bind(pods.bind.post_bind, bind_pb2.PostBindRequest(items=pods.items))
     assert pods.bind.calls == [["p0"], ["p3"]]
 
 
