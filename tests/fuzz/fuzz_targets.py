@@ -16,6 +16,8 @@ from typing import Any
 
 import grpc
 
+from trireme_kube.apimachinery import configuration_files
+
 Target = Callable[[bytes], object]
 
 _CEL_SECONDS = 1.0
@@ -137,7 +139,7 @@ def scheduler_configuration() -> Target:
     chosen = gates.FeatureGates()
 
     def run(data: bytes) -> None:
-        with _refused(loading.ConfigurationError):
+        with _refused(configuration_files.ConfigurationError):
             loading.load(data, chosen, lambda line: None)
 
     return run

@@ -30,9 +30,9 @@ from trireme.config import (
     watched_files,
 )
 from trireme.config.connection import Connection, check_connection, connect
-from trireme.config.gates import FeatureGates, GateError, from_flags, join_messages
+from trireme.config.gates import FeatureGates, GateError, from_flags
 from trireme.config.leader_election import check_lock, check_timing
-from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
+from trireme.config.loading import default_configuration, load_file
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.old_flags import advice_for_unknown_flag
 from trireme.config.options import LoggingOptions, Options
@@ -43,6 +43,8 @@ from trireme.framework import release
 from trireme.framework.plugin_spec import ExtensionPoint, Registry
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, os_error
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.componentbase.cli import flags, versions

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from trireme.config import kubeconfig_loading, kubeconfig_validation, server_url
-from trireme.config.gates import join_messages
-from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import ClientConnection
 from trireme.config.trust import ClientTLS, check_client, check_files
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, read_file
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import quote
 
 Log = Callable[[str], None]

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from trireme.config.kubeconfig_schema import CONFIG
-from trireme.config.loading import ConfigurationError, not_registered, os_error, read_file, read_kind
 from trireme_kube.apimachinery import yaml_document
+from trireme_kube.apimachinery.configuration_files import (
+    ConfigurationError,
+    not_registered,
+    os_error,
+    read_file,
+    read_kind,
+)
 from trireme_kube.apimachinery.json_document import Object
 from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
 

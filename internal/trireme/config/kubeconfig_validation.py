@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trireme.config import server_url
 from trireme.config.kubeconfig_loading import Value
-from trireme.config.loading import os_error
+from trireme_kube.apimachinery.configuration_files import os_error
 from trireme_kube.apimachinery.golang import quote
 
 #: Older versions have a default for the interactive mode.

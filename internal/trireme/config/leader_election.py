@@ -4,8 +4,8 @@ The rules of a configuration file catch most of these earlier, but flags without
 run before anything connects, so that an instance that could never lead is no standby either.
 """
 
-from trireme.config.loading import ConfigurationError
 from trireme.config.model import LeaderElection
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
 
 _REMOVED = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme.config.gates import FeatureGates
-from trireme.config.loading import ConfigurationError, read_file
 from trireme_kube.apimachinery import yaml_document
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, read_file
 from trireme_kube.apimachinery.field_errors import child, invalid
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.componentbase.cli import versions

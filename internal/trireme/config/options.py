@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from trireme.config.gates import FeatureGates
-from trireme.config.loading import ConfigurationError
 from trireme.config.metrics_options import MetricsOptions
 from trireme.config.model import ClientConnection, LeaderElection, SchedulerConfiguration
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.field_errors import child, forbidden, invalid
 from trireme_kube.apimachinery.golang import Duration, quote
 from trireme_kube.apimachinery.quantity import Quantity

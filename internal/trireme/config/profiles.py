@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from trireme.config.gates import FeatureGates, join_messages
-from trireme.config.loading import ConfigurationError
+from trireme.config.gates import FeatureGates
 from trireme.config.model import (
     CompletedProfile,
     Extender,
@@ -27,6 +26,8 @@ from trireme.config.trust import check_extender
 from trireme.framework.plugin_spec import ExtensionPoint, Registry, Role
 from trireme.registry import config_sides
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
 
 Log = Callable[[str], None]

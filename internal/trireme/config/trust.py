@@ -15,8 +15,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import Extender
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, read_file
 from trireme_kube.apimachinery.golang import quote
 
 _BLOCK = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n(.*?)-----END \1-----", re.DOTALL)

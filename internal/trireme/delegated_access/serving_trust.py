@@ -17,9 +17,9 @@ import orjson
 from cryptography import x509
 
 from trireme.config.connection import Connection
-from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions
 from trireme.framework import release
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase.server.authentication import RequestHeaders, ReviewError, Trust, User

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 
-from trireme.config import loading
 from trireme.framework import release
 from trireme.shadow import flags, report_server, settings, shadow_run
 from trireme.shadow.migration import check
 from trireme.shadow.migration.finding import Finding
+from trireme_kube.apimachinery import configuration_files
 from trireme_kube.client.rest import client, content_types, credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase import supervision
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         chosen = flags.check(options)
         return asyncio.run(_run(chosen, began))
-    except (flags.FlagsError, loading.ConfigurationError, KubeconfigError, shadow_run.StartError, ValueError) as error:
+    except (flags.FlagsError, KubeconfigError, shadow_run.StartError, ValueError) as error:
         return _fail(error)
     except BaseExceptionGroup as group:
         for ended in supervision.ended_tasks(group):
@@ -56,7 +56,7 @@ def run_check(options: argparse.Namespace) -> int:
     """
     try:
         found = asyncio.run(_check(options))
-    except (loading.ConfigurationError, KubeconfigError, ApiError, ApiUnreachable) as error:
+    except (configuration_files.ConfigurationError, KubeconfigError, ApiError, ApiUnreachable) as error:
         return _fail(error)
     print(*check.lines(found), sep="\n")
     refused = list(dict.fromkeys(each.subject for each in found if each.refused))

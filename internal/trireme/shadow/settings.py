@@ -6,9 +6,10 @@ be an effect on the cluster; profiles that name plugins which are not in-tree ar
 
 import dataclasses
 
-from trireme.config import command_flags, commandline, inspection, loading, options, trireme_configuration
+from trireme.config import command_flags, commandline, inspection, options, trireme_configuration
 from trireme.config.connection import Connection
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery import configuration_files
 from trireme_kube.componentbase.cli import flags
 
 
@@ -27,7 +28,7 @@ def load(path: str, gate_texts: list[str], server: str) -> ShadowConfiguration:
     Raises: ConfigurationError: the scheduler would not start with it.
     """
     enabled = inspection.feature_gates(gate_texts)
-    data = loading.read_file(path) if path else None
+    data = configuration_files.read_file(path) if path else None
     contents = inspection.inspect(data, trireme_configuration.TriremeConfiguration(), enabled)
     configuration, notices = contents.configuration, []
     if configuration.extenders:

@@ -8,9 +8,9 @@ import pytest
 
 from trireme.config import connection, server_url
 from trireme.config.connection import Connection
-from trireme.config.loading import ConfigurationError
 from trireme.config.model import ClientConnection
 from trireme.config.trust import ClientTLS
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 Value = dict[str, object]

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from trireme.config import loading
 from trireme.shadow import flags, settings
+from trireme_kube.apimachinery import configuration_files
 
 
 def _checked(*arguments: str) -> flags.Flags:
@@ -65,5 +65,5 @@ def test_a_wrong_configuration_is_refused(tmp_path: pathlib.Path, content: str, 
     """A report of decisions with another configuration than the one that was meant."""
     path = tmp_path / "s.yaml"
     path.write_text(content or "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
-    with pytest.raises(loading.ConfigurationError, match=text):
+    with pytest.raises(configuration_files.ConfigurationError, match=text):
         settings.load(str(path), gates, "https://x")

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator
 
 from trireme.config import trust
-from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
@@ -18,6 +17,7 @@ from trireme.insight import service
 from trireme.insight.http_api import access, api, recorded_console
 from trireme.insight.http_api.flags import HttpFlags
 from trireme.rpc.listen_flags import Address, ListenError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.client.rest.errors import KubeconfigError
 from trireme_kube.componentbase import supervision
