@@ -158,15 +158,14 @@ def trireme_configuration() -> Target:
 
 def kubeconfig() -> Target:
     """Kubeconfig files."""
-    from trireme_kube.client.rest import errors
-    from trireme_kube.client.rest import kubeconfig as subject
+    from trireme_kube.client.kubeconfig import connection
 
     file = Path(tempfile.mkdtemp()) / "kubeconfig"
 
     def run(data: bytes) -> None:
         file.write_bytes(data)
-        with _refused(errors.KubeconfigError):
-            subject.read(str(file))
+        with _refused(configuration_files.ConfigurationError):
+            connection.from_kubeconfig(str(file), "", {})
 
     return run
 

@@ -18,7 +18,7 @@ from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.rest import client, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase.cli import flags
 
 _DEADLINE_SECONDS = 10.0
@@ -194,12 +194,12 @@ def read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str,
     """
     try:
         return asyncio.run(_read_config_map(cluster, namespace, name))
-    except (ApiError, ApiUnreachable, KubeconfigError) as error:
+    except (ApiError, ApiUnreachable, ConfigurationError) as error:
         raise ConfigurationError(f"ConfigMap {namespace}/{name}: {error}") from error
 
 
 async def _read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
-    """Read the ConfigMap. Raises: ApiError, ApiUnreachable, KubeconfigError."""
+    """Read the ConfigMap. Raises: ApiError, ApiUnreachable, ConfigurationError."""
     settings = client.ClientSettings(credentials.Source(cluster.kubeconfig, cluster.master))
     path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
     async with await client.connect(settings) as connection:

@@ -24,8 +24,9 @@ import yaml
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
 from trireme.config import inspection, leader_election, model, trireme_configuration_loading
 from trireme_kube.apimachinery import configuration_files
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 _READY = "listening on "
 # What insight prints before the URL of its HTTP API.
@@ -122,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
             return 1
     try:
         return asyncio.run(_run_until_stopped(options))
-    except (KubeconfigError, RuntimeError) as error:
+    except (ConfigurationError, RuntimeError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
@@ -174,7 +175,7 @@ def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathl
     """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
         path = trireme_configuration_loading.load(options.trireme_config).admin_socket
-    except configuration_files.ConfigurationError:
+    except ConfigurationError:
         return free  # the problem is reported when all files are checked
     return pathlib.Path(path) if path else free
 
@@ -376,7 +377,7 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
         what = f"--config: {options.config}"
         data = configuration_files.read_file(options.config) if options.config else None
         inspected = inspection.inspect(data, own, gates)
-    except configuration_files.ConfigurationError as error:
+    except ConfigurationError as error:
         raise RuntimeError("\n".join(f"{what}: {problem}" for problem in error.problems)) from error
     layout.own_file.write_text(yaml.safe_dump(_trireme_document(options, layout)))
     layout.scheduler_file.write_text(yaml.safe_dump(_scheduler_document(options, layout)))

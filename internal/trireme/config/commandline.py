@@ -29,7 +29,6 @@ from trireme.config import (
     validation,
     watched_files,
 )
-from trireme.config.connection import Connection, check_connection, connect
 from trireme.config.gates import FeatureGates, GateError, from_flags
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import default_configuration, load_file
@@ -47,6 +46,8 @@ from trireme_kube.apimachinery.configuration_files import ConfigurationError, os
 from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.client.kubeconfig.client_checks import check_connection
+from trireme_kube.client.kubeconfig.connection import Connection, connect
 from trireme_kube.componentbase.cli import flags, versions
 from trireme_kube.componentbase.cli.flags import FlagError, Parsed
 from trireme_kube.componentbase.logs import start_log
@@ -262,7 +263,7 @@ class Start:
             files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
             trireme = trireme_configuration_loading.load(settings.trireme_config_file)
-            connection = connect(config.client_connection, settings.master, self.environment, self.log)
+            connection = connect(config.client_connection.kubeconfig, settings.master, self.environment, self.log)
             served = serving.prepare_serving(
                 certificate,
                 settings.authentication,

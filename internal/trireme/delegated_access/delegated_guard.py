@@ -26,7 +26,7 @@ async def connect_reviews(
 ) -> ReviewConnections:
     """Make the connections, which `stack` closes. A kubeconfig None: no reviews; empty: the pod's service account.
 
-    Raises: KubeconfigError.
+    Raises: ConfigurationError.
     """
     tokens = None if token_kubeconfig is None else await _connect(stack, agent, token_kubeconfig)
     access = None if access_kubeconfig is None else await _connect(stack, agent, access_kubeconfig)

@@ -41,7 +41,7 @@ async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator
     that were not taken over end with the block.
 
     Raises:
-        KubeconfigError: naming the file and the field at fault.
+        ConfigurationError: naming the file and the field at fault.
     """
     configuration = completed.configuration
     connection = configuration.client_connection

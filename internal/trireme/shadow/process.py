@@ -12,9 +12,9 @@ from trireme.framework import release
 from trireme.shadow import flags, report_server, settings, shadow_run
 from trireme.shadow.migration import check
 from trireme.shadow.migration.finding import Finding
-from trireme_kube.apimachinery import configuration_files
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import client, content_types, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.cli import log_flags, versions
 from trireme_kube.componentbase.logs import klog
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         chosen = flags.check(options)
         return asyncio.run(_run(chosen, began))
-    except (flags.FlagsError, KubeconfigError, shadow_run.StartError, ValueError) as error:
+    except (flags.FlagsError, shadow_run.StartError, ValueError) as error:
         return _fail(error)
     except BaseExceptionGroup as group:
         for ended in supervision.ended_tasks(group):
@@ -56,7 +56,7 @@ def run_check(options: argparse.Namespace) -> int:
     """
     try:
         found = asyncio.run(_check(options))
-    except (configuration_files.ConfigurationError, KubeconfigError, ApiError, ApiUnreachable) as error:
+    except (ConfigurationError, ApiError, ApiUnreachable) as error:
         return _fail(error)
     print(*check.lines(found), sep="\n")
     refused = list(dict.fromkeys(each.subject for each in found if each.refused))
@@ -96,7 +96,7 @@ async def _serve(chosen: flags.Flags, running: shadow_run.ShadowRun) -> AsyncIte
 
 @contextlib.asynccontextmanager
 async def _connect(source: credentials.Source) -> AsyncIterator[client.ApiClient]:
-    """A client for the block; it is used for get, list and watch alone. Raises: KubeconfigError."""
+    """A client for the block; it is used for get, list and watch alone. Raises: ConfigurationError."""
     user_agent = release.user_agent("shadow", versions.KUBERNETES)
     settings_of_client = client.ClientSettings(
         source, user_agent, accept=content_types.accept_header("", content_types.PROTOBUF)

@@ -7,9 +7,9 @@ be an effect on the cluster; profiles that name plugins which are not in-tree ar
 import dataclasses
 
 from trireme.config import command_flags, commandline, inspection, options, trireme_configuration
-from trireme.config.connection import Connection
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import configuration_files
+from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.cli import flags
 
 
