@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 NODES ?= 100
 BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $(NODES))
 STAMP := $(VENV)/.installed
+# Where the environment forbids bytecode, each run of pytest would compile and rewrite a thousand modules again: ten
+# seconds in each worker.
+export PYTHONDONTWRITEBYTECODE :=
 comma := ,
 empty :=
 space := $(empty) $(empty)

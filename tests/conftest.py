@@ -3,6 +3,7 @@
 Property tests have no deadline: how long an example takes says how busy the machine is.
 """
 
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -13,6 +14,18 @@ hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Pauses the garbage collector during collection, which makes a million objects and no garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Resumes the garbage collector. What collection has made is never scanned again: a tenth of all CPU."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

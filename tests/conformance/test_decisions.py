@@ -47,7 +47,6 @@ def phases(request: pytest.FixtureRequest) -> Iterator[AnyPhases]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_decision_of_the_category_is_kube_schedulers(phases: AnyPhases, category: str) -> None:
-    """Else a pod lands elsewhere than with kube-scheduler, or is refused in other words."""
     rows = [row for row in ROWS if golden_rows.category_of(row) == category]
     if phases.follows_deltas and category not in IN_FULL:
         rows = rows[::5]
@@ -70,7 +69,6 @@ def _findings(phases: AnyPhases, rows: Sequence[Row]) -> list[Finding]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyPhases, scenario: str) -> None:
-    """Else a feature gate is accepted, and pods are placed as if it were not."""
     rows = [row for row in GATES if golden_rows.category_of(row) == scenario]
     findings = _findings(phases, rows)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
@@ -78,14 +76,13 @@ def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyP
 
 
 def test_differences_found_at_random_stay_fixed(phases: AnyPhases) -> None:
-    """Else a mistake that was mended comes back."""
     findings = _findings(phases, FOUND)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
     assert len(findings) > len(FOUND) > 0
 
 
 def test_all_golden_decisions_are_there() -> None:
-    """Else the tests above passed with little to check."""
+    """The golden files are complete: the tests above do not pass on empty ones."""
     assert len(ROWS) > 900
     assert len(CATEGORIES) == 18
     assert set(CATEGORIES) > IN_FULL

@@ -92,7 +92,6 @@ def bound(case: Json, pod: Json, node: str, allocations: Json) -> Json:
 
 @pytest.mark.timeout(300)
 def test_each_of_random_pods_in_a_row_gets_what_the_framework_gives_it() -> None:
-    """Else what is assumed for a pod is not what it will have, and the next one gets something else or the same."""
     oracle_fixture.require_oracle()
     placed = refused = 0
     with real_framework.Oracle(4) as oracle, Phases(decision_profiles.make().configuration, replicas=2) as phases:

@@ -53,7 +53,6 @@ def _differences(phases: AnyPhases, row: golden_rows.Row) -> dict[str, Any]:
 
 @pytest.mark.parametrize("row", list(golden_rows.read(GOLDEN)), ids=lambda row: row["name"])
 def test_a_group_is_tried_as_the_framework_tries_it(phases: AnyPhases, row: golden_rows.Row) -> None:
-    """Else a device is promised twice, a group's claim is used up by one pod, or what hinders the group stays."""
     assert not _differences(phases, row), row
 
 

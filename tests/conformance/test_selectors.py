@@ -20,7 +20,6 @@ _MISTYPED = 300
 
 
 def test_every_function_answers_as_in_kubernetes() -> None:
-    """Else a claim gets another device than from kube-scheduler, or its pod another event."""
     assert _differing_from_recorded() == []
 
 

@@ -101,7 +101,6 @@ async def opened(tmp_path: Path) -> AsyncIterator[Any]:
 
 
 async def test_remote_plugins_refuse_and_score(opened: Any) -> None:
-    """Else an explanation calls a node feasible that the scheduler does not take, and nobody sees why."""
     insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
     response = await insight.explain()
     (refusal,) = response.refusals

@@ -225,7 +225,7 @@ async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> N
 
 
 async def test_a_follower_passes_over_messages_of_an_unknown_kind(follower: Served) -> None:
-    """Else the stream may never grow: a newer scheduler could not be followed by an older plugin."""
+    """New kinds of messages can be added to the stream without breaking older plugins."""
     async with following(follower, 10, "unknown") as frontend:
         await frontend.send_unknown()
         await frontend.send(3, 4, pods=placed(p3=1))

@@ -84,7 +84,6 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
 
 
 def test_the_metrics_to_alert_on_exist() -> None:
-    """Else an alert that somebody copies never fires."""
     section, _, rest = metrics_document.DOCUMENT.read_text().partition("## What to alert on")[2].partition("\n## ")
     named = set(re.findall(r"\b((?:trireme|scheduler|leader)_[a-z_]+)", section))
     assert len(named) > 5

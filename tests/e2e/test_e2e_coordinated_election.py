@@ -38,7 +38,6 @@ async def _holder(on: Stage) -> str:
 async def test_the_chosen_candidate_leads_and_another_takes_over(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else the gate is accepted without effect: the scheduler takes the Lease, whomever the API server chose."""
     async with group_sides.stage(plane, tmp_path, ("GenericWorkload",)) as on:
         on.here.frontend_flags = [f"--feature-gates={lease_candidate.GATE}=true"]
         first = on.here.add_frontend()

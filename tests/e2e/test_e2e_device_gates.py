@@ -114,7 +114,6 @@ async def _until_refused(on: Stage, name: str) -> None:
 async def test_devices_that_stand_for_cpu_are_counted_and_written_as_by_kube_scheduler(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else a node runs more than it has, or the kubelet gives the pod less than its devices stand for."""
     ours, theirs = Seen(), Seen()
     await group_sides.played_to_trireme(plane, tmp_path / "ours", ours.play, GATES)
     full, done = ours.steps

@@ -118,10 +118,7 @@ async def _until_left(on: Stage, group: str) -> None:
 async def test_the_pods_of_a_group_share_its_device_and_the_next_group_waits(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else a group's claim would be used up by its first pod, or its device be given to two groups.
-
-    kube-scheduler leaves the same behind.
-    """
+    """The first pod does not use up the claim, and no two groups get its device. kube-scheduler does the same."""
     ours, theirs = Seen(), Seen()
     await group_sides.played_to_trireme(plane, tmp_path / "ours", ours.play, GATES)
     waiting, done = ours.steps

@@ -373,7 +373,6 @@ async def _small_cluster(folder: pathlib.Path) -> AsyncIterator[installation.Ins
 async def test_pods_that_a_plugin_refused_are_tried_when_it_comes_back_as_another_version(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else they wait for minutes, though the mistake for which they were refused is mended."""
     script = pathlib.Path(__file__).parent / "versioned.py"
     monkeypatch.setenv("VERSION", "1")
     async with _small_cluster(tmp_path) as here:

@@ -37,7 +37,7 @@ async def _supervised(program: str, log: pathlib.Path) -> AsyncIterator[Supervis
 async def test_a_process_that_ends_is_started_again_and_counted(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the rest of a soak is of one frontend, or hides that processes end."""
+    """Restarts are counted, so that a soak cannot hide processes that end."""
     monkeypatch.setattr(supervisor, "RESTART_SECONDS", 0.0)
     async with _supervised(ENDS, tmp_path / "log") as (supervising, task):
         await installation.until(lambda: len(supervising.restarts) >= 2, 60, lambda: str(supervising.restarts))
@@ -47,7 +47,6 @@ async def test_a_process_that_ends_is_started_again_and_counted(
 
 @pytest.mark.processes
 async def test_a_process_that_the_soak_replaces_does_not_count(tmp_path: pathlib.Path) -> None:
-    """Else each change of the leader is reported as a process that ended by itself."""
     async with _supervised(STAYS, tmp_path / "log") as (supervising, _):
         (process,) = supervising._processes
         await process.listening()

@@ -78,7 +78,7 @@ def commands(path: pathlib.Path, folder: pathlib.Path) -> Sequence[tuple[str, Se
 
 
 def test_it_is_whole_before(whole: bytes, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else the errors below would say nothing."""
+    """The unaltered recording passes, so that the errors below come from the alterations."""
     path = tmp_path / "recording-0000000001.trireme"
     path.write_bytes(whole)
     for name, arguments in commands(path, tmp_path):

@@ -62,7 +62,6 @@ def generations(path: pathlib.Path) -> list[int | str]:
 def test_check_says_what_a_folder_holds(
     folder: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody knows whether the time of an incident is in it."""
     monkeypatch.setenv("COLUMNS", "")  # lines are as long as they are
     code, report, errors = check(folder, capsys)
     assert (code, errors) == (0, "")

@@ -121,7 +121,6 @@ TestIncrementalScoring.settings = settings(max_examples=50, stateful_step_count=
 
 
 def test_only_what_changed_is_scored_again() -> None:
-    """Else the cost of a batch follows the size of the cluster."""
     builder = SnapshotBuilder()
     for name in NODES:
         builder.set_node(name)

@@ -57,7 +57,6 @@ def test_addresses_are_incomplete_until_each_name_has_been_looked_up() -> None:
 
 
 def test_fixed_and_local_addresses_are_complete_at_once() -> None:
-    """Else a leader waits for replicas that nothing names."""
     for configured, local in ((["here:1"], []), ([], ["unix:/bind-0.sock"])):
         story: list[Any] = []
 

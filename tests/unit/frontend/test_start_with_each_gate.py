@@ -44,7 +44,6 @@ def _flipped(gate: str) -> dict[str, bool]:
     ],
 )
 def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
-    """Else a gate that kube-scheduler starts with keeps this scheduler from ever being ready."""
     text = ",".join(f"{gate}={str(on).lower()}" for gate, on in chosen.items())
     world = World(f"--feature-gates={text}")
     try:

@@ -137,7 +137,6 @@ def recorded(folder: pathlib.Path, **sizes: int) -> Recorded:
 
 
 def test_a_recording_begins_with_a_full_state_and_follows_the_stream(tmp_path: pathlib.Path) -> None:
-    """Else nobody can tell what the cluster was when a pod was not scheduled."""
     at = recorded(tmp_path).start()
     at.clocks.seconds = 3
     at.delta(nodes=[node("n1", 1, labels={"a": "b"})])

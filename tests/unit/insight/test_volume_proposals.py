@@ -62,7 +62,6 @@ async def proposals(bound: bool = True, full: int = 2) -> list[insight_pb2.Propo
 
 
 async def test_a_volume_that_only_full_nodes_reach_is_named() -> None:
-    """Else people see that some nodes are full and others are refused, and not that the claim is between them."""
     *others, found = [each for each in await proposals() if each.WhichOneof("change") == "drop_constraint"]
     assert not others
     drop = found.drop_constraint

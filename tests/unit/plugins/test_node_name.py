@@ -10,7 +10,6 @@ UNRESOLVABLE = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def test_a_pod_that_names_a_node_runs_there_or_nowhere() -> None:
-    """Else a pod that was given to one node is placed on another."""
     builder = cluster_of(n0={}, n1={})
     answers = Answers(builder, node_name.NodeName(), pod_of({"nodeName": "n1"}))
     assert answers.pre_filter.nodes == {"n1"}

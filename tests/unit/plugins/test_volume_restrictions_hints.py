@@ -24,5 +24,5 @@ DISK = pod(volumes=[volume(gcePersistentDisk={"pdName": "d"})])
     ],
 )
 def test_restrictions(waiting: Json, gone: Json, expected: str) -> None:
-    """Else pods are tried when a pod ends that had none of their disks."""
+    """Only the end of a pod with one of its disks wakes the pod."""
     assert Hints("VolumeRestrictions").about(waiting, "AssignedPod", "Delete", gone) == expected

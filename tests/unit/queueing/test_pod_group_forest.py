@@ -101,7 +101,6 @@ def test_without_the_gate_each_pod_group_is_a_tree_of_its_own() -> None:
     ids=["everybody", "one of the two below", "nobody below", "too few above"],
 )
 def test_a_tree_has_its_minimum_if_enough_of_its_groups_have_theirs(counts: dict[str, int], enough: bool) -> None:
-    """Else it would be tried in vain, or held back for ever."""
     forest = planted(
         of_groups("root", 2),
         of_groups("mid", 1, parent="root"),

@@ -19,7 +19,7 @@ ENDS = list(itertools.accumulate(len(part) for part in PARTS))
 
 
 def test_what_was_written_is_read() -> None:
-    """Else no recording is worth anything."""
+    """A written segment reads back equal."""
     frames, reader = read(WHOLE)
     assert frames == FRAMES
     assert reader.header == header()

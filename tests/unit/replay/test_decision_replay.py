@@ -46,7 +46,6 @@ async def test_every_decision_is_made_again(seed: int) -> None:
 
 
 async def test_another_node_is_a_difference() -> None:
-    """Else a change of the algorithm would pass for the same."""
     cluster = await RecordedCluster(3).open()
     await cluster.schedule(SMALL, 1)
     (filtered, placed) = cluster.decisions()

@@ -71,8 +71,6 @@ async def _messages(failures: int, attempts: Sequence[str]) -> list[str]:
     ],
 )
 def test_a_condition_is_sent_until_it_is_written(failures: int, attempts: list[str], messages: list[str]) -> None:
-    """Else a pod whose condition the API server once refused says nothing of why it is pending, or something old."""
-
     @on_virtual_time
     async def sent() -> None:
         assert await _messages(failures, attempts) == messages

@@ -78,7 +78,7 @@ async def test_members_of_several_classes_are_evaluated_in_sequence() -> None:
 
 
 async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
-    """Else two gangs could hold half of the cluster each, for ever."""
+    """Two gangs can never hold half of the cluster each."""
     cluster = Cluster([1, 1])
     cluster.group(pod_group("g", 3))
     for number in range(4):

@@ -57,7 +57,6 @@ async def test_a_tree_that_fits_is_bound_whole() -> None:
 
 
 async def test_placed_groups_are_undone_when_their_tree_fails() -> None:
-    """Else half of a tree would hold room that it cannot use."""
     cluster = Cluster([2, 1], composite=True)
     cluster.reserving = True
     tree_of_two(cluster)
@@ -345,7 +344,6 @@ def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str
 
 
 def test_a_group_that_may_be_bound_in_part_waits_for_no_member() -> None:
-    """Else an event says that it waits for pods, while those that are there are scheduled."""
     notified = Notified()
     queue = grouping_queue(notified, gang_profiles=frozenset())
     queue.groups.set_group(pod_group("a", 3), T0)

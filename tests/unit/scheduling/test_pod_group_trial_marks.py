@@ -28,7 +28,6 @@ class ObservedGroups(Cluster):
 
 
 async def test_members_that_are_taken_back_are_never_shown() -> None:
-    """Else an explanation in that moment names nodes for pods that wait."""
     cluster = ObservedGroups([1, 1])
     cluster.publish()
     cluster.group(pod_group("g", 3))
@@ -43,7 +42,6 @@ async def test_members_that_are_taken_back_are_never_shown() -> None:
 
 
 async def test_members_that_stay_are_shown_after_the_attempt() -> None:
-    """Else a group that was scheduled is missing until something else changes."""
     cluster = ObservedGroups([2, 2])
     cluster.publish()
     cluster.group(pod_group("g", 3))

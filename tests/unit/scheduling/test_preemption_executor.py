@@ -318,7 +318,6 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
 
 
 async def test_an_interrupted_deletion_of_the_last_victim_counts_as_failed() -> None:
-    """Else a preemption is reported as a success though its last victim stays, and the preemptor stays gated."""
     world = World("a", "b")
     world.start("a", "b")
     await world.settle()

@@ -36,7 +36,6 @@ def kinds(found: list[insight_pb2.Proposal]) -> list[str | None]:
 
 
 async def test_a_node_that_takes_one_member_is_no_help() -> None:
-    """Else people add a node for a gang of two, and both still wait."""
     assert kinds(await proposals_for(await waiting_gang(2, priority=1))) == []
     with_room_for_one = await proposals_for(await waiting_gang(2, priority=1), tainted=node("2", GPU))
     assert kinds(with_room_for_one) == []

@@ -26,7 +26,6 @@ def come(sim: simulation.Simulation, node: str) -> str:
 
 
 async def test_a_pod_comes_to_a_node_without_those_that_are_there_being_made() -> None:
-    """Else forks that place pods on many nodes take memory and time for all pods of these nodes."""
     sim = await simulated("n0", "n0", "n1")
     uid = come(sim, "n0")
     assert not sim._forked._made

@@ -185,7 +185,6 @@ def test_a_snapshot_saves_nothing_once_no_fork_needs_it() -> None:
 
 
 def test_forks_of_one_generation_save_a_change_once() -> None:
-    """Else each fork would make each delta of the live snapshot take longer."""
     live = _large()
     forks = [live.fork() for _ in range(3)]
     live.place(1, "n0")

@@ -165,7 +165,7 @@ def test_a_pod_that_is_resized_uses_the_larger_amount(reason: str | None, cpu: s
 
 
 def test_pods_that_have_ended_use_no_more_than_their_place_in_the_store() -> None:
-    """Otherwise finished Jobs would use up a namespace."""
+    """Finished Jobs count only as objects, not by their requests."""
     body = with_resources("p", {"cpu": "3"})
     for phase in ("Succeeded", "Failed"):
         assert list(pod_usage.usage({**body, "status": {"phase": phase}}, 0.0)) == ["count/pods"]

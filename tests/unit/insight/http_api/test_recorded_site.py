@@ -114,7 +114,6 @@ async def test_a_pod_with_the_longest_name_has_its_pages(tmp_path: pathlib.Path)
 
 
 async def test_a_simulation_begins_with_the_moment(client: test_utils.TestClient[Any, Any]) -> None:
-    """Else a simulated drain begins with the cluster of now, though the page shows the past."""
     body = {"scenario": {"changes": [{"drain": {"nodeNames": ["n0", "n1"]}}]}}
     for seconds, evicted in ((2, 1), (0.5, 0)):
         async with client.post(as_of(seconds, "simulation"), json=body) as response:

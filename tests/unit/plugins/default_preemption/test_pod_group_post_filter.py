@@ -162,7 +162,6 @@ async def test_the_status_says_why_a_group_cannot_preempt(spec: dict[str, Any], 
 
 
 async def test_a_group_does_not_preempt_while_its_victims_are_going() -> None:
-    """Else each retry would evict more."""
     cluster = Cluster(1)
     cluster.add(1, "4", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
     await cluster.serve()

@@ -74,7 +74,6 @@ async def test_candidates_are_searched_until_one_breaks_no_budget() -> None:
 
 
 async def test_no_more_candidates_are_evaluated_than_the_arguments_allow() -> None:
-    """Else preemption costs as much as the cluster is large, and chooses otherwise than it should."""
     chosen = set()
     for uid in range(12):
         case = Preemption(4, wanted="4")
@@ -480,7 +479,6 @@ async def test_victims_elsewhere_survive_a_second_opinion() -> None:
 
 
 async def test_random_choices_depend_on_the_seed_alone() -> None:
-    """Else a replica chooses otherwise only because the same changes reached it in more deltas."""
     case = Preemption(30)
     for name in case.names:
         case.add(1, "4", name)

@@ -99,7 +99,6 @@ class Service(FakeRemoteFilter):
     ],
 )
 async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: status.Status | None) -> None:
-    """Else a search that takes its whole budget, anew as the cluster moved on, holds up all pods and health checks."""
     builder = SnapshotBuilder()
     builder.set_node("n0", allocatable={"cpu": "4", "pods": "110"})
     builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="3"), "priority": 100}))

@@ -62,7 +62,6 @@ def _pod(*claims: Json, status: Json | None = None, **spec: Any) -> PodToEnqueue
     ],
 )
 def test_a_pod_waits_for_its_claims(pod: PodToEnqueue, claim: Json | None, refused: bool) -> None:
-    """Else it is tried in vain until they are there, or waits for ever though they are."""
     assert _plugin(claim).refuses(pod) is refused
 
 

@@ -47,7 +47,6 @@ def _cluster() -> SnapshotBuilder:
 
 
 async def test_a_class_that_changes_during_a_search_is_the_one_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a claim gets a device that its class does not accept any more."""
     monkeypatch.setattr(pausing, "SLICE_SECONDS", -1.0)
     builder = _cluster()
     plugin, pod_class, slots = DynamicResourcesFilter(args.Args()), builder.snap.classes[1], np.array([0])
