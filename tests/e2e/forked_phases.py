@@ -19,6 +19,8 @@ from typing import Any
 
 import launcher
 
+from trireme.frontend import phase_modules
+
 
 class ForkedPhase:
     """One process, with the methods of subprocess.Popen that an installation uses."""
@@ -54,7 +56,7 @@ class _Forker:
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent)}
-        command = [sys.executable, "-u", "-m", "trireme.rpc.forker"]
+        command = [sys.executable, "-u", "-m", "trireme.rpc.forker", *phase_modules.SHARED]
         self._process = subprocess.Popen(
             launcher.ending_with_parent(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
