@@ -199,7 +199,7 @@ def test_a_relative_plugin_path_starts_at_the_folder_of_the_kubeconfig(tmp_path:
         pytest.param({"auth-provider": {"name": "oidc"}}, id="provider"),
     ],
 )
-def test_credentials_are_for_tls_only(tmp_path: Path, server: str, user: Value) -> None:
+def test_credentials_are_sent_over_tls_only(tmp_path: Path, server: str, user: Value) -> None:
     """Nothing secret crosses the network in the clear; as whom the user acts is no secret."""
     (tmp_path / "token").write_text("t")
     for there, master in ((server, ""), ("https://10.0.0.1", server)):
