@@ -50,7 +50,7 @@ def load_again(current: commandline.CompletedConfig, log: commandline.Log) -> co
     """
     settings, gates = current.options, current.gates
     config = commandline.load_configuration(settings, gates, default_configuration(gates), log)
-    trireme = trireme_configuration_loading.load(settings.trireme_config_file)
+    trireme = trireme_configuration_loading.load(settings.trireme.config_file)
     registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme)
     constructed = construct_profiles(config, registry, gates, log, verbose=settings.logging.verbosity >= 2)
     new = dataclasses.replace(

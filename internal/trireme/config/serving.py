@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
+from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from trireme_kube.apimachinery.configuration_files import ConfigurationError, os_error, read_file
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.client.kubeconfig.client_checks import check_connection

@@ -4,7 +4,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from trireme.config.options import AuthenticationOptions, AuthorizationOptions
+from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import serving_trust
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase.server import authentication, authorization

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from cryptography import x509
 
-from trireme.config.options import AuthenticationOptions
+from trireme.config.serving_flags import AuthenticationOptions
 from trireme.framework import release
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.kubeconfig.connection import Connection

@@ -46,7 +46,7 @@ async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator
     configuration = completed.configuration
     connection = configuration.client_connection
     settings = client.ClientSettings(
-        credentials.Source(connection.kubeconfig, completed.options.master),
+        credentials.Source(connection.kubeconfig, completed.options.misc.master),
         release.user_agent("scheduler", completed.version),
         connection.qps,
         connection.burst,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import uvloop
 
 from trireme.config import commandline, ineffective_gates
-from trireme.config.options import LoggingOptions
+from trireme.config.telemetry_flags import LoggingOptions
 from trireme.frontend import early_lists, reload_signal, stop_signal
 from trireme.frontend.phase_clients import local_phases
 from trireme.rpc import forker

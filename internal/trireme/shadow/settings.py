@@ -6,7 +6,7 @@ be an effect on the cluster; profiles that name plugins which are not in-tree ar
 
 import dataclasses
 
-from trireme.config import command_flags, commandline, inspection, options, trireme_configuration
+from trireme.config import command_flags, commandline, inspection, trireme_configuration
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.client.kubeconfig.connection import Connection
@@ -39,7 +39,7 @@ def load(path: str, gate_texts: list[str], server: str) -> ShadowConfiguration:
         configuration,
         contents.profiles,
         enabled,
-        options.from_flags(flags.parse(command_flags.flag_set(), [])),
+        command_flags.options_of(flags.parse(command_flags.flag_set(), [])),
         contents.trireme,
         IN_TREE,
         Connection(server),

@@ -217,8 +217,8 @@ def _inherited_flags_by_phase(completed: commandline.CompletedConfig) -> dict[st
     ]
     if connection.kubeconfig:
         bind.append(f"--kubeconfig={connection.kubeconfig}")
-    if completed.options.master:
-        bind.append(f"--master={completed.options.master}")
+    if completed.options.misc.master:
+        bind.append(f"--master={completed.options.misc.master}")
     logging_options = completed.options.logging
     logs = [f"-v={logging_options.verbosity}", f"--logging-format={logging_options.format}"]
     if logging_options.vmodule:

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 
-from trireme.config.options import AuthenticationOptions, AuthorizationOptions
+from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.insight import service

@@ -15,7 +15,6 @@ from trireme.config import (
     inspection,
     loading,
     model,
-    old_flags,
     trireme_configuration,
 )
 from trireme.config.gates import FeatureGates
@@ -140,7 +139,7 @@ def _flags(found: VisibleScheduler) -> Iterator[Finding]:
         try:
             flags.parse(command_flags.flag_set(), [argument])
         except flags.FlagError as error:
-            advice = old_flags.advice_for_unknown_flag(str(error)) or "the frontend does not start with it"
+            advice = command_flags.advice_for_unknown_flag(str(error)) or "the frontend does not start with it"
             yield Finding(FindingKind.DIFFERS, f"--{name}", f"{error}: {advice}", refused=True)
             continue
         text = "the frontend takes the flag as it is"
