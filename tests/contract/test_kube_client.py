@@ -9,11 +9,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import kube_fake_server as fake
 import pytest
 from aiohttp import web
-from kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 
+from tests.contract import kube_fake_server as fake
+from tests.contract.kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from trireme.framework import release
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.apimachinery.configuration_files import ConfigurationError

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 import pytest
-import virtual_time
 from kubernetes.aio.config import kube_config
 
+from tests.helpers import virtual_time
 from trireme_kube.client.kubeconfig import connection
 from trireme_kube.client.rest import credentials
 from trireme_kube.componentbase.tls.self_signed import make_certificate
