@@ -5,6 +5,7 @@ be an effect on the cluster; profiles that name plugins which are not in-tree ar
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from trireme.config import command_flags, commandline, inspection, trireme_configuration
 from trireme.registry.in_tree import IN_TREE
@@ -22,7 +23,7 @@ class ShadowConfiguration:
     notices: tuple[str, ...]
 
 
-def load(path: str, gate_texts: list[str], server: str) -> ShadowConfiguration:
+def load(path: str, gate_texts: Sequence[str], server: str) -> ShadowConfiguration:
     """Complete the configuration of a file, or the default one for an empty path; `server` is the API server's address.
 
     Raises: ConfigurationError: the scheduler would not start with it.

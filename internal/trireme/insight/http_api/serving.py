@@ -13,8 +13,8 @@ from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOpt
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.insight import service
+from trireme.insight.flags import HttpFlags
 from trireme.insight.http_api import access, api, recorded_console
-from trireme.insight.http_api.flags import HttpFlags
 from trireme.rpc.listen_flags import Address, ListenError
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
