@@ -175,7 +175,8 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
 
     credentials = Credentials(config, connection.origin, renewal, connection.impersonation, clock)
     _check_each_tls_file(connection, config)
-    config.proxy = config.proxy or proxy_from_environment(config.host)
+    if not connection.in_cluster:  # a pod reaches its own API server without a proxy
+        config.proxy = config.proxy or proxy_from_environment(config.host)
     return credentials
 
 
