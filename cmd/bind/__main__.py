@@ -1,7 +1,7 @@
-"""The bind process: see trireme.bind."""
+"""trireme-bind."""
 
 import sys
 
-from trireme.phases.programs import run_bind
+from trireme.entrypoints import run_bind
 
 sys.exit(run_bind())

@@ -1,7 +1,7 @@
-"""The filter process: see trireme.filter."""
+"""trireme-filter."""
 
 import sys
 
-from trireme.phases.programs import run_filter
+from trireme.entrypoints import run_filter
 
 sys.exit(run_filter())

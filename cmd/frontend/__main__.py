@@ -1,4 +1,4 @@
-"""The frontend process: see trireme.frontend."""
+"""trireme-frontend."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""The insight process: see trireme.insight."""
+"""trireme-insight."""
 
 import sys
 
-from trireme.phases.programs import run_insight
+from trireme.entrypoints import run_insight
 
 sys.exit(run_insight())

@@ -1,7 +1,7 @@
-"""The score process: see trireme.score."""
+"""trireme-score."""
 
 import sys
 
-from trireme.phases.programs import run_score
+from trireme.entrypoints import run_score
 
 sys.exit(run_score())

@@ -1,7 +1,7 @@
-"""The shadow process: see trireme.shadow."""
+"""trireme-shadow."""
 
 import sys
 
-from trireme.phases.programs import run_shadow
+from trireme.entrypoints import run_shadow
 
 sys.exit(run_shadow())

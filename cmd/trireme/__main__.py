@@ -1,4 +1,4 @@
-"""The person's tool: see trireme.cli."""
+"""trireme."""
 
 import sys
 

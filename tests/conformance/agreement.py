@@ -24,7 +24,7 @@ from tests.conformance.decision_phases import PhaseError, Phases
 from tests.conformance.decisions import AnyPhases, Decider
 from tests.conformance.golden_rows import Row, RowKind
 from tests.conformance.in_process_phases import InProcessPhases
-from trireme.config import loading
+from trireme_kube.apimachinery import configuration_files
 
 # In the order in which they are shown: that of a cycle, and last what each plugin says alone.
 FIELDS = (
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for path in paths:
         try:
             outcome = max(outcome, _agreement_of(path, options))
-        except (golden_rows.GoldenFileError, loading.ConfigurationError, PhaseError) as error:
+        except (golden_rows.GoldenFileError, configuration_files.ConfigurationError, PhaseError) as error:
             print(f"Error: {error}", file=sys.stderr)
             return 2
     return outcome
@@ -138,7 +138,7 @@ def _decided(
                 LookupError,
                 TypeError,
                 ValueError,
-                loading.ConfigurationError,
+                configuration_files.ConfigurationError,
                 PhaseError,
             ) as error:
                 # One case that cannot be answered is a difference, and no reason to leave the others out.

@@ -18,6 +18,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme_kube.apimachinery import configuration_files
 
 # The arguments of plugins that a case names, as canonical JSON: a list as in a configuration file.
 Arguments = str
@@ -119,7 +120,7 @@ def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) ->
     completed = {DEFAULTS: default}
     for named in sorted(set(arguments) - {DEFAULTS}):
         # Arguments may belong to a gate that is off: then only the cases that name them cannot be decided.
-        with contextlib.suppress(loading.ConfigurationError):
+        with contextlib.suppress(configuration_files.ConfigurationError):
             completed[named] = completed_profile(named, chosen)
     features = chosen.all()
     order = default.names(ExtensionPoint.FILTER)

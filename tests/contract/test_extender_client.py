@@ -16,6 +16,7 @@ from tools.controlplane import ports
 from trireme.config import model
 from trireme.extenders import extender_client, extender_wire
 from trireme_kube.apimachinery import golang
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -205,7 +206,7 @@ async def _subject(request: web.Request) -> web.StreamResponse:
 async def test_https_with_authority_and_client_certificate(session: aiohttp.ClientSession, tls: _Tls) -> None:
     """The extender is checked by the authority named, and gets the client certificate."""
     pair = tls.authority.issue("scheduler")
-    settings = model.ExtenderTLS(ca_data=tls.authority.certificate, cert_data=pair.certificate, key_data=pair.key)
+    settings = ClientTLS(ca_data=tls.authority.certificate, cert_data=pair.certificate, key_data=pair.key)
     async with _Server(_subject, tls.server) as url:
         config = model.Extender(url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT)
         client = extender_client.ExtenderClient(session, config)
@@ -216,7 +217,7 @@ async def test_a_renewed_client_certificate_is_used(session: aiohttp.ClientSessi
     """Certificates live for hours: an extender would refuse the scheduler as soon as the first one has run out."""
     now = 0.0
     certificate, key = tls.authority.issue("first").write(tmp_path, "client")
-    settings = model.ExtenderTLS(ca_data=tls.authority.certificate, cert_file=str(certificate), key_file=str(key))
+    settings = ClientTLS(ca_data=tls.authority.certificate, cert_file=str(certificate), key_file=str(key))
     async with _Server(_subject, tls.server) as url:
         config = model.Extender(url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT)
         client = extender_client.ExtenderClient(session, config, lambda: now)
@@ -240,7 +241,7 @@ async def test_https_without_authority_trusts_anybody(session: aiohttp.ClientSes
     async with _Server(_subject, tls.server) as url:
         config = model.Extender(url_prefix=url, enable_https=True, http_timeout=TIMEOUT)
         assert _filter_of(await extender_client.ExtenderClient(session, config).send("filter", b"{}")).names == ()
-        other = model.ExtenderTLS(ca_data=certificates.Authority("another").certificate)
+        other = ClientTLS(ca_data=certificates.Authority("another").certificate)
         strict = extender_client.ExtenderClient(session, dataclasses.replace(config, tls_config=other))
         with pytest.raises(extender_wire.ExtenderError, match="failed to verify certificate"):
             await strict.send("filter", b"{}")

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.config import incluster_config
 
 from tests.contract import kube_fake_server as fake
 from tests.contract.kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from trireme.framework import release
 from trireme_kube.apimachinery import api_writes
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig import connection
 from trireme_kube.client.rest import client, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiSilent, ApiUnreachable
 
 
 def _settings(server: str, **more: Any) -> client.ClientSettings:
@@ -248,7 +249,7 @@ def _plugin(folder: pathlib.Path, script: str) -> dict[str, Any]:
     path = folder / "login"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}}
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "interactiveMode": "Never"}}
 
 
 CREDENTIAL = """cat <<END
@@ -284,7 +285,7 @@ async def test_a_credential_plugin_is_run_again_when_its_token_is_rejected(tmp_p
 async def test_a_credential_plugin_that_fails_is_reported(tmp_path: pathlib.Path, script: str, problem: str) -> None:
     """If this fails, a broken credential plugin shows as a puzzling 401 later on."""
     path = write_kubeconfig(tmp_path, "https://127.0.0.1:1", {}, _plugin(tmp_path, script))
-    with pytest.raises(KubeconfigError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         await client.connect(_from_kubeconfig(path))
     text = str(caught.value)
     assert text.startswith(f"kubeconfig {path}: users[me].user.exec: ")
@@ -298,8 +299,8 @@ async def test_the_service_account_is_used_inside_a_cluster(
     """If this fails, the scheduler does not run as a pod."""
     authority = Authority(tmp_path, "cluster")
     (tmp_path / "token").write_text("account")
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority.path))
+    (tmp_path / "ca.crt").write_bytes(authority.path.read_bytes())
+    monkeypatch.setattr(connection, "SERVICE_ACCOUNT", tmp_path)
 
     async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
         return answer({"who": seen.headers["Authorization"]})
@@ -308,13 +309,13 @@ async def test_the_service_account_is_used_inside_a_cluster(
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rpartition(":")[2])
         async with await client.connect(client.ClientSettings(credentials.Source(), qps=-1)) as api:
-            assert (await api.get("/x")).json() == {"who": "bearer account"}
+            assert (await api.get("/x")).json() == {"who": "Bearer account"}
 
 
 async def test_outside_a_cluster_without_a_kubeconfig_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, a scheduler started without any configuration ends in a traceback."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(KubeconfigError, match=r"^no kubeconfig and no master given, and no service account found"):
+    with pytest.raises(ConfigurationError, match=r"^no kubeconfig and no master given, and no service account found"):
         await client.connect(client.ClientSettings(credentials.Source()))
 
 
@@ -471,7 +472,7 @@ async def test_unusable_certificates_are_named_at_start(tmp_path: pathlib.Path, 
     """If this fails, a wrong certificate shows only at the first request, or an encrypted key asks on the terminal."""
     cluster, user, problem = _unusable(tmp_path, case)
     path = write_kubeconfig(tmp_path, "https://127.0.0.1:1", cluster, user)
-    with pytest.raises(KubeconfigError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         await client.connect(_from_kubeconfig(path))
     assert str(caught.value).startswith(f"kubeconfig {path}: {problem}")
     assert "\n" not in str(caught.value)

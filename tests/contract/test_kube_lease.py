@@ -137,7 +137,7 @@ async def test_a_connection_that_cannot_be_made_ends_the_election() -> None:
     elector = lease.LeaseElector(ElectionSettings("me"), settings, notices.append)
     elector.start()
     await elector.ended()
-    assert notices == [Lost("kubeconfig /nowhere/config: No such file or directory")]
+    assert notices == [Lost("kubeconfig /nowhere/config: stat /nowhere/config: no such file or directory")]
 
 
 async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:

@@ -137,8 +137,9 @@ async def test_children_that_stand_in_are_restarted_too(victim: str) -> None:
 # A process as the frontend is: forks the forker off first. Prints its ids, and what is left at the end.
 _FORKING = """
 import asyncio, os, pathlib, sys
+from trireme.frontend import phase_modules
 from trireme.rpc import forker
-forked = forker.fork_forker()
+forked = forker.fork_forker(phase_modules.SHARED)
 print(len(os.listdir("/proc/self/task")), forked.pid)
 from trireme.frontend.phase_clients import forker_client, local_phases
 
@@ -173,8 +174,9 @@ def test_a_forker_forked_off_at_the_start_has_the_phases_and_ends_where_there_ar
 # A frontend that has phases of its own until it is killed. Prints their folder, and their ids.
 _KILLED = """
 import asyncio, os
+from trireme.frontend import phase_modules
 from trireme.rpc import forker
-forked = forker.fork_forker()
+forked = forker.fork_forker(phase_modules.SHARED)
 from trireme.frontend.phase_clients import local_phases
 
 async def run():

@@ -35,17 +35,12 @@ class Observed:
         self.shown: list[str] = []
         self.page = folder / "report.html"
         values = {
-            "source": credentials.Source(master=cluster.url),
-            "config": "",
-            "feature_gates": [],
             "report": self.page,
             "interval": 0.1,
-            "duration": 0.0,
-            "own_world": True,
-            "as_json": True,
-            "listen": "",
+            "output": "json",
             "start_timeout": 20.0,
         }
+        self.source = credentials.Source(master=cluster.url)
         self.chosen = flags.Flags(**{**values, **changes})
         self.run: shadow_run.ShadowRun
         self._stopping = asyncio.Event()
@@ -58,7 +53,7 @@ class Observed:
         def record(method: str, status: int, seconds: float, throttled: float) -> None:
             self.requests.append(method)
 
-        api = await stack.enter_async_context(await client.connect(client.ClientSettings(self.chosen.source), record))
+        api = await stack.enter_async_context(await client.connect(client.ClientSettings(self.source), record))
         self.http = await stack.enter_async_context(aiohttp.ClientSession(self.cluster.url))
         configured = settings.load(self.chosen.config, self.chosen.feature_gates, api.host)
         self.run = shadow_run.ShadowRun(self.chosen, configured, api, time.monotonic, time.monotonic())
@@ -147,7 +142,7 @@ async def test_a_run_compares_schedules_its_own_world_and_only_reads(
 async def test_a_kind_that_may_not_be_read_is_a_notice(cluster: EmbeddedCluster, tmp_path: pathlib.Path) -> None:
     """Without a word, decisions would be made as if there were no such objects."""
     cluster.faults.add(Fault(FaultAction.STATUS, path=r"/csinodes", code=403, times=-1))
-    async with observing(cluster, tmp_path, own_world=False, as_json=False) as observed:
+    async with observing(cluster, tmp_path, no_own_world=True, output="text") as observed:
         await observed.until(lambda: bool(observed.shown))
         assert "csinodes may not be read, and count as if there were none" in observed.notices
         await observed.create("pod")

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tools.controlplane import launcher
+from trireme.frontend import phase_modules
 
 
 class ForkedPhase:
@@ -54,7 +55,7 @@ class _Forker:
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": str(launcher.REPOSITORY)}
-        command = [sys.executable, "-u", "-m", "trireme.rpc.forker"]
+        command = [sys.executable, "-u", "-m", "trireme.rpc.forker", *phase_modules.SHARED]
         self._process = subprocess.Popen(
             launcher.ending_with_parent(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )

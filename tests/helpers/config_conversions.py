@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.helpers.config_starts import feature_gates
 from trireme.config import loading, profiles
-from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config_convert import writing
 from trireme.config_convert.drafts import Cluster, Sources
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 
 P = ExtensionPoint
 GROUP = "kubescheduler.config.k8s.io"

@@ -17,8 +17,8 @@ from tests.contract import kube_fake_server as fake
 from tests.helpers import phase_calls
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
-from trireme.insight import service
-from trireme.insight.http_api import flags, serving
+from trireme.insight import flags, service
+from trireme.insight.http_api import serving
 from trireme.rpc import listen_flags
 from trireme.v1 import cycle_pb2, snapshot_pb2
 from trireme_kube.componentbase import supervision

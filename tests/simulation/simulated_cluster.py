@@ -28,7 +28,7 @@ from trireme.config import commandline
 from trireme.filter import process as filter_process
 from trireme.frontend import early_lists, running
 from trireme.frontend.phase_clients import local_phases
-from trireme.phases import phase_process
+from trireme.phases import phase_process, process_flags
 from trireme.rpc import grpc_server, listen_flags
 from trireme.score import process as score_process
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
@@ -263,9 +263,10 @@ class Cluster:
 
     def _add_follower(self, phase: phase_process.Phase[Any], name: str, host: str) -> None:
         files = self.certificates.holder(name, phase.name).settings
-        options = phase_process.flag_parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
+        flags = process_flags.ProcessFlags(listen=f"{host}:{_PORT}")
+        own = None if phase.extension is None else phase.extension.flags()
         listener = listen_flags.make_listener(
-            options.listen,
+            flags.listen,
             certificate=files["certFile"],
             private_key=files["keyFile"],
             client_ca=files["caFile"],
@@ -275,7 +276,7 @@ class Cluster:
         def main(process: Process) -> Any:
             return _until_stopped(
                 grpc_server.serve_until_stopped(
-                    listener, lambda supervisor: phase_process._lifespan(phase, options, supervisor)
+                    listener, lambda supervisor: phase_process._lifespan(phase, flags, own, supervisor)
                 )
             )
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import grpc
 
+from trireme_kube.apimachinery import configuration_files
+
 Target = Callable[[bytes], object]
 
 _CEL_SECONDS = 1.0
@@ -137,7 +139,7 @@ def scheduler_configuration() -> Target:
     chosen = gates.FeatureGates()
 
     def run(data: bytes) -> None:
-        with _refused(loading.ConfigurationError):
+        with _refused(configuration_files.ConfigurationError):
             loading.load(data, chosen, lambda line: None)
 
     return run
@@ -156,15 +158,14 @@ def trireme_configuration() -> Target:
 
 def kubeconfig() -> Target:
     """Kubeconfig files."""
-    from trireme_kube.client.rest import errors
-    from trireme_kube.client.rest import kubeconfig as subject
+    from trireme_kube.client.kubeconfig import connection
 
     file = Path(tempfile.mkdtemp()) / "kubeconfig"
 
     def run(data: bytes) -> None:
         file.write_bytes(data)
-        with _refused(errors.KubeconfigError):
-            subject.read(str(file))
+        with _refused(configuration_files.ConfigurationError):
+            connection.from_kubeconfig(str(file), "", {})
 
     return run
 

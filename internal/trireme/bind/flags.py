@@ -3,19 +3,55 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 from trireme.bind import write_turns
 from trireme.framework import release
+from trireme.phases.process_flags import ProcessFlags
 from trireme.rpc import listen_flags
 from trireme_kube.client.rest.client import ClientSettings
 from trireme_kube.client.rest.credentials import Source
-from trireme_kube.componentbase.cli import log_flags
+from trireme_kube.componentbase.cli import arguments, log_flags
+from trireme_kube.componentbase.cli.arguments import Argument
 from trireme_kube.componentbase.logs import klog
 
 
 class FlagError(ValueError):
     """A flag is wrong; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindFlags:
+    """The flags that bind alone has: its connection to the API server, and the Lease."""
+
+    kubeconfig: Annotated[str, Argument("kubeconfig file; empty: the pod's service account")] = ""
+    master: Annotated[str, Argument("address of the API server, in place of the kubeconfig's")] = ""
+    kube_api_qps: Annotated[float, Argument("requests a second to the API server; negative: no limit")] = 50.0
+    kube_api_burst: Annotated[int, Argument("requests at once beyond that (default %(default)s)")] = 100
+    leader_elect: Annotated[bool, Argument("check callers against the Lease (default true)", metavar="BOOL")] = True
+    leader_elect_resource_name: Annotated[str, Argument("name of the Lease (default %(default)s)")] = "kube-scheduler"
+    leader_elect_resource_namespace: Annotated[str, Argument("its namespace (default %(default)s)")] = "kube-system"
+
+    def check(self) -> None:
+        """Check the flags. Raises: FlagError."""
+        if self.leader_elect and not (self.leader_elect_resource_name and self.leader_elect_resource_namespace):
+            raise FlagError("--leader-elect-resource-name and --leader-elect-resource-namespace must name a Lease")
+        if self.kube_api_burst < 1 <= self.kube_api_qps:
+            raise FlagError(f"--kube-api-burst: {self.kube_api_burst} must be at least 1")
+
+    def connection(self) -> ClientSettings:
+        """The settings of the client of the API server."""
+        return ClientSettings(
+            source=Source(self.kubeconfig, self.master),
+            user_agent=release.user_agent("bind"),
+            qps=self.kube_api_qps,
+            burst=self.kube_api_burst,
+            max_connections=3 * write_turns.CONCURRENCY,  # for bindings, PreBind and actions
+        )
+
+    def lease(self) -> tuple[str, str] | None:
+        """Namespace and name of the Lease; None: no leader election."""
+        return (self.leader_elect_resource_namespace, self.leader_elect_resource_name) if self.leader_elect else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +73,23 @@ def parse(argv: Sequence[str] | None) -> Options:
     Raises:
         FlagError, ListenError: naming the flag or file.
     """
-    values = _make_parser().parse_args(argv)
-    klog.setup(log_flags.options(values, "trireme"))
-    listener = listen_flags.make_listener(
-        values.listen,
-        certificate=values.tls_cert_file,
-        private_key=values.tls_private_key_file,
-        client_ca=values.client_ca_file,
-        identities=tuple(values.allowed_identities.split(",")) if values.allowed_identities else (),
-        guarded=True,
+    parser = _Parser(
+        prog="trireme-bind",
+        description="The bind phase of the Trireme scheduler: the only writer of pods, bindings and claims.",
+        allow_abbrev=False,
     )
-    if values.metrics_listen:
-        address = listen_flags.parse_address(values.metrics_listen, "--metrics-listen")
+    for flags in (ProcessFlags, BindFlags, log_flags.LogFlags):
+        arguments.add(parser, flags)
+    values = parser.parse_args(argv)
+    klog.setup(arguments.read(log_flags.LogFlags, values).options("trireme"))
+    process, own = arguments.read(ProcessFlags, values), arguments.read(BindFlags, values)
+    listener = process.listener(guarded=True)
+    if process.metrics_listen:
+        address = listen_flags.parse_address(process.metrics_listen, "--metrics-listen")
         if address.socket_path is not None:
-            raise FlagError(f"--metrics-listen: {values.metrics_listen!r} is not host:port")
-    if values.leader_elect and not (values.leader_elect_resource_name and values.leader_elect_resource_namespace):
-        raise FlagError("--leader-elect-resource-name and --leader-elect-resource-namespace must name a Lease")
-    if values.kube_api_burst < 1 <= values.kube_api_qps:
-        raise FlagError(f"--kube-api-burst: {values.kube_api_burst} must be at least 1")
-    return Options(
-        listener=listener,
-        connection=ClientSettings(
-            source=Source(values.kubeconfig, values.master),
-            user_agent=release.user_agent("bind"),
-            qps=values.kube_api_qps,
-            burst=values.kube_api_burst,
-            max_connections=3 * write_turns.CONCURRENCY,  # for bindings, PreBind and actions
-        ),
-        lease=(values.leader_elect_resource_namespace, values.leader_elect_resource_name)
-        if values.leader_elect
-        else None,
-        metrics_listen=values.metrics_listen,
-        parent=values.exit_with_parent,
-    )
+            raise FlagError(f"--metrics-listen: {process.metrics_listen!r} is not host:port")
+    own.check()
+    return Options(listener, own.connection(), own.lease(), process.metrics_listen, process.exit_with_parent)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,40 +98,3 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise FlagError with the message that argparse would print."""
         raise FlagError(message)
-
-
-def _make_parser() -> argparse.ArgumentParser:
-    """Declare bind's flags with their defaults and help."""
-    parser = _Parser(
-        prog="trireme-bind",
-        description="The bind phase of the Trireme scheduler: the only writer of pods, bindings and claims.",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s); beyond this machine "
-        "only with the four flags of TLS")  # fmt: skip
-    add("--kubeconfig", default="", help="kubeconfig file; empty: the pod's service account")
-    add("--master", default="", help="address of the API server, in place of the kubeconfig's")
-    add("--kube-api-qps", type=float, default=50.0, help="requests a second to the API server; negative: no limit")
-    add("--kube-api-burst", type=int, default=100, help="requests at once beyond that (default %(default)s)")
-    add("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
-    add("--tls-private-key-file", default="", help="its private key")
-    add("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
-    add("--allowed-identities", default="", help="names of callers' certificates (SAN or CN), comma-separated")
-    add("--leader-elect", type=_parse_boolean, nargs="?", const=True, default=True, metavar="BOOL",
-        help="check callers against the Lease (default true)")  # fmt: skip
-    add("--leader-elect-resource-name", default="kube-scheduler", help="name of the Lease (default %(default)s)")
-    add("--leader-elect-resource-namespace", default="kube-system", help="its namespace (default %(default)s)")
-    add("--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served")
-    add("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process, the parent, ends")
-    log_flags.add(parser)
-    return parser
-
-
-def _parse_boolean(text: str) -> bool:
-    """Parse a boolean as Go's flag package does. Raises: argparse.ArgumentTypeError."""
-    if text in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")

@@ -25,10 +25,10 @@ from trireme.registry import bind_sides
 from trireme.rpc import grpc_server, listen_flags, parent_death
 from trireme.rpc.fencing import EpochGuard
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.leaderelection import lease
 from trireme_kube.client.leaderelection.election import LeaseRecord
 from trireme_kube.client.rest import client
-from trireme_kube.client.rest.errors import KubeconfigError
 from trireme_kube.client.writes import Writer
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.tls import certificate_expiry
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
         return grpc_server.serve(options.listener, lambda supervisor: lifespan(options, supervisor))
-    except (flags.FlagError, listen_flags.ListenError, KubeconfigError) as error:
+    except (flags.FlagError, listen_flags.ListenError, ConfigurationError) as error:
         return grpc_server.fail(str(error))
 
 
@@ -60,7 +60,7 @@ async def lifespan(
     """The services, from the connection to the API server up.
 
     Raises:
-        KubeconfigError, ListenError: naming the file, field or flag at fault.
+        ConfigurationError, ListenError: naming the file, field or flag at fault.
     """
     clock = time.monotonic
     # The Lease is read beside the writes, not after those that wait for the rate limit or a connection.

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trireme.cli import named_files
-from trireme.config import inspection, loading, locating, trireme_configuration_loading
-from trireme.config.loading import ConfigurationError
+from trireme.config import inspection, locating, trireme_configuration_loading
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
+from trireme_kube.apimachinery import configuration_files
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.rest import client, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase.cli import flags
 
 _DEADLINE_SECONDS = 10.0
@@ -86,7 +87,7 @@ def run_validate(options: argparse.Namespace) -> int:
 def _check_trireme_configuration(path: str) -> None:
     """Check the file, if there is one. Raises: ConfigurationError."""
     if path:
-        trireme_configuration_loading.parse(loading.read_file(path))
+        trireme_configuration_loading.parse(configuration_files.read_file(path))
 
 
 def _print_problems(file: str, problems: tuple[str, ...]) -> int:
@@ -101,7 +102,7 @@ def _print_problems(file: str, problems: tuple[str, ...]) -> int:
 def _is_trireme_configuration(path: str) -> bool:
     """Whether the file has a TriremeConfiguration; a file that cannot be read has none."""
     try:
-        return inspection.is_own(loading.read_file(path))
+        return inspection.is_own(configuration_files.read_file(path))
     except ConfigurationError:
         return False
 
@@ -109,7 +110,7 @@ def _is_trireme_configuration(path: str) -> bool:
 def _place_in_file(path: str, problem: str) -> str:
     """The file, with line and column if the problem is about a place in it, in the format of compilers."""
     try:
-        position = locating.locate(loading.read_file(path), problem)
+        position = locating.locate(configuration_files.read_file(path), problem)
     except ConfigurationError:
         position = None
     return path if position is None else f"{path}:{position.line}:{position.column}"
@@ -120,7 +121,7 @@ def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> Non
 
     Files that are not on this machine are only reported. Raises: ConfigurationError.
     """
-    data = loading.read_file(path)
+    data = configuration_files.read_file(path)
     if inspection.is_own(data):
         file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration_loading.parse(data)))
     else:
@@ -142,7 +143,7 @@ def run_print(options: argparse.Namespace) -> int:
 
     def print_configuration() -> None:
         """Print the configuration with its defaults, or its plugins. Raises: ConfigurationError."""
-        data = loading.read_file(options.file) if options.file else None
+        data = configuration_files.read_file(options.file) if options.file else None
         enabled = inspection.feature_gates(options.feature_gates)
         contents = inspection.inspect(data, trireme_configuration_loading.load(options.trireme_config), enabled)
         if options.plugins:
@@ -163,7 +164,7 @@ def run_convert(options: argparse.Namespace) -> int:
 
     def print_converted() -> None:
         """Print the converted configuration. Raises: ConfigurationError, FlagError."""
-        print(writing.convert(arguments, Sources(loading.read_file, read_config_map)), end="")
+        print(writing.convert(arguments, Sources(configuration_files.read_file, read_config_map)), end="")
 
     return _print_errors(_problems_raised_by(print_converted))
 
@@ -193,12 +194,12 @@ def read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str,
     """
     try:
         return asyncio.run(_read_config_map(cluster, namespace, name))
-    except (ApiError, ApiUnreachable, KubeconfigError) as error:
+    except (ApiError, ApiUnreachable, ConfigurationError) as error:
         raise ConfigurationError(f"ConfigMap {namespace}/{name}: {error}") from error
 
 
 async def _read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
-    """Read the ConfigMap. Raises: ApiError, ApiUnreachable, KubeconfigError."""
+    """Read the ConfigMap. Raises: ApiError, ApiUnreachable, ConfigurationError."""
     settings = client.ClientSettings(credentials.Source(cluster.kubeconfig, cluster.master))
     path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
     async with await client.connect(settings) as connection:

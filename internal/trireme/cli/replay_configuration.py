@@ -2,9 +2,10 @@
 
 import pathlib
 
-from trireme.config import inspection, loading, trireme_configuration
+from trireme.config import inspection, trireme_configuration
 from trireme.frontend import phase_configuration
 from trireme.v1 import snapshot_pb2
+from trireme_kube.apimachinery import configuration_files
 
 
 def load(path: pathlib.Path, recorded: snapshot_pb2.Configuration) -> snapshot_pb2.Configuration:
@@ -15,11 +16,13 @@ def load(path: pathlib.Path, recorded: snapshot_pb2.Configuration) -> snapshot_p
     gates = inspection.feature_gates(
         [f"{name}={str(value).lower()}" for name, value in sorted(recorded.feature_gates.items())]
     )
-    data = loading.read_file(str(path))
+    data = configuration_files.read_file(str(path))
     profiles = inspection.inspect(data, trireme_configuration.TriremeConfiguration(), gates).profiles
     missing = {each.scheduler_name for each in recorded.profiles} - {each.scheduler_name for each in profiles}
     if missing:
-        raise loading.ConfigurationError(f"the recording has the profile {min(missing)}, which is not in the file")
+        raise configuration_files.ConfigurationError(
+            f"the recording has the profile {min(missing)}, which is not in the file"
+        )
     out = snapshot_pb2.Configuration()
     out.CopyFrom(recorded)
     del out.profiles[:]

@@ -8,10 +8,9 @@ import sys
 from typing import Any
 
 from trireme.cli import replay_configuration
-from trireme.config import loading
 from trireme.recording import decision_numbers, segment_reader
 from trireme.replay import decision_replay
-from trireme_kube.apimachinery import timestamps
+from trireme_kube.apimachinery import configuration_files, timestamps
 
 # How many nodes or lines of an outcome are shown as text.
 _SHOWN_LINES = 20
@@ -24,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
-    except loading.ConfigurationError as error:
+    except configuration_files.ConfigurationError as error:
         print(f"Error: --config: {options.config}: {error}", file=sys.stderr)
         return 1
     except segment_reader.RecordingError as error:

@@ -3,6 +3,7 @@
 import argparse
 
 from trireme.shadow import flags
+from trireme_kube.componentbase.cli import arguments
 
 _CHECK = """Reads the cluster's kube-scheduler as far as it is visible (its static pod, its ConfigMap), or a given
 file, and says what carries over to Trireme, what differs, and which step comes next."""
@@ -13,12 +14,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "shadow", help="compare Trireme with the cluster's scheduler, only reading", description=__doc__
     )
-    flags.add(parser)
+    arguments.add(parser, flags.ConnectionFlags)
+    arguments.add(parser, flags.Flags)
     parser.set_defaults(run=run)
     actions = parser.add_subparsers(metavar="[check]")
     check = actions.add_parser("check", help="what carries over from the cluster's kube-scheduler", description=_CHECK)
     # What is given before `check` counts as well, so there is no default to overwrite it.
-    flags.add_connection(check, default=argparse.SUPPRESS)
+    arguments.add(check, flags.ConnectionFlags, default=argparse.SUPPRESS)
     check.add_argument(
         "--kube-scheduler-config", default="", metavar="FILE", help="a KubeSchedulerConfiguration to judge instead"
     )

@@ -18,6 +18,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import snapshot_pb2
+from trireme_kube.apimachinery import configuration_files
 
 Json = dict[str, Any]
 
@@ -88,7 +89,11 @@ def run(options: argparse.Namespace) -> int:
     """Ask, and print the answer. Returns the exit code."""
     try:
         question = make_question(options)
-    except (scenario_file.ScenarioFileError, loading.ConfigurationError, argparse.ArgumentTypeError) as error:
+    except (
+        scenario_file.ScenarioFileError,
+        configuration_files.ConfigurationError,
+        argparse.ArgumentTypeError,
+    ) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     ask = functools.partial(frontend_connection.fetch_report, options, _PATH, {}, question, _SECONDS)
@@ -168,7 +173,7 @@ def _profiles(path: str) -> Json:
 
     Raises: ConfigurationError.
     """
-    data, enabled = loading.read_file(path), inspection.feature_gates([])
+    data, enabled = configuration_files.read_file(path), inspection.feature_gates([])
     trireme = trireme_configuration.TriremeConfiguration(remote_plugins=tuple(_other_plugins(data, enabled)))
     found = inspection.inspect(data, trireme, enabled).profiles
     messages = [phase_configuration.profile_message(profile, frozenset()) for profile in found]

@@ -22,9 +22,11 @@ from typing import Any
 import yaml
 
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
-from trireme.config import inspection, leader_election, loading, model, trireme_configuration_loading
+from trireme.config import inspection, leader_election, model, trireme_configuration_loading
+from trireme_kube.apimachinery import configuration_files
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 _READY = "listening on "
 # What insight prints before the URL of its HTTP API.
@@ -121,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
             return 1
     try:
         return asyncio.run(_run_until_stopped(options))
-    except (KubeconfigError, RuntimeError) as error:
+    except (ConfigurationError, RuntimeError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
@@ -173,7 +175,7 @@ def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathl
     """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
         path = trireme_configuration_loading.load(options.trireme_config).admin_socket
-    except loading.ConfigurationError:
+    except ConfigurationError:
         return free  # the problem is reported when all files are checked
     return pathlib.Path(path) if path else free
 
@@ -373,9 +375,9 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
         what = "--trireme-config"
         own = trireme_configuration_loading.load(options.trireme_config)
         what = f"--config: {options.config}"
-        data = loading.read_file(options.config) if options.config else None
+        data = configuration_files.read_file(options.config) if options.config else None
         inspected = inspection.inspect(data, own, gates)
-    except loading.ConfigurationError as error:
+    except ConfigurationError as error:
         raise RuntimeError("\n".join(f"{what}: {problem}" for problem in error.problems)) from error
     layout.own_file.write_text(yaml.safe_dump(_trireme_document(options, layout)))
     layout.scheduler_file.write_text(yaml.safe_dump(_scheduler_document(options, layout)))

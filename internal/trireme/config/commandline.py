@@ -22,31 +22,33 @@ from trireme.config import (
     command_flags,
     conversion,
     discovered_endpoints,
-    options,
     serving,
     trireme_configuration,
     trireme_configuration_loading,
     validation,
     watched_files,
 )
-from trireme.config.connection import Connection, check_connection, connect
-from trireme.config.gates import FeatureGates, GateError, from_flags, join_messages
+from trireme.config.command_flags import FeatureGateOptions, Options
+from trireme.config.gates import FeatureGates, GateError, from_flags
 from trireme.config.leader_election import check_lock, check_timing
-from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
+from trireme.config.loading import default_configuration, load_file
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
-from trireme.config.old_flags import advice_for_unknown_flag
-from trireme.config.options import LoggingOptions, Options
 from trireme.config.profiles import construct_profiles
 from trireme.config.serving import Lookup, Serving
+from trireme.config.telemetry_flags import LoggingOptions
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import release
 from trireme.framework.plugin_spec import ExtensionPoint, Registry
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, os_error
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.client.kubeconfig.client_checks import check_connection
+from trireme_kube.client.kubeconfig.connection import Connection, connect
 from trireme_kube.componentbase.cli import flags, versions
-from trireme_kube.componentbase.cli.flags import FlagError, Parsed
+from trireme_kube.componentbase.cli.flags import FlagError
 from trireme_kube.componentbase.logs import start_log
 
 Log = Callable[[str], None]
@@ -107,7 +109,7 @@ class CompletedConfig:
     @property
     def pod_max_in_unschedulable_pods_seconds(self) -> float:
         """How long a pod stays in the unschedulable pool before it is tried again without an event."""
-        return self.options.pod_max_in_unschedulable_pods.seconds
+        return self.options.deprecated.pod_max_in_unschedulable_pods.seconds
 
     @property
     def scheduler_names(self) -> frozenset[str]:
@@ -168,7 +170,7 @@ class Start:
 
     # The command line.
 
-    def _parse_flags(self) -> Parsed:
+    def _parse_flags(self) -> Options:
         """The flags of the command line.
 
         An unknown flag or a malformed value ends the start, with advice for old flags.
@@ -178,7 +180,7 @@ class Start:
         try:
             parsed = flags.parse(flag_set, self.arguments)
         except FlagError as error:
-            hint = advice_for_unknown_flag(str(error))
+            hint = command_flags.advice_for_unknown_flag(str(error))
             if hint:
                 self.stderr.write(f"{hint}\n\n")
             self.stderr.write(f"{usage}\nError: {error}\n")
@@ -192,14 +194,12 @@ class Start:
             text = f'"{command_flags.PROGRAM}" does not take any arguments, got {arguments}'
             self.stderr.write(f"Error: {text}\n")
             raise _StartStopped(StartOutcome(1, "load", text, "usage"))
-        return parsed
+        return command_flags.options_of(parsed)
 
-    def _parse_gates(self, parsed: Parsed) -> FeatureGates:
+    def _parse_gates(self, options: FeatureGateOptions) -> FeatureGates:
         """The feature gates of the flags; invalid ones end the start."""
         try:
-            result = from_flags(
-                parsed["emulated-version"], parsed["min-compatibility-version"], parsed["feature-gates"]
-            )
+            result = from_flags(options.emulated_version, options.min_compatibility_version, options.feature_gates)
         except ValueError as error:
             if isinstance(error, GateError):
                 for line in error.logs:
@@ -209,9 +209,8 @@ class Start:
             self.log(line)
         return result.gates
 
-    def _print_or_choose_version(self, parsed: Parsed) -> str:
+    def _print_or_choose_version(self, version: str) -> str:
         """Print the version if requested; else return the one to report."""
-        version: str = parsed["version"]
         if version == "true":
             self.stdout.write(f"Kubernetes {versions.KUBERNETES}\n")
         elif version == "raw":
@@ -241,10 +240,9 @@ class Start:
 
     def _configure_from_flags(self) -> CompletedConfig:
         """Everything from the flags to the checked configuration; logging is set up as soon as its flags are known."""
-        parsed = self._parse_flags()
-        gates = self._parse_gates(parsed)
-        version = self._print_or_choose_version(parsed)
-        settings = options.from_flags(parsed)
+        settings = self._parse_flags()
+        gates = self._parse_gates(settings.feature_gates)
+        version = self._print_or_choose_version(settings.general.version)
         problems = settings.logging.problems(gates)
         if problems:
             text = join_messages(problems)
@@ -252,15 +250,15 @@ class Start:
             raise _StartStopped(StartOutcome(1, "load", text, "plain"))
         self.on_logging(settings.logging)
         if settings.logging.verbosity >= 1:
-            for line in flags.dump(command_flags.flag_set(), parsed):
+            for line in flags.dump(command_flags.flag_set(), settings.parsed):
                 self.log(f"I {line}")
         default = self._default_if_flags_valid(settings, gates)
         try:
             certificate = serving.default_certificate(settings.serving, self.log)
             files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
-            trireme = trireme_configuration_loading.load(settings.trireme_config_file)
-            connection = connect(config.client_connection, settings.master, self.environment, self.log)
+            trireme = trireme_configuration_loading.load(settings.trireme.config_file)
+            connection = connect(config.client_connection.kubeconfig, settings.misc.master, self.environment, self.log)
             served = serving.prepare_serving(
                 certificate,
                 settings.authentication,
@@ -319,8 +317,8 @@ class Start:
         )
         if verbose:
             self._log_profiles(completed.profiles)
-        if verbose or settings.write_config_to:
-            self._write_configuration(settings.write_config_to, completed, verbose=verbose)
+        if verbose or settings.misc.write_config_to:
+            self._write_configuration(settings.misc.write_config_to, completed, verbose=verbose)
         try:
             check_timing(config.leader_election)
         except ConfigurationError as error:
@@ -362,9 +360,9 @@ def load_configuration(
     settings: Options, gates: FeatureGates, default: SchedulerConfiguration, log: Log
 ) -> SchedulerConfiguration:
     """The configuration of the file, or the default one, with the flags that count. Raises: ConfigurationError."""
-    if not settings.config_file:
+    if not settings.misc.config_file:
         return settings.with_leader_election(settings.with_deprecated(default))
-    config = settings.with_leader_election(load_file(settings.config_file, gates, log))
+    config = settings.with_leader_election(load_file(settings.misc.config_file, gates, log))
     problems = validation.validate(config, gates)
     if problems:
         raise ConfigurationError(join_messages(problems))
@@ -433,6 +431,6 @@ def run(
         on_logging=use_log_format,
     )
     outcome = start.run()
-    if outcome.code == 0 and outcome.completed is not None and not outcome.completed.options.write_config_to:
+    if outcome.code == 0 and outcome.completed is not None and not outcome.completed.options.misc.write_config_to:
         return build(outcome.completed)
     return outcome.code

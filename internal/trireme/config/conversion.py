@@ -13,7 +13,6 @@ from trireme.config.model import (
     KIND,
     ClientConnection,
     Extender,
-    ExtenderTLS,
     LeaderElection,
     ManagedResource,
     Plugin,
@@ -29,6 +28,7 @@ from trireme_kube.apimachinery import json_document
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.json_document import Number, Object
 from trireme_kube.apimachinery.strict_decoding import encode
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
 Value = Mapping[str, Any]
 
@@ -140,9 +140,9 @@ def _make_extender(value: Value) -> Extender:
     )
 
 
-def _make_extender_tls(value: Value) -> ExtenderTLS:
+def _make_extender_tls(value: Value) -> ClientTLS:
     """Make the TLS settings of an extender; what is missing has its zero value."""
-    return ExtenderTLS(
+    return ClientTLS(
         insecure=value.get("insecure", False),
         server_name=value.get("serverName", ""),
         cert_file=value.get("certFile", ""),

@@ -17,6 +17,7 @@ from importlib import resources
 import orjson
 
 from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.componentbase.cli import flag_values, versions
 from trireme_kube.componentbase.cli.versions import Effective
 
@@ -129,12 +130,6 @@ class GateError(ValueError):
     def __init__(self, problems: list[str], logs: list[str] | None = None) -> None:
         super().__init__(join_messages(problems))
         self.logs = logs or []
-
-
-def join_messages(problems: list[str]) -> str:
-    """Several messages as one: `[a, b]`, each once."""
-    distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
 
 
 @dataclass(frozen=True, slots=True)

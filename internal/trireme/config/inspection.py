@@ -11,14 +11,16 @@ from typing import Any
 
 from trireme.config import conversion, gates, loading, trireme_configuration, validation
 from trireme.config.commandline import without_secrets
-from trireme.config.gates import FeatureGates, join_messages
+from trireme.config.gates import FeatureGates
 from trireme.config.leader_election import check_lock, check_timing
-from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery import configuration_files
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.componentbase.cli import versions
 
 # In a text that cannot be parsed: at the beginning of a line, or in JSON.
@@ -52,7 +54,7 @@ def feature_gates(texts: Sequence[str]) -> FeatureGates:
 def is_own(data: bytes) -> bool:
     """Whether a file has a TriremeConfiguration, or seems to if it cannot be parsed."""
     try:
-        return loading.read_kind(loading.parse(data).node).group == trireme_configuration.API_GROUP
+        return configuration_files.read_kind(loading.parse(data).node).group == trireme_configuration.API_GROUP
     except ConfigurationError:
         return _OWN_API_VERSION.search(data) is not None
 

@@ -16,8 +16,6 @@ from trireme.registry import config_sides
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.schema import Field, Kind, Many, Scalar, Struct, Type, zero
 
-VERSION = "__internal"
-
 #: Fields whose own names are not the API's with a capital; kind and version are the same everywhere.
 _NAMES = {
     "kind": "kind",

@@ -1,12 +1,16 @@
-"""Checks of leader election: locks that were removed, and impossible times; and the flags that name the Lease for bind.
+"""The flags of leader election, checks of locks that were removed and of impossible times, and the flags for bind.
 
 The rules of a configuration file catch most of these earlier, but flags without a file are not held to them. The checks
 run before anything connects, so that an instance that could never lead is no standby either.
 """
 
-from trireme.config.loading import ConfigurationError
+from dataclasses import dataclass
+from typing import Annotated
+
 from trireme.config.model import LeaderElection
-from trireme_kube.apimachinery.golang import Duration
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.golang import SECOND, Duration
+from trireme_kube.componentbase.cli.flag_declarations import Declared
 
 _REMOVED = {
     "endpoints": "migrate",
@@ -16,6 +20,65 @@ _REMOVED = {
 }
 #: By how much the time between attempts may exceed the retry period, in retry periods.
 _JITTER_FACTOR = 1.2
+
+
+_ELECTING = "Only with leader election."
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionOptions:
+    """The flags of leader election, which take precedence over the configuration file."""
+
+    leader_elect: Annotated[
+        bool,
+        Declared(
+            "leader-elect",
+            "Schedule only while holding the Lease; needed with replicas.",
+            sets="leader_election.leader_elect",
+        ),
+    ] = True
+    leader_elect_lease_duration: Annotated[
+        Duration,
+        Declared(
+            "leader-elect-lease-duration",
+            f"How long a standby waits for a renewal before it takes over. {_ELECTING}",
+            sets="leader_election.lease_duration",
+        ),
+    ] = Duration(15 * SECOND)
+    leader_elect_renew_deadline: Annotated[
+        Duration,
+        Declared(
+            "leader-elect-renew-deadline",
+            f"How long the leader tries to renew before it stops leading; less than the lease. {_ELECTING}",
+            sets="leader_election.renew_deadline",
+        ),
+    ] = Duration(10 * SECOND)
+    leader_elect_retry_period: Annotated[
+        Duration,
+        Declared(
+            "leader-elect-retry-period",
+            f"How long to wait between two attempts. {_ELECTING}",
+            sets="leader_election.retry_period",
+        ),
+    ] = Duration(2 * SECOND)
+    leader_elect_resource_lock: Annotated[
+        str,
+        Declared(
+            "leader-elect-resource-lock",
+            "Kind of the lock; 'leases' is the only one.",
+            sets="leader_election.resource_lock",
+        ),
+    ] = "leases"
+    leader_elect_resource_name: Annotated[
+        str,
+        Declared("leader-elect-resource-name", "Name of the lock.", sets="leader_election.resource_name"),
+    ] = "kube-scheduler"
+    leader_elect_resource_namespace: Annotated[
+        str,
+        Declared(
+            "leader-elect-resource-namespace", "Namespace of the lock.", sets="leader_election.resource_namespace"
+        ),
+    ] = "kube-system"
 
 
 def bind_flags(election: LeaderElection) -> list[str]:

@@ -7,7 +7,6 @@ arguments; only if all of this succeeds are unknown and duplicate fields reporte
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from trireme.config import conversion, defaults, internal_version
@@ -15,26 +14,22 @@ from trireme.config.gates import FeatureGates
 from trireme.config.model import API_GROUP, API_VERSION, KIND, SchedulerConfiguration
 from trireme.config.scheduler_schema import ARGS, KINDS
 from trireme_kube.apimachinery import golang, json_document, yaml_document
-from trireme_kube.apimachinery.json_document import Node, Number, Object
-from trireme_kube.apimachinery.strict_decoding import DecodeError, decode, describe
+from trireme_kube.apimachinery.configuration_files import (
+    INTERNAL_VERSION,
+    ConfigurationError,
+    GroupVersionKind,
+    not_registered,
+    read_file,
+    read_kind,
+)
+from trireme_kube.apimachinery.json_document import Node
+from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
 
-#: The place in kube-scheduler's messages where kinds are registered.
-_SCHEME = "pkg/runtime/scheme.go:111"
-_FIND_KIND = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 #: Go's white space before the brace that makes a text JSON.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 #: Receives the lines that loading logs.
 Log = Callable[[str], None]
-
-
-class ConfigurationError(ValueError):
-    """The configuration cannot be used; the message says why, in kube-scheduler's words."""
-
-    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
-        """`problems` are the parts of the message, where it is made of several."""
-        super().__init__(message)
-        self.problems = tuple(problems) or (message,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,54 +39,6 @@ class Source:
     node: Node
     text: str
     duplicates: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupVersionKind:
-    """An object's declared kind and version."""
-
-    group: str
-    version: str
-    kind: str
-
-    @property
-    def api_version(self) -> str:
-        """Group and version as one text."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def group_kind(self) -> str:
-        """Kind and group as one text."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    def with_missing_parts(self, group: str, version: str, kind: str) -> "GroupVersionKind":
-        """This kind, with missing parts taken from another group, version and kind."""
-        mine = GroupVersionKind(self.group, self.version, self.kind or kind)
-        if not mine.version and mine.group in ("", group):
-            return GroupVersionKind(group, version, mine.kind)
-        return mine
-
-
-def read_file(path: str) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        ConfigurationError: it cannot be read.
-    """
-    try:
-        return Path(path).read_bytes()
-    except IsADirectoryError as error:
-        raise ConfigurationError(f"read {path}: is a directory") from error
-    except OSError as error:
-        raise ConfigurationError(f"open {path}: {os_error(error)}") from error
-    except ValueError as error:  # a NUL in the path
-        raise ConfigurationError(f"open {path}: invalid argument") from error
-
-
-def os_error(error: OSError) -> str:
-    """The operating system's message, spelt as in Go: `no such file or directory`."""
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]
 
 
 def load_file(path: str, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
@@ -150,58 +97,10 @@ def parse(data: bytes) -> Source:
     return Source(document.node, text, document.duplicates)
 
 
-def read_kind(node: Node) -> GroupVersionKind:
-    """The kind and version of an object; field names match without regard to case.
-
-    Raises: ConfigurationError: it is not an object, or they are not strings.
-    """
-    prefix = "couldn't get version/kind; json parse error: json: cannot unmarshal"
-    if node is None:
-        return GroupVersionKind("", "", "")
-    if not isinstance(node, Object):
-        raise ConfigurationError(f"{prefix} {describe(node)} into Go value of type {_FIND_KIND}")
-    found = {"apiVersion": "", "kind": ""}
-    wrong = ""
-    for key, value in node.members:
-        name = next((name for name in found if name.lower() == key.lower()), None)
-        if name is None or value is None:
-            continue
-        if isinstance(value, str) and not isinstance(value, Number):
-            found[name] = value
-        else:
-            wrong = wrong or f"{prefix} {describe(value)} into Go struct field .{name} of type string"
-    if wrong:
-        raise ConfigurationError(wrong)
-    return GroupVersionKind(*_group_version(found["apiVersion"]), found["kind"])
-
-
-def _group_version(api_version: str) -> tuple[str, str]:
-    """Group and version of an `apiVersion`; Go reads a lone slash as empty."""
-    if api_version == "/":
-        return "", ""
-    if api_version.count("/") > 1:
-        raise ConfigurationError(f"unexpected GroupVersion string: {api_version}")
-    group, _, version = api_version.rpartition("/")
-    return group, version
-
-
-def not_registered(kind: GroupVersionKind) -> str:
-    """The message for an unknown kind."""
-    if kind.version == internal_version.VERSION:
-        return (
-            f"no kind {golang.quote(kind.kind)} is registered for the internal version of group "
-            f'{golang.quote(kind.group)} in scheme "{_SCHEME}"'
-        )
-    return (
-        f"no kind {golang.quote(kind.kind)} is registered for version {golang.quote(kind.api_version)} "
-        f'in scheme "{_SCHEME}"'
-    )
-
-
 def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
     """Decode the source as this kind; return the value, and errors of strict decoding. Raises: ConfigurationError."""
     schema = KINDS.get(kind.kind)
-    own = kind.version == internal_version.VERSION
+    own = kind.version == INTERNAL_VERSION
     if schema is None or kind.group != API_GROUP or not (own or kind.api_version == API_VERSION):
         raise ConfigurationError(not_registered(kind))
     try:
@@ -271,4 +170,4 @@ def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], bool, li
         )
     value.pop("apiVersion", None)
     value.pop("kind", None)
-    return value, kind.version == internal_version.VERSION, strict
+    return value, kind.version == INTERNAL_VERSION, strict

@@ -17,6 +17,7 @@ import orjson
 
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.golang import SECOND, Duration
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
@@ -118,20 +119,6 @@ class ManagedResource:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtenderTLS:
-    """TLS for an extender; inline data takes precedence over files."""
-
-    insecure: bool = False
-    server_name: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = ""
-    cert_data: bytes = b""
-    key_data: bytes = field(default=b"", repr=False)
-    ca_data: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
 class Extender:
     """An HTTP extender."""
 
@@ -142,7 +129,8 @@ class Extender:
     weight: int = 0
     bind_verb: str = ""
     enable_https: bool = False
-    tls_config: ExtenderTLS | None = None
+    #: Data takes precedence over files.
+    tls_config: ClientTLS | None = None
     http_timeout: Duration = _UNSET
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()

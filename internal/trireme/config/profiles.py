@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from trireme.config.gates import FeatureGates, join_messages
-from trireme.config.loading import ConfigurationError
+from trireme.config.gates import FeatureGates
 from trireme.config.model import (
     CompletedProfile,
     Extender,
@@ -23,11 +22,14 @@ from trireme.config.model import (
     Profile,
     SchedulerConfiguration,
 )
-from trireme.config.trust import check_extender
 from trireme.framework.plugin_spec import ExtensionPoint, Registry, Role
 from trireme.registry import config_sides
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
+from trireme_kube.componentbase.tls.pem_checks import check_client
 
 Log = Callable[[str], None]
 _MAX_NODE_SCORE = 100
@@ -73,7 +75,7 @@ def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> Schedule
     for extender in config.extenders:
         if log is not None:
             log(f'I "Creating extender" extender={json_text(_extender_for_log(extender))}')
-        check_extender(extender)
+        _check_extender_tls(extender)
         timeout = extender.http_timeout if extender.http_timeout.nanoseconds else _EXTENDER_TIMEOUT
         extenders.append(replace(extender, http_timeout=timeout))
     ignored = [
@@ -86,6 +88,14 @@ def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> Schedule
     if ignored:
         profiles = tuple(_with_ignored_resources(profile, ignored) for profile in profiles)
     return replace(config, extenders=tuple(extenders), profiles=profiles)
+
+
+def _check_extender_tls(extender: Extender) -> None:
+    """Check that an extender's TLS can be set up. Raises: ConfigurationError: it cannot."""
+    tls = extender.tls_config or ClientTLS()
+    if extender.enable_https and not (tls.ca_file or tls.ca_data):
+        tls = replace(tls, insecure=True)
+    check_client(tls)
 
 
 def _extender_for_log(extender: Extender) -> dict[str, object]:

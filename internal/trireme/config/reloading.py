@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from trireme.config import canary_profiles, commandline, trireme_configuration, trireme_configuration_loading
-from trireme.config.gates import join_messages
-from trireme.config.loading import ConfigurationError, default_configuration
+from trireme.config.loading import default_configuration
 from trireme.config.profiles import construct_profiles
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.registry.in_tree import IN_TREE
-from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, index
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, index, join_messages
 
 #: The fields of a KubeSchedulerConfiguration that a reload may change.
 RELOADED_FIELDS = frozenset(
@@ -50,7 +50,7 @@ def load_again(current: commandline.CompletedConfig, log: commandline.Log) -> co
     """
     settings, gates = current.options, current.gates
     config = commandline.load_configuration(settings, gates, default_configuration(gates), log)
-    trireme = trireme_configuration_loading.load(settings.trireme_config_file)
+    trireme = trireme_configuration_loading.load(settings.trireme.config_file)
     registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme)
     constructed = construct_profiles(config, registry, gates, log, verbose=settings.logging.verbosity >= 2)
     new = dataclasses.replace(

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trireme.config.connection import Connection, check_connection, from_kubeconfig, in_cluster
-from trireme.config.loading import ConfigurationError, os_error, read_file
-from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
-from trireme.config.trust import are_readable, check_bundle, check_pair
+from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions, ServingOptions
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, os_error, read_file
 from trireme_kube.apimachinery.golang import quote
+from trireme_kube.client.kubeconfig.client_checks import check_connection
+from trireme_kube.client.kubeconfig.connection import Connection, from_kubeconfig, in_cluster
 from trireme_kube.componentbase.tls import tls_names
+from trireme_kube.componentbase.tls.pem_checks import are_readable, check_bundle, check_pair
 from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 Log = Callable[[str], None]

@@ -9,9 +9,9 @@ and `trireme_configuration_validation` checks them.
 
 from dataclasses import dataclass, replace
 
-from trireme.config.loading import ConfigurationError
 from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Registry
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import MILLISECOND, SECOND, Duration
 
 API_GROUP = "trireme.dev"

@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from trireme.config import loading
-from trireme.config.gates import join_messages
-from trireme.config.loading import ConfigurationError, not_registered, read_file, read_kind
 from trireme.config.trireme_configuration import (
     API_VERSION,
     KIND,
@@ -30,7 +28,8 @@ from trireme.config.trireme_configuration import (
 from trireme.config.trireme_configuration_schema import CONFIGURATION
 from trireme.config.trireme_configuration_validation import validate
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme_kube.apimachinery.field_errors import Problem, child, index, not_supported, required
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, not_registered, read_file, read_kind
+from trireme_kube.apimachinery.field_errors import Problem, child, index, join_messages, not_supported, required
 from trireme_kube.apimachinery.strict_decoding import DURATION, DecodeError, decode
 
 Value = Mapping[str, Any]

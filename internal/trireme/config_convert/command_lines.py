@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from trireme.config import command_flags, gates
-from trireme.config.old_flags import LOG_FLAGS, UNUSED_FLAGS
+from trireme.config.command_flags import LOG_FLAGS, UNUSED_FLAGS
 from trireme.config_convert import configurations, profiles
 from trireme.config_convert.drafts import Draft, Profile, Sources
 from trireme.config_convert.profiles import is_older_version

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.config.loading import ConfigurationError, parse
+from trireme.config.loading import parse
 from trireme_kube.apimachinery import golang, json_document
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.field_errors import child, index
 
 

@@ -7,14 +7,15 @@ were ignored then, and should fail here rather than when the scheduler starts.
 import textwrap
 
 from trireme.config import gates, loading, profiles, validation
-from trireme.config.gates import FeatureGates, join_messages
-from trireme.config.loading import ConfigurationError
+from trireme.config.gates import FeatureGates
 from trireme.config.model import SchedulerConfiguration
 from trireme.config_convert import command_lines
 from trireme.config_convert.drafts import Draft, Sources
 from trireme.config_convert.reading import ConversionError
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.componentbase.cli import versions
 

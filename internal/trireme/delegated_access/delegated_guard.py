@@ -4,7 +4,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from trireme.config.options import AuthenticationOptions, AuthorizationOptions
+from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import serving_trust
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.componentbase.server import authentication, authorization
@@ -26,7 +26,7 @@ async def connect_reviews(
 ) -> ReviewConnections:
     """Make the connections, which `stack` closes. A kubeconfig None: no reviews; empty: the pod's service account.
 
-    Raises: KubeconfigError.
+    Raises: ConfigurationError.
     """
     tokens = None if token_kubeconfig is None else await _connect(stack, agent, token_kubeconfig)
     access = None if access_kubeconfig is None else await _connect(stack, agent, access_kubeconfig)

@@ -16,12 +16,12 @@ from typing import Any
 import orjson
 from cryptography import x509
 
-from trireme.config.connection import Connection
-from trireme.config.loading import ConfigurationError
-from trireme.config.options import AuthenticationOptions
+from trireme.config.serving_flags import AuthenticationOptions
 from trireme.framework import release
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.client.rest import client, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase.server.authentication import RequestHeaders, ReviewError, Trust, User
 from trireme_kube.componentbase.server.authorization import Access, AccessVerdict
 
@@ -160,7 +160,7 @@ def read_authentication_settings(connection: Connection) -> Mapping[str, str]:
     """
     try:
         return asyncio.run(_connect_and_read_config_map(connection))
-    except (ApiError, ApiUnreachable, KubeconfigError) as error:
+    except (ApiError, ApiUnreachable) as error:
         raise ConfigurationError(str(error)) from error
 
 

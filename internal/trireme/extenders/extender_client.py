@@ -24,6 +24,7 @@ from trireme.config import model
 from trireme.extenders import extender_wire
 from trireme_kube.apimachinery import golang
 from trireme_kube.client.rest import credentials
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class _TlsContext:
 
 def _file_versions(config: model.Extender) -> tuple[object, ...]:
     """The versions of the certificate files."""
-    tls = config.tls_config or model.ExtenderTLS()
+    tls = config.tls_config or ClientTLS()
     files = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
     return tuple(credentials.file_version(Path(file)) for data, file in files if file and not data)
 
@@ -185,7 +186,7 @@ def _go_os_error_text(error: OSError) -> str:
 
 def tls_context(config: model.Extender) -> ssl.SSLContext:
     """Make the TLS context of an extender. Raises: OSError or ValueError."""
-    tls = config.tls_config or model.ExtenderTLS()
+    tls = config.tls_config or ClientTLS()
     has_authorities = bool(tls.ca_data or tls.ca_file)
     insecure = tls.insecure or (config.enable_https and not has_authorities)
     has_pair = bool((tls.cert_data or tls.cert_file) and (tls.key_data or tls.key_file))

@@ -41,12 +41,12 @@ async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator
     that were not taken over end with the block.
 
     Raises:
-        KubeconfigError: naming the file and the field at fault.
+        ConfigurationError: naming the file and the field at fault.
     """
     configuration = completed.configuration
     connection = configuration.client_connection
     settings = client.ClientSettings(
-        credentials.Source(connection.kubeconfig, completed.options.master),
+        credentials.Source(connection.kubeconfig, completed.options.misc.master),
         release.user_agent("scheduler", completed.version),
         connection.qps,
         connection.burst,

@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from trireme.frontend import reload_signal, stop_signal
+from trireme.frontend import phase_modules, reload_signal, stop_signal
 from trireme_kube.componentbase.logs import process_output
 
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.disable()
     from trireme.rpc import forker
 
-    forker_connection = forker.fork_forker()
+    forker_connection = forker.fork_forker(phase_modules.SHARED)
     with forker.without_system_authorities():
         from trireme.frontend import starting
 

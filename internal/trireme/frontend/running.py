@@ -72,7 +72,7 @@ async def run(
     `early` has the lists requested so far, `local` are our own phases, which may be starting.
     `reload` has the configuration read again.
 
-    Raises: KubeconfigError, naming the file and the field at fault.
+    Raises: ConfigurationError, naming the file and the field at fault.
     """
     try:
         async with plugin_discovery.following(early.api, completed) as discovery:

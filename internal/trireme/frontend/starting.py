@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import uvloop
 
 from trireme.config import commandline, ineffective_gates
-from trireme.config.connection import Connection
-from trireme.config.options import LoggingOptions
+from trireme.config.telemetry_flags import LoggingOptions
 from trireme.frontend import early_lists, reload_signal, stop_signal
 from trireme.frontend.phase_clients import local_phases
 from trireme.rpc import forker
-from trireme_kube.client.rest.errors import KubeconfigError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ async def _run_with_local_phases(
             running = await asyncio.to_thread(importlib.import_module, "trireme.frontend.running")
             code: int = await running.run(completed, early, local, stop, reload)
             return code
-    except KubeconfigError as error:
+    except ConfigurationError as error:
         # First, so that the log ends with the cause and not with the end of our phases.
         await local.stop()
         klog.error(log, "command failed", err=str(error))

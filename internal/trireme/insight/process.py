@@ -3,47 +3,53 @@
 Only for callers over HTTP it talks to an API server, which reviews them.
 """
 
-import argparse
 import pathlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
-from trireme.insight import recording_flags, service
-from trireme.insight.http_api import flags
+from trireme.insight import service
+from trireme.insight.flags import InsightFlags
 from trireme.phases import phase_process
+from trireme.phases.process_flags import ProcessFlags
+from trireme.recording import segment_writer
 from trireme.v1 import insight_pb2, insight_pb2_grpc, plugin_pb2
 from trireme_kube.componentbase import supervision
 
 
 @asynccontextmanager
 async def _serve_http(
-    served: service.InsightService, options: argparse.Namespace, supervisor: supervision.Supervisor
+    served: service.InsightService, process: ProcessFlags, own: InsightFlags, supervisor: supervision.Supervisor
 ) -> AsyncIterator[None]:
     """Serve HTTP within the block, if the flags say so. Raises: ListenError."""
-    checked = flags.check(options)
+    checked = own.http(process)
     if checked is None:
         yield
         return
     # An HTTP server and client, which insight needs for this alone.
     from trireme.insight.http_api import serving
 
-    recordings = pathlib.Path(options.record_dir) if options.record_dir else None
+    recordings = pathlib.Path(own.record_dir) if own.record_dir else None
     async with serving.serve(checked, served, supervisor, recordings):
         yield
 
 
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that insight alone has."""
-    flags.add(parser)
-    recording_flags.add(parser)
+def recording(
+    served: service.InsightService, own: InsightFlags, supervisor: supervision.Supervisor
+) -> AbstractAsyncContextManager[None]:
+    """Record what insight receives, if the flags say so; before its first stream."""
+    if not own.record_dir:
+        return nullcontext()
+    limits = segment_writer.Limits(own.record_max_bytes, own.record_max_age)
+    writer = segment_writer.RecordingWriter(pathlib.Path(own.record_dir), limits)
+    return served.record_to(writer).running(supervisor)
 
 
 @asynccontextmanager
 async def _extend(
-    served: service.InsightService, options: argparse.Namespace, supervisor: supervision.Supervisor
+    served: service.InsightService, process: ProcessFlags, own: InsightFlags, supervisor: supervision.Supervisor
 ) -> AsyncIterator[None]:
     """Serve HTTP and record within the block, if the flags say so. Raises: ListenError."""
-    async with _serve_http(served, options, supervisor), recording_flags.recording(served, options, supervisor):
+    async with _serve_http(served, process, own, supervisor), recording(served, own, supervisor):
         yield
 
 
@@ -54,7 +60,7 @@ INSIGHT = phase_process.Phase(
     make=lambda snap, remotes: service.InsightService(snap, remotes.filter_plugin, remotes.score_plugin),
     add_to=insight_pb2_grpc.add_InsightServiceServicer_to_server,
     instruments=lambda served: served.http_metrics.instruments(),
-    extension=phase_process.Extension(_add_flags, lambda options: (options.http_client_ca_file,), _extend),
+    extension=phase_process.Extension(InsightFlags, lambda own: (own.http_client_ca_file,), _extend),
 )
 
 

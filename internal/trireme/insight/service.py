@@ -45,8 +45,13 @@ MAX_WAITING_EXPLANATIONS = 256
 MAX_WAITING_EXPLANATIONS_OF_CALLER = 64
 # What evaluates and schedules for an answer would log as for the scheduler, for each question: attempts that nobody
 # made, and refusals as errors. They are in the answer. Remote plugins that fail are logged: this process calls them.
-_EVALUATING = tuple(
-    f"trireme.{name}" for name in ("cache", "evaluation", "extenders", "plugins", "queueing", "scheduling")
+_EVALUATING = (
+    "trireme.cache",
+    "trireme.evaluation",
+    "trireme.extenders",
+    "trireme.plugins",
+    "trireme.queueing",
+    "trireme.scheduling",
 )
 # Explanations of past decisions, some 50 ms each.
 MAX_WAITING_DECISIONS = 64

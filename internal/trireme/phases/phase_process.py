@@ -17,12 +17,13 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from trireme.phases import phase_metrics
+from trireme.phases.process_flags import ProcessFlags
 from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listen_flags, parent_death
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 from trireme_kube.componentbase import supervision
-from trireme_kube.componentbase.cli import log_flags
+from trireme_kube.componentbase.cli import arguments, log_flags
 from trireme_kube.componentbase.logs import klog
 from trireme_kube.componentbase.metrics.instruments import Instrument
 from trireme_kube.componentbase.tls import certificate_expiry
@@ -53,18 +54,19 @@ class _PhaseService(Protocol):
 
 
 ServiceT = TypeVar("ServiceT", bound=_PhaseService)
+FlagsT = TypeVar("FlagsT")
 
 
 @dataclass(frozen=True, slots=True)
-class Extension(Generic[ServiceT]):
+class Extension(Generic[ServiceT, FlagsT]):
     """What one of these processes serves beside gRPC: its flags, its certificates' authorities, and serving it.
 
     `serve` is entered before the process listens, and may raise ListenError; `authorities` are files.
     """
 
-    add_flags: Callable[[argparse.ArgumentParser], None]
-    authorities: Callable[[argparse.Namespace], Sequence[str]]
-    serve: Callable[[ServiceT, argparse.Namespace, supervision.Supervisor], AbstractAsyncContextManager[None]]
+    flags: type[FlagsT]
+    authorities: Callable[[FlagsT], Sequence[str]]
+    serve: Callable[[ServiceT, ProcessFlags, FlagsT, supervision.Supervisor], AbstractAsyncContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Phase(Generic[ServiceT]):
     descriptor: ServiceDescriptor
     make: Callable[[snapshot.Snapshot, remote_plugins.RemotePlugins], ServiceT]
     add_to: Callable[[ServiceT, aio.Server], None]
-    extension: Extension[ServiceT] | None = None
+    extension: Extension[ServiceT, Any] | None = None
     #: The metrics of the service that are no numbers of its statistics.
     instruments: Callable[[ServiceT], Iterable[Instrument]] = lambda service: ()
 
@@ -141,31 +143,30 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
     parser = flag_parser(phase.name)
     if phase.extension is not None:
-        phase.extension.add_flags(parser)
-    options = parser.parse_args(argv)
-    klog.setup(log_flags.options(options, "trireme"))
-    if options.exit_with_parent:
-        parent_death.exit_with_parent(options.exit_with_parent)
+        arguments.add(parser, phase.extension.flags)
+    values = parser.parse_args(argv)
+    klog.setup(arguments.read(log_flags.LogFlags, values).options("trireme"))
+    flags = arguments.read(ProcessFlags, values)
+    own = None if phase.extension is None else arguments.read(phase.extension.flags, values)
+    if flags.exit_with_parent:
+        parent_death.exit_with_parent(flags.exit_with_parent)
     try:
-        listener = listen_flags.make_listener(
-            options.listen,
-            certificate=options.tls_cert_file,
-            private_key=options.tls_private_key_file,
-            client_ca=options.client_ca_file,
-            identities=tuple(filter(None, options.allowed_identities.split(","))),
-        )
+        listener = flags.listener()
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, options, supervisor))
+        return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, flags, own, supervisor))
     except listen_flags.ListenError as error:
         return grpc_server.fail(str(error))
 
 
 @asynccontextmanager
 async def _lifespan(
-    phase: Phase[ServiceT], options: argparse.Namespace, supervisor: supervision.Supervisor
+    phase: Phase[ServiceT], flags: ProcessFlags, own: Any, supervisor: supervision.Supervisor
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
-    """The services of one phase, with its snapshot and metrics, for as long as the process serves."""
+    """The services of one phase, with its snapshot and metrics, for as long as the process serves.
+
+    `own` are the flags of its extension.
+    """
 
     def caller_identity() -> cycle_pb2.Cycle:
         return service.follow.caller_identity()
@@ -175,7 +176,7 @@ async def _lifespan(
     service = phase.make(snap, remotes)
     hosted = PhasePluginService(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
     measured = phase_metrics.serve_follower(
-        options.metrics_listen,
+        flags.metrics_listen,
         phase.name,
         service.follow,
         remotes.statistics,
@@ -183,18 +184,18 @@ async def _lifespan(
         phase.instruments(service),
         expiries=certificate_expiry.Expiries(
             [
-                *certificate_expiry.of_file(certificate_expiry.SERVING, options.tls_cert_file),
-                *certificate_expiry.of_file(certificate_expiry.AUTHORITY, options.client_ca_file),
+                *certificate_expiry.of_file(certificate_expiry.SERVING, flags.tls_cert_file),
+                *certificate_expiry.of_file(certificate_expiry.AUTHORITY, flags.client_ca_file),
                 *(
                     authority
-                    for file in (phase.extension.authorities(options) if phase.extension is not None else ())
+                    for file in (phase.extension.authorities(own) if phase.extension is not None else ())
                     for authority in certificate_expiry.of_file(certificate_expiry.AUTHORITY, file)
                 ),
             ]
         ),
         supervisor=supervisor,
     )
-    extended = nullcontext() if phase.extension is None else phase.extension.serve(service, options, supervisor)
+    extended = nullcontext() if phase.extension is None else phase.extension.serve(service, flags, own, supervisor)
     try:
         async with measured, extended:
             yield (
@@ -206,17 +207,9 @@ async def _lifespan(
 
 
 def flag_parser(phase: str) -> argparse.ArgumentParser:
-    """The flags of a process that follows the cluster."""
+    """The parser of the flags that the processes that follow the cluster share."""
     description = f"The {phase} process of the Trireme scheduler."
-    flags = argparse.ArgumentParser(prog=f"trireme-{phase}", description=description, allow_abbrev=False)
-    flags.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
-    flags.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
-    flags.add_argument("--tls-private-key-file", default="", help="its private key")
-    flags.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
-    flags.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
-    flags.add_argument("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process ends")
-    flags.add_argument(
-        "--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served"
-    )
-    log_flags.add(flags)
-    return flags
+    parser = argparse.ArgumentParser(prog=f"trireme-{phase}", description=description, allow_abbrev=False)
+    arguments.add(parser, ProcessFlags)
+    arguments.add(parser, log_flags.LogFlags)
+    return parser

@@ -6,6 +6,8 @@ the forker within a tenth of a second, initially and after a crash. A forker nee
 stand-in) is spawned as a program. The forker has nothing that a fork must not inherit: no thread, no channel, no
 credentials, and no phase's own code; so a frontend forks it before it reads its configuration.
 
+Which modules it imports is its caller's to say, in its arguments where it is a program.
+
 A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "arguments": [...], "folder": PATH}`, or
 `{"signal": NUMBER, "name": NAME}`. Reports are lines on stdout, among the phases' own output: `{"started": NAME, "pid":
 PID}`, `{"ended": NAME, "code": CODE}`. Invariants: at most one process has a name at a time; when the frontend dies,
@@ -25,35 +27,12 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from trireme.rpc import parent_death
 from trireme_kube.componentbase.logs import process_output
-
-# Modules that at least two phases import. Importing them starts no thread and opens nothing.
-SHARED = (
-    "aiohttp",
-    "uvloop",
-    "trireme.registry.filter_sides",
-    "trireme.registry.score_sides",
-    "trireme.registry.shadow_plugins",
-    "trireme.rpc.grpc_server",
-    "trireme.evaluation.column_cache",
-    "trireme.phases.answering",
-    "trireme.phases.phase_metrics",
-    "trireme.phases.phase_process",
-    "trireme.registry.canary_sides",
-    "trireme.remote.remote_plugins",
-    "trireme.remote.remote_results",
-    "trireme.remote.shadow_queue",
-    "trireme.evaluation.plugin_timer",
-    "trireme.wire.domain_constraints",
-    "trireme.wire.node_columns",
-    "trireme.wire.profiles",
-    "trireme.wire.status",
-)
 
 # Higher than any open descriptor.
 _NO_DESCRIPTOR = 1 << 20
@@ -186,8 +165,11 @@ def _write_report(message: dict[str, Any]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
-def fork_forker() -> ForkerConnection:
-    """Fork a forker from this process, which must not have threads, channels or credentials yet."""
+def fork_forker(modules: Sequence[str]) -> ForkerConnection:
+    """Fork a forker from this process, which must not have threads, channels or credentials yet.
+
+    It imports `modules`, which must start no thread and open nothing.
+    """
     # A fork would lack NumPy's threads, and no array here is large enough for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     frontend = os.getpid()
@@ -195,16 +177,16 @@ def fork_forker() -> ForkerConnection:
         _flush_output()
         pid = os.fork()
         if not pid:
-            _run_and_exit(lambda: _run_forked(frontend, requests_read, reports_write))
+            _run_and_exit(lambda: _run_forked(frontend, requests_read, reports_write, modules))
         return ForkerConnection(pid, os.dup(requests_write), os.dup(reports_read))
 
 
-def spawn_forker() -> ForkerConnection:
-    """Start a forker as a separate program."""
+def spawn_forker(modules: Sequence[str]) -> ForkerConnection:
+    """Start a forker that imports `modules` as a separate program."""
     with _open_pipes() as (requests_read, requests_write, reports_read, reports_write):
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", "trireme.rpc.forker"],
+            [sys.executable, "-m", "trireme.rpc.forker", *modules],
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, requests_read, 0), (os.POSIX_SPAWN_DUP2, reports_write, 1)],
         )
@@ -223,7 +205,7 @@ def _open_pipes() -> Iterator[tuple[int, int, int, int]]:
             os.close(descriptor)
 
 
-def _run_forked(frontend: int, requests_read: int, reports_write: int) -> int:
+def _run_forked(frontend: int, requests_read: int, reports_write: int, modules: Sequence[str]) -> int:
     """Run the forker in the forked process."""
     # A reader of the frontend's output must see its end at once, not after the forker's imports.
     parent_death.exit_with_parent(frontend, signal.SIGKILL)
@@ -231,7 +213,7 @@ def _run_forked(frontend: int, requests_read: int, reports_write: int) -> int:
     os.dup2(reports_write, 1)
     os.closerange(3, _NO_DESCRIPTOR)
     sys.stdout = os.fdopen(1, "w", closefd=False)  # whatever it was before
-    return main()
+    return main(modules)
 
 
 def _flush_output() -> None:
@@ -258,8 +240,8 @@ def without_system_authorities() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def main() -> int:
-    """Import the shared modules and serve until stdin ends. Returns the exit code."""
+def main(modules: Sequence[str]) -> int:
+    """Import the modules and serve until stdin ends. Returns the exit code."""
     parent_death.name_process("forker")
     process_output.ignore_failed_writes()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -267,7 +249,7 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
     with without_system_authorities():
-        for module in SHARED:
+        for module in modules:
             importlib.import_module(module)
     gc.freeze()
     gc.enable()
@@ -275,4 +257,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -8,15 +8,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 
-from trireme.config import loading
 from trireme.framework import release
 from trireme.shadow import flags, report_server, settings, shadow_run
 from trireme.shadow.migration import check
 from trireme.shadow.migration.finding import Finding
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import client, content_types, credentials
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase import supervision
-from trireme_kube.componentbase.cli import log_flags, versions
+from trireme_kube.componentbase.cli import arguments, log_flags, versions
 from trireme_kube.componentbase.logs import klog
 
 _FAILED = 1
@@ -25,10 +25,10 @@ _FAILED = 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or the end of the duration. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="trireme-shadow", description=__doc__, allow_abbrev=False)
-    flags.add(parser)
-    log_flags.add(parser)
+    for declared in (flags.ConnectionFlags, flags.Flags, log_flags.LogFlags):
+        arguments.add(parser, declared)
     options = parser.parse_args(argv)
-    klog.setup(log_flags.options(options, "trireme"))
+    klog.setup(arguments.read(log_flags.LogFlags, options).options("trireme"))
     return run(options)
 
 
@@ -36,9 +36,10 @@ def run(options: argparse.Namespace) -> int:
     """Run with these options. Returns the exit code."""
     began = time.monotonic()
     try:
-        chosen = flags.check(options)
-        return asyncio.run(_run(chosen, began))
-    except (flags.FlagsError, loading.ConfigurationError, KubeconfigError, shadow_run.StartError, ValueError) as error:
+        chosen = arguments.read(flags.Flags, options)
+        chosen.check()
+        return asyncio.run(_run(arguments.read(flags.ConnectionFlags, options), chosen, began))
+    except (flags.FlagsError, shadow_run.StartError, ValueError) as error:
         return _fail(error)
     except BaseExceptionGroup as group:
         for ended in supervision.ended_tasks(group):
@@ -56,7 +57,7 @@ def run_check(options: argparse.Namespace) -> int:
     """
     try:
         found = asyncio.run(_check(options))
-    except (loading.ConfigurationError, KubeconfigError, ApiError, ApiUnreachable) as error:
+    except (ConfigurationError, ApiError, ApiUnreachable) as error:
         return _fail(error)
     print(*check.lines(found), sep="\n")
     refused = list(dict.fromkeys(each.subject for each in found if each.refused))
@@ -67,13 +68,13 @@ async def _check(options: argparse.Namespace) -> list[Finding]:
     """The findings about the file that was given, else about the cluster."""
     if options.kube_scheduler_config:
         return check.of_file(options.kube_scheduler_config, options.kube_scheduler_flags)
-    async with _connect(flags.source(options)) as api:
+    async with _connect(arguments.read(flags.ConnectionFlags, options).source()) as api:
         return await check.of_cluster(api)
 
 
-async def _run(chosen: flags.Flags, began: float) -> int:
+async def _run(connection: flags.ConnectionFlags, chosen: flags.Flags, began: float) -> int:
     """Connect and run. Returns the exit code."""
-    async with _connect(chosen.source) as api:
+    async with _connect(connection.source()) as api:
         configured = settings.load(chosen.config, chosen.feature_gates, api.host)
         stopping = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -96,7 +97,7 @@ async def _serve(chosen: flags.Flags, running: shadow_run.ShadowRun) -> AsyncIte
 
 @contextlib.asynccontextmanager
 async def _connect(source: credentials.Source) -> AsyncIterator[client.ApiClient]:
-    """A client for the block; it is used for get, list and watch alone. Raises: KubeconfigError."""
+    """A client for the block; it is used for get, list and watch alone. Raises: ConfigurationError."""
     user_agent = release.user_agent("shadow", versions.KUBERNETES)
     settings_of_client = client.ClientSettings(
         source, user_agent, accept=content_types.accept_header("", content_types.PROTOBUF)

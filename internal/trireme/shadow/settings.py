@@ -5,10 +5,12 @@ be an effect on the cluster; profiles that name plugins which are not in-tree ar
 """
 
 import dataclasses
+from collections.abc import Sequence
 
-from trireme.config import command_flags, commandline, inspection, loading, options, trireme_configuration
-from trireme.config.connection import Connection
+from trireme.config import command_flags, commandline, inspection, trireme_configuration
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery import configuration_files
+from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.cli import flags
 
 
@@ -21,13 +23,13 @@ class ShadowConfiguration:
     notices: tuple[str, ...]
 
 
-def load(path: str, gate_texts: list[str], server: str) -> ShadowConfiguration:
+def load(path: str, gate_texts: Sequence[str], server: str) -> ShadowConfiguration:
     """Complete the configuration of a file, or the default one for an empty path; `server` is the API server's address.
 
     Raises: ConfigurationError: the scheduler would not start with it.
     """
     enabled = inspection.feature_gates(gate_texts)
-    data = loading.read_file(path) if path else None
+    data = configuration_files.read_file(path) if path else None
     contents = inspection.inspect(data, trireme_configuration.TriremeConfiguration(), enabled)
     configuration, notices = contents.configuration, []
     if configuration.extenders:
@@ -38,7 +40,7 @@ def load(path: str, gate_texts: list[str], server: str) -> ShadowConfiguration:
         configuration,
         contents.profiles,
         enabled,
-        options.from_flags(flags.parse(command_flags.flag_set(), [])),
+        command_flags.options_of(flags.parse(command_flags.flag_set(), [])),
         contents.trireme,
         IN_TREE,
         Connection(server),

@@ -77,7 +77,7 @@ class ShadowRun:
         # The observed world schedules nothing.
         observed = world.World(completed, ports.Effects(in_memory.Binder(), in_memory.Events()))
         self.comparison = decision_comparison.DecisionComparison(observed, profiles, clock, clocks.wall)
-        self.own = own_world.OwnWorld(completed, clock) if chosen.own_world else None
+        self.own = own_world.OwnWorld(completed, clock) if not chosen.no_own_world else None
         self.inbox = inbox.Inbox(self.comparison, self.own)
         self.informers = cluster_informers.make_informers(
             api,
@@ -223,7 +223,7 @@ class ShadowRun:
         self._report_problem = problem
         if not self._first_report and not problem:
             self._first_report = self._clock() - self._began
-        if self._chosen.as_json:
+        if self._chosen.output == "json":
             show(orjson.dumps(report.to_json(dataclasses.replace(made, first_report=self._first_report))).decode())
             return
         show("\n".join([*report_lines.lines(made), *report_lines.notices(made), ""]))

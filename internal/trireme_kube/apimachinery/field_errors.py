@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from trireme_kube.apimachinery import golang
 
-#: A message; several make an aggregate (`gates.join_messages`).
+#: A message; several make an aggregate (`join_messages`).
 Problem = str
 
 
@@ -158,3 +158,9 @@ def label_value_problems(text: str) -> list[str]:
 def qualified_name_problems(path: str, text: str) -> list[Problem]:
     """Return the messages for a qualified name at a path, such as a label's key; none if it is valid."""
     return [invalid(path, text, problem) for problem in label_key_problems(text)]
+
+
+def join_messages(problems: list[str]) -> str:
+    """Several messages as one: `[a, b]`, each once."""
+    distinct = list(dict.fromkeys(problems))
+    return distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"

@@ -29,12 +29,13 @@ from typing import Any
 import yaml
 
 from tests.conformance.config import live
-from trireme.config import command_flags, server_url
+from trireme.config import command_flags
 from trireme.config.commandline import Start, StartOutcome
-from trireme.config.connection import Connection
-from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig import server_url
+from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.cli import versions
 from trireme_kube.componentbase.cli.flags import FlagSet
 from trireme_kube.componentbase.tls.self_signed import make_certificate

@@ -12,7 +12,8 @@ import yaml
 
 from trireme.cli import main, processes, up
 from trireme.config import model
-from trireme.insight import recording_flags
+from trireme.insight import flags
+from trireme_kube.componentbase.cli import arguments
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
 
@@ -48,8 +49,8 @@ def test_each_replica_of_insight_records_in_a_folder_of_its_own(tmp_path: pathli
     _, started = up._processes_by_start_order(
         options, layout, model.LeaderElection(), processes.SharedOutput(lambda: None)
     )
-    flags = recording_flags_parser()
-    folders = [flags.parse_known_args(process._command)[0] for process in started if process.name.startswith("insight")]
+    taken = recording_flags_parser()
+    folders = [taken.parse_known_args(process._command)[0] for process in started if process.name.startswith("insight")]
     root = tmp_path / "recordings" if given is None else pathlib.Path(given)
     assert [pathlib.Path(each.record_dir) for each in folders] == [root / "insight-0", root / "insight-1"]
     assert {each.record_max_bytes for each in folders} == {(64 if given is None else 1024) << 20}
@@ -58,7 +59,7 @@ def test_each_replica_of_insight_records_in_a_folder_of_its_own(tmp_path: pathli
 def recording_flags_parser() -> argparse.ArgumentParser:
     """What insight makes of its flags for recordings."""
     parser = argparse.ArgumentParser()
-    recording_flags.add(parser)
+    arguments.add(parser, flags.InsightFlags)
     return parser
 
 

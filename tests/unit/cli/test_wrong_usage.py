@@ -41,8 +41,14 @@ FILES = {
         pytest.param(
             ["up", "--feature-gates", "GenericWorkloads=true"], "--feature-gates: unrecognized feature gate", id="gate"
         ),
-        pytest.param(["up", "--kubeconfig", "{}/none"], "kubeconfig {}/none: No such file", id="no-kubeconfig"),
-        pytest.param(["up", "--kubeconfig", "{}/kubeconfig"], "current-context: missing", id="empty-kubeconfig"),
+        pytest.param(
+            ["up", "--kubeconfig", "{}/none"], "kubeconfig {}/none: stat {}/none: no such file", id="no-kubeconfig"
+        ),
+        pytest.param(
+            ["up", "--kubeconfig", "{}/kubeconfig"],
+            "kubeconfig {}/kubeconfig: invalid configuration: no configuration",
+            id="empty-kubeconfig",
+        ),
         pytest.param(["up", "--config", "{}/none"], "--config: {}/none: open {}/none: no such file", id="no-file"),
         pytest.param(["up", "--config", "{}/text"], "--config: {}/text: couldn't get version/kind", id="text"),
         pytest.param(

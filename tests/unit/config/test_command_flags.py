@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.config import command_flags
-from trireme.config.old_flags import OLD_FLAGS, advice_for_unknown_flag
+from trireme.config.command_flags import OLD_FLAGS, advice_for_unknown_flag
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.componentbase.cli import flag_values, flags
 from trireme_kube.componentbase.cli.flags import FlagError, Parsed

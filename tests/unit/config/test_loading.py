@@ -4,8 +4,8 @@ import pytest
 
 from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading
-from trireme.config.loading import ConfigurationError
 from trireme.config.model import SchedulerConfiguration
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
 
 

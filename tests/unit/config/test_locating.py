@@ -2,8 +2,9 @@
 
 import pytest
 
-from trireme.config.loading import ConfigurationError, parse
+from trireme.config.loading import parse
 from trireme.config.locating import locate
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 
 TEXT = """\
 parallelism: 0

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from trireme.config import commandline, reloading, watched_files
-from trireme.config.loading import ConfigurationError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 
 KUBE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.config_starts import Desk, Ended
-from trireme.config.connection import Connection
-from trireme.config.loading import ConfigurationError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 CERTIFICATE, KEY = make_certificate("localhost", ["127.0.0.1"])

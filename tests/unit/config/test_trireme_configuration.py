@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from trireme.config import trireme_configuration, trireme_configuration_loading, trireme_configuration_validation
-from trireme.config.loading import ConfigurationError
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"

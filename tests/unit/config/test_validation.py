@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading, validation
-from trireme.config.gates import join_messages
+from trireme_kube.apimachinery.field_errors import join_messages
 
 
 def _problems(text: str, **asked: bool) -> list[str]:

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from tests.helpers.config_conversions import ALWAYS, GROUP, OLD_SCORES, convert, filters, from_policy, named
-from trireme.config.loading import ConfigurationError
-from trireme.config.old_flags import OLD_FLAGS
+from trireme.config.command_flags import OLD_FLAGS
 from trireme.config_convert import command_lines
 from trireme.config_convert.reading import ConversionError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.componentbase.cli.flags import FlagError
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": named("HostName"), "priorities": []}

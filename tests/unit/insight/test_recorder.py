@@ -1,5 +1,6 @@
 """Recorder: what insight receives is in its recordings, and nothing that happens to them reaches insight."""
 
+import argparse
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -12,12 +13,12 @@ from tests.helpers import phase_calls
 from tests.helpers.phase_calls import configuration, context, no_remote_plugins
 from tests.helpers.recordings import BEGIN, SECOND, read
 from tests.helpers.snapshot_views import node_of, pod_of, view
-from trireme.insight import observed_cluster, recorder, recording_flags, service
-from trireme.phases import phase_process
+from trireme.insight import flags, observed_cluster, process, recorder, service
 from trireme.recording import applied_configuration, segment_folder, segment_writer, verification
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, recorded_call_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.cli import arguments
 
 MIB = 1 << 20
 HELLO = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=4), config_hash=5, configuration=configuration((), ()))
@@ -310,11 +311,15 @@ def test_an_expired_segment_is_deleted_also_when_no_frontend_is_there(tmp_path: 
     at.check_last_segment()
 
 
+def _flags(*texts: str) -> flags.InsightFlags:
+    parser = argparse.ArgumentParser()
+    arguments.add(parser, flags.InsightFlags)
+    return arguments.read(flags.InsightFlags, parser.parse_args(texts))
+
+
 async def test_insight_records_its_streams(tmp_path: pathlib.Path) -> None:
     """The flags would be accepted, and nothing recorded."""
-    flags = phase_process.flag_parser("insight")
-    recording_flags.add(flags)
-    options = flags.parse_args([f"--record-dir={tmp_path}", "--record-max-bytes=8Mi", "--record-max-age=1h30m"])
+    options = _flags(f"--record-dir={tmp_path}", "--record-max-bytes=8Mi", "--record-max-age=1h30m")
     assert (options.record_max_bytes, options.record_max_age) == (8 * MIB, 5400.0)
     insight = service.InsightService(snapshot.Snapshot(), no_remote_plugins, no_remote_plugins)
     supervisor = supervision.Supervisor()
@@ -325,7 +330,7 @@ async def test_insight_records_its_streams(tmp_path: pathlib.Path) -> None:
         yield snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta(reset=True))
         yield snapshot_pb2.SyncRequest(delta=snapshot_pb2.Delta(from_generation=1, to_generation=2))
 
-    async with recording_flags.recording(insight, options, supervisor):
+    async with process.recording(insight, options, supervisor):
         await insight.follow.Sync(stream(), context())
     statistics = insight.statistics()
     assert (statistics.recorded_messages, statistics.dropped_messages) == (2, 0)
@@ -339,10 +344,8 @@ async def test_insight_records_its_streams(tmp_path: pathlib.Path) -> None:
 
 async def test_without_the_flag_nothing_is_recorded() -> None:
     """Everybody's disk would fill with recordings."""
-    flags = phase_process.flag_parser("insight")
-    recording_flags.add(flags)
     insight = service.InsightService(snapshot.Snapshot(), no_remote_plugins, no_remote_plugins)
-    async with recording_flags.recording(insight, flags.parse_args([]), supervision.Supervisor()):
+    async with process.recording(insight, _flags(), supervision.Supervisor()):
         await phase_calls.greet(insight, HELLO.configuration)
     assert insight.statistics().recorded_messages == 0
 
@@ -358,10 +361,8 @@ async def test_without_the_flag_nothing_is_recorded() -> None:
 )
 def test_wrong_flags_are_named(flag: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A limit that nobody meant would hold."""
-    flags = phase_process.flag_parser("insight")
-    recording_flags.add(flags)
     with pytest.raises(SystemExit):
-        flags.parse_args([flag])
+        _flags(flag)
     assert f"argument {flag.partition('=')[0]}: {text}" in capsys.readouterr().err
 
 

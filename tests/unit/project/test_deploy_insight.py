@@ -6,10 +6,10 @@ from typing import Any
 import yaml
 
 from trireme.config import trireme_configuration_loading
-from trireme.insight import recording_flags
-from trireme.insight.http_api import flags
-from trireme.phases import phase_process
+from trireme.insight import flags
+from trireme.phases import phase_process, process_flags
 from trireme_kube.apimachinery import quantity
+from trireme_kube.componentbase.cli import arguments
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 
@@ -58,8 +58,9 @@ def test_over_http_its_account_may_have_callers_reviewed_and_nothing_else() -> N
     added = [entry["value"] for entry in patches["Deployment"] if entry["path"].endswith("/command/-")]
     pod = _objects("components/insight/insight.yaml")["Deployment"]["spec"]["template"]["spec"]
     parser = phase_process.flag_parser("insight")
-    flags.add(parser)
-    checked = flags.check(parser.parse_args([*pod["containers"][0]["command"][1:], *added]))
+    arguments.add(parser, flags.InsightFlags)
+    values = parser.parse_args([*pod["containers"][0]["command"][1:], *added])
+    checked = arguments.read(flags.InsightFlags, values).http(arguments.read(process_flags.ProcessFlags, values))
     assert checked is not None
     assert checked.reviews
     assert checked.address.text == "0.0.0.0:7005"
@@ -78,7 +79,7 @@ def test_it_records_where_its_container_may_write() -> None:
     for entry in patches["Deployment"]:
         values.setdefault(entry["path"].removesuffix("/-").rpartition("/")[2], []).append(entry["value"])
     parser = phase_process.flag_parser("insight")
-    recording_flags.add(parser)
+    arguments.add(parser, flags.InsightFlags)
     pod = _objects("components/insight/insight.yaml")["Deployment"]["spec"]["template"]["spec"]
     options = parser.parse_args([*pod["containers"][0]["command"][1:], *values["command"]])
     mounts = {mount["name"]: mount["mountPath"] for mount in values["volumeMounts"]}

@@ -8,7 +8,7 @@ import yaml
 
 from trireme.shadow import flags, settings
 from trireme_kube.client.informers import resources
-from trireme_kube.componentbase.cli import log_flags
+from trireme_kube.componentbase.cli import arguments, log_flags
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 OVERLAY = DEPLOY / "overlays/shadow"
@@ -72,8 +72,8 @@ def test_its_process_takes_its_flags_and_runs_as_the_others_do() -> None:
     command = pod["containers"][0]["command"]
     assert command[0] == "trireme-shadow"
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    flags.add(parser)
-    log_flags.add(parser)
+    for declared in (flags.ConnectionFlags, flags.Flags, log_flags.LogFlags):
+        arguments.add(parser, declared)
     options = parser.parse_args(command[1:])
     assert (options.output, options.logging_format) == ("json", "json"), "text among lines of JSON breaks records"
     assert pod["securityContext"] == score["securityContext"]

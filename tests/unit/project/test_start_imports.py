@@ -38,9 +38,10 @@ def _loaded(*scripts: str) -> list[set[str]]:
 
 def test_the_forker_loads_what_all_its_forks_need() -> None:
     """If this fails, filter and score load alike what one process could, or all wait for what none of them uses."""
-    shared = "import importlib; from trireme.rpc import forker; [*map(importlib.import_module, forker.SHARED)]"
+    names = "from trireme.frontend.phase_modules import SHARED"
+    shared = f"import importlib; {names}; [*map(importlib.import_module, SHARED)]"
     phases = (f"import trireme.{name}.process" for name in ("filter", "score", "bind"))
     forker, of_filter, of_score, of_bind = _loaded(shared, *phases)
     assert of_filter & of_score <= forker
-    own = {"trireme.rpc.forker", "trireme_kube.componentbase.logs.process_output"}  # what it uses itself
+    own = {"trireme.frontend", "trireme.frontend.phase_modules"}  # what it uses itself
     assert forker - own <= of_filter | of_score | of_bind

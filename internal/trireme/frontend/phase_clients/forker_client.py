@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from trireme.frontend import phase_modules
 from trireme.rpc import forker
 
 START_SECONDS = 30.0
@@ -97,7 +98,7 @@ class ForkerClient:
         """Return the pipe for requests; spawns a forker if there is none."""
         async with self._connecting:
             if self._requests is None:
-                connection, self._connection = self._connection or forker.spawn_forker(), None
+                connection, self._connection = self._connection or forker.spawn_forker(phase_modules.SHARED), None
                 reports = asyncio.StreamReader()
                 pipe = os.fdopen(connection.reports, "rb", 0)
                 await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), pipe)

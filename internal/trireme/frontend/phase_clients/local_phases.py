@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.config import commandline, leader_election
+from trireme.frontend import phase_modules
 from trireme.frontend.phase_clients import forker_client
 from trireme.rpc import forker
 from trireme_kube.componentbase import supervision
@@ -26,8 +27,6 @@ log = logging.getLogger(__name__)
 RESTART_SECONDS = 0.2
 MAX_RESTART_SECONDS = 10.0
 STOP_SECONDS = 10.0
-
-_PHASES = ("filter", "score", "bind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class LocalPhase:
         self.name = f"{phase}-{number}"
         self.address = f"unix:{socket}"
         self._forker = client
-        self._module = f"trireme.{phase}.process"
+        self._module = phase_modules.PROCESSES[phase]
         self._arguments = arguments
         self._pid = 0
         self._starts = 0
@@ -194,7 +193,7 @@ async def _keep_running(process: LocalPhase, restarted: Callable[[], None]) -> N
 
 def phases_of_configuration(completed: commandline.CompletedConfig, connection: forker.ForkerConnection) -> LocalPhases:
     """The local phases of the configuration: those without endpoints. `connection` is to the forker that runs."""
-    phases = {name: completed.trireme.phase(name) for name in _PHASES}
+    phases = {name: completed.trireme.phase(name) for name in phase_modules.PROCESSES}
     counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
     return LocalPhases(_inherited_flags_by_phase(completed), counts, connection)
 
@@ -218,8 +217,8 @@ def _inherited_flags_by_phase(completed: commandline.CompletedConfig) -> dict[st
     ]
     if connection.kubeconfig:
         bind.append(f"--kubeconfig={connection.kubeconfig}")
-    if completed.options.master:
-        bind.append(f"--master={completed.options.master}")
+    if completed.options.misc.master:
+        bind.append(f"--master={completed.options.misc.master}")
     logging_options = completed.options.logging
     logs = [f"-v={logging_options.verbosity}", f"--logging-format={logging_options.format}"]
     if logging_options.vmodule:

@@ -5,8 +5,9 @@ To and of its callers, phases and plugins, and the API server.
 
 from collections.abc import Iterator, Mapping
 
-from trireme.config import commandline, connection
-from trireme.config.loading import ConfigurationError
+from trireme.config import commandline
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig import connection
 from trireme_kube.componentbase.tls.certificate_expiry import AUTHORITY, CLIENT, SERVING, Certificate, of_file
 
 

@@ -251,7 +251,7 @@ class FrontendSite:
 
     def _flagz_page(self) -> status_documents.Page:
         """The page /flagz: the flags with their values; ours only if they were given."""
-        parsed = self._completed.options.flags
+        parsed = self._completed.options.parsed
         values = {
             flag.name: flag.type.show(parsed[flag.name])
             for flag in sorted(command_flags.flag_set().flags(), key=lambda flag: flag.name)

@@ -9,21 +9,19 @@ import socket
 import time
 from collections.abc import AsyncIterator
 
-from trireme.config import trust
-from trireme.config.loading import ConfigurationError
-from trireme.config.options import AuthenticationOptions, AuthorizationOptions
+from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.insight import service
+from trireme.insight.flags import HttpFlags
 from trireme.insight.http_api import access, api, recorded_console
-from trireme.insight.http_api.flags import HttpFlags
 from trireme.rpc.listen_flags import Address, ListenError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
-from trireme_kube.client.rest.errors import KubeconfigError
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
 from trireme_kube.componentbase.server import https_server, plain_server
-from trireme_kube.componentbase.tls import tls_contexts
+from trireme_kube.componentbase.tls import pem_checks, tls_contexts
 
 ANNOUNCEMENT = "serving HTTP on "
 """The beginning of the line on stdout, before the URL."""
@@ -84,7 +82,7 @@ async def _reviewed_access(
     """Connect to the API server that reviews callers. Raises: ListenError."""
     if flags.client_ca:
         try:
-            trust.check_bundle("client-ca-bundle", flags.client_ca)
+            pem_checks.check_bundle("client-ca-bundle", flags.client_ca)
         except ConfigurationError as error:
             raise ListenError(f"--http-client-ca-file: {error}") from error
     try:
@@ -94,7 +92,7 @@ async def _reviewed_access(
             token_kubeconfig=flags.authentication_kubeconfig,
             access_kubeconfig=flags.authorization_kubeconfig,
         )
-    except KubeconfigError as error:
+    except ConfigurationError as error:
         raise ListenError(f"--authentication-kubeconfig or --authorization-kubeconfig: {error}") from error
     rights = AuthorizationOptions(flags.authorization_kubeconfig, _CACHE_TTL, _CACHE_TTL, ())
     return access.ReviewedAccess(delegated_guard.DelegatedGuard(_authentication(flags), rights, authorities, reviews))

@@ -5,9 +5,9 @@ import pathlib
 import textwrap
 from collections.abc import Sequence
 
-from trireme.config import loading
 from trireme.shadow.migration import findings, scheduler_reading
 from trireme.shadow.migration.finding import Finding, FindingKind
+from trireme_kube.apimachinery import configuration_files
 from trireme_kube.client.rest import client
 
 log = logging.getLogger(__name__)
@@ -38,9 +38,9 @@ def of_file(path: str, arguments: Sequence[str] = ()) -> list[Finding]:
 
     Raises: ConfigurationError: the file cannot be read, or is no KubeSchedulerConfiguration.
     """
-    content = loading.read_file(path)
+    content = configuration_files.read_file(path)
     if unreadable := findings.unreadable_text(content):
-        raise loading.ConfigurationError(f"{path}: {unreadable}. Nothing was checked")
+        raise configuration_files.ConfigurationError(f"{path}: {unreadable}. Nothing was checked")
     given = scheduler_reading.VisibleScheduler(
         pathlib.Path(path).name, "", scheduler_reading.flags_of_command(arguments), content, path
     )

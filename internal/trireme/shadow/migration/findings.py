@@ -15,7 +15,6 @@ from trireme.config import (
     inspection,
     loading,
     model,
-    old_flags,
     trireme_configuration,
 )
 from trireme.config.gates import FeatureGates
@@ -23,6 +22,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
 from trireme.shadow.migration.finding import Finding, FindingKind
 from trireme.shadow.migration.scheduler_reading import VisibleScheduler
+from trireme_kube.apimachinery import configuration_files
 from trireme_kube.componentbase.cli import flags, versions
 
 _VERSION = re.compile(r":(v\d+\.\d+)(\.\d+)?")
@@ -97,8 +97,8 @@ def unreadable_text(configuration: bytes) -> str:
     One of another version is judged: `trireme config convert` may bring it up to date.
     """
     try:
-        kind = loading.read_kind(loading.parse(configuration).node)
-    except loading.ConfigurationError as error:
+        kind = configuration_files.read_kind(loading.parse(configuration).node)
+    except configuration_files.ConfigurationError as error:
         return str(error)
     if not kind.kind or not kind.version:
         return "it has no apiVersion and kind, so it is no KubeSchedulerConfiguration"
@@ -139,7 +139,7 @@ def _flags(found: VisibleScheduler) -> Iterator[Finding]:
         try:
             flags.parse(command_flags.flag_set(), [argument])
         except flags.FlagError as error:
-            advice = old_flags.advice_for_unknown_flag(str(error)) or "the frontend does not start with it"
+            advice = command_flags.advice_for_unknown_flag(str(error)) or "the frontend does not start with it"
             yield Finding(FindingKind.DIFFERS, f"--{name}", f"{error}: {advice}", refused=True)
             continue
         text = "the frontend takes the flag as it is"
@@ -163,7 +163,7 @@ def _gates(found: VisibleScheduler) -> tuple[FeatureGates, list[Finding]]:
     known = [f"{name}={str(on).lower()}" for name, on in values.items() if name in gates.table().gates]
     try:
         return inspection.feature_gates(known), findings
-    except loading.ConfigurationError as error:
+    except configuration_files.ConfigurationError as error:
         return FeatureGates(), [*findings, Finding(FindingKind.DIFFERS, "--feature-gates", str(error), refused=True)]
 
 
@@ -193,7 +193,7 @@ def _configuration(found: VisibleScheduler, enabled: FeatureGates) -> Iterator[F
         return
     try:
         contents = inspection.inspect(found.configuration, trireme_configuration.TriremeConfiguration(), enabled)
-    except loading.ConfigurationError as error:
+    except configuration_files.ConfigurationError as error:
         for problem in error.problems:
             old = "no kind" in problem
             advice = "; `trireme config convert` brings it up to date" if old else _advice_for_plugin(problem)

@@ -37,10 +37,11 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.leaderelection import election, lease_candidate
 from trireme_kube.client.leaderelection.election import ElectionSettings, Leading, LeaseRecord, Lost, Notice
 from trireme_kube.client.rest import client
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
 
@@ -148,7 +149,7 @@ class LeaseElector:
     def _report_end(self, error: BaseException | None) -> None:
         """Report the end of the election, with the error that ended it."""
         reason = ""
-        if isinstance(error, KubeconfigError):
+        if isinstance(error, ConfigurationError):
             reason = str(error)
         elif error is not None:  # a defect must end leadership, not just this thread
             log.error("the election ended with an exception", exc_info=error)

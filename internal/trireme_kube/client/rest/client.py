@@ -28,7 +28,7 @@ import orjson
 import tenacity
 
 from trireme_kube.apimachinery.api_writes import STRATEGIC_MERGE
-from trireme_kube.client.rest import connection, credentials, errors, ratelimit, transport
+from trireme_kube.client.rest import credentials, errors, ratelimit, transport, transport_config
 from trireme_kube.client.rest.content_types import JSON
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
@@ -111,10 +111,10 @@ class ApiClient:
     @property
     def client_certificate(self) -> tuple[str, str] | None:
         """The origin of the client certificate for people, and a file that contains it; None: we present none."""
-        file = self._identity.configuration.cert_file
+        file = self._identity.config.cert_file
         if not file:
             return None
-        return (self._settings.source.kubeconfig if connection.is_in_memory(file) else file), file
+        return (self._settings.source.kubeconfig if transport_config.is_in_memory(file) else file), file
 
     async def __aenter__(self) -> Self:
         return self
@@ -343,7 +343,7 @@ async def connect(
     """Make a client for the running event loop. Sends nothing yet.
 
     Raises:
-      KubeconfigError: naming the file and the field at fault.
+      ConfigurationError: naming the file and the field at fault.
     """
     return ApiClient(await credentials.load(settings.source, clock), settings, observer, clock)
 

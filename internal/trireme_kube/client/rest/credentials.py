@@ -1,9 +1,8 @@
 """Our identity towards the API server, and its address: kubeconfig, service account, `--master`.
 
-`connection` reads credentials contained in a kubeconfig; `external_credentials` obtains those of a program, an identity
-provider or a service account. This module adds what both need: it reports a wrong file in one line that names the file
-and the field, and it renews credentials that rotate. Invariant: once `load` returns, every file that the connection
-needs has been read and parsed, so a mistake shows at start and not at the first request.
+`kubeconfig.connection` reads what is configured; `external_credentials` obtains the credentials of a program or an
+identity provider. This module renews credentials that rotate. Invariant: once `load` returns, every file that the
+connection needs has been read and parsed, so a mistake shows at start and not at the first request.
 
 As kube-scheduler chooses: a kubeconfig if one is given, with `--master` replacing its server; `--master` alone without
 credentials; neither: the pod's service account.
@@ -16,10 +15,10 @@ import contextlib
 import dataclasses
 import ipaddress
 import logging
+import os
 import pathlib
 import ssl
 import time
-import types
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +26,11 @@ from typing import TypeAlias
 
 import multidict
 
-from trireme_kube.client.rest import connection, kubeconfig
-from trireme_kube.client.rest.errors import KubeconfigError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig import connection as kubeconfig_connection
+from trireme_kube.client.kubeconfig.connection import Connection
+from trireme_kube.client.rest import transport_config
+from trireme_kube.client.rest.transport_config import Renewal, TransportConfig
 
 log = logging.getLogger(__name__)
 
@@ -52,18 +54,18 @@ class Credentials:
 
     def __init__(
         self,
-        configuration: connection.Connection,
+        config: TransportConfig,
         origin: str,
-        renewal: connection.Renewal | None = None,
+        renewal: Renewal | None = None,
         extra_headers: Sequence[tuple[str, str]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.configuration = configuration
+        self.config = config
         self.origin = origin
         self._renewal = renewal
         self._extra_headers = extra_headers
         self._clock = clock
-        self._files = _file_versions(configuration)
+        self._files = _file_versions(config)
         self._due = clock() + RENEWAL_SECONDS if renewal or self._files else float("inf")
         self._lock = asyncio.Lock()
         self.headers: Headers = self._make_headers()
@@ -71,7 +73,7 @@ class Credentials:
     @property
     def host(self) -> str:
         """The server's URL, without a slash at its end."""
-        return str(self.configuration.host).rstrip("/")
+        return self.config.host
 
     @property
     def certificate(self) -> tuple[object, ...]:
@@ -79,7 +81,7 @@ class Credentials:
 
         The value changes when a credential plugin gives another certificate, and when somebody renews the files.
         """
-        return self.configuration.cert_file, self.configuration.key_file, self._files
+        return self.config.cert_file, self.config.key_file, self._files
 
     def is_refresh_due(self) -> bool:
         """Whether `refresh` should be called before the next request."""
@@ -115,7 +117,7 @@ class Credentials:
         """Log that credentials could not be renewed."""
         try:
             yield
-        except (KubeconfigError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             log.warning("credentials of %s could not be renewed: %s", self.origin, error)
 
     def _load_renewed_certificates(self) -> None:
@@ -123,27 +125,24 @@ class Credentials:
 
         Raises: OSError for a pair that does not fit, as one half of it was not written yet.
         """
-        files = _file_versions(self.configuration)
+        files = _file_versions(self.config)
         if files != self._files:
-            self.configuration.tls()
+            self.config.tls()
             self._files = files
 
     def _make_headers(self) -> Headers:
         """Return the headers of each request: impersonation and the bearer token."""
         headers = multidict.CIMultiDict(self._extra_headers)
-        token = self.configuration.api_key.get("BearerToken")
-        if token:
+        if self.config.authorization:
             # Token files often end with a newline, which no header may contain.
-            headers["Authorization"] = token.strip()
+            headers["Authorization"] = self.config.authorization.strip()
         return headers
 
 
-def _file_versions(configuration: connection.Connection) -> tuple[object, ...]:
+def _file_versions(config: TransportConfig) -> tuple[object, ...]:
     """The versions of the certificates and keys on disk; empty if the connection needs none."""
-    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-    if not configuration.host.startswith("https"):
-        return ()
-    return tuple(file_version(pathlib.Path(path)) for path in files if path and not connection.is_in_memory(path))
+    files = (config.ca_file, config.cert_file, config.key_file)
+    return tuple(file_version(pathlib.Path(path)) for path in files if path and not transport_config.is_in_memory(path))
 
 
 def file_version(path: pathlib.Path) -> tuple[object, ...]:
@@ -159,64 +158,56 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
     """Load and check the configuration that `source` names.
 
     Raises:
-      KubeconfigError: naming the file and the field at fault.
+      ConfigurationError: naming the file and the field at fault.
     """
-    if not source.kubeconfig and not source.master:
-        config, renewal = _load_external_credentials().in_cluster()
-        return Credentials(config, "the pod's service account", renewal, clock=clock)
-    context = kubeconfig.read(source.kubeconfig, source.master)
-    if context.has_external_credentials:
-        config, renewal = await _load_external_credentials().load(context)
-    else:
-        config, renewal = _connection_and_renewal_of(context)
-    credentials = Credentials(config, context.origin, renewal, context.impersonation, clock)
-    _check_each_tls_file(context, config)
-    config.proxy = config.proxy or proxy_from_environment(credentials.host)
+    connection = _connection_of(source)
+    config = transport_config.of_connection(connection)
+    renewal: Renewal | None = None
+    if connection.has_plugin or connection.auth_provider:
+        # Importing the package takes a fifth of a frontend's start, and most deployments do not need it.
+        from trireme_kube.client.rest import external_credentials
+
+        renewal = await external_credentials.load(connection, config)
+    elif connection.token_file:
+
+        async def renewal(_: bool) -> None:
+            transport_config.read_token_file(config, connection.token_file)
+
+    credentials = Credentials(config, connection.origin, renewal, connection.impersonation, clock)
+    _check_each_tls_file(connection, config)
+    if not connection.in_cluster:  # a pod reaches its own API server without a proxy
+        config.proxy = config.proxy or proxy_from_environment(config.host)
     return credentials
 
 
-def _load_external_credentials() -> types.ModuleType:
-    """Import the module on demand: the package it needs costs time at every start."""
-    # Importing the package takes a fifth of a frontend's start, and most deployments do not need it.
-    from trireme_kube.client.rest import external_credentials
-
-    return external_credentials
-
-
-def _connection_and_renewal_of(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal | None]:
-    """Make the connection of a kubeconfig with its own credentials, and what renews it; None if nothing rotates.
-
-    Raises: KubeconfigError.
-    """
+def _connection_of(source: Source) -> Connection:
+    """The connection that `source` names. Raises: ConfigurationError, naming the file."""
+    origin = f"kubeconfig {source.kubeconfig}" if source.kubeconfig else "--master"
     try:
-        config = connection.from_kubeconfig(context.document)
-    except (OSError, ValueError) as error:
-        raise context.field_error("user", " ".join(str(error).split())) from error
-
-    async def renew(_: bool) -> None:
-        connection.reread_token_file(config, context.document)
-
-    return config, renew if context.rotates else None
+        if source.kubeconfig or source.master:
+            return kubeconfig_connection.from_kubeconfig(source.kubeconfig, source.master, os.environ)
+        origin = "no kubeconfig and no master given, and no service account found"
+        return kubeconfig_connection.in_cluster(os.environ)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{origin}: {error}") from error
 
 
-def _check_each_tls_file(context: kubeconfig.Context, configuration: connection.Connection) -> None:
+def _check_each_tls_file(connection: Connection, config: TransportConfig) -> None:
     """Load each file separately, so that the message can name the field."""
-    if not str(configuration.host).startswith("https"):
-        return
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if configuration.ssl_ca_cert:
+    if config.ca_file:
         try:
-            tls.load_verify_locations(cafile=configuration.ssl_ca_cert)
+            tls.load_verify_locations(cafile=config.ca_file)
         except (ssl.SSLError, OSError) as error:
-            raise context.field_error(
-                "cluster.certificate-authority", f"not a PEM certificate ({_tls_error_text(error)})"
+            raise connection.cluster_error(
+                ".certificate-authority", f"not a PEM certificate ({_tls_error_text(error)})"
             ) from error
-    if configuration.cert_file:
+    if config.cert_file:
         try:
-            tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_refuse_password)
+            tls.load_cert_chain(config.cert_file, config.key_file, password=_refuse_password)
         except (ssl.SSLError, OSError, ValueError) as error:
-            raise context.field_error(
-                "user.client-certificate and client-key", f"not a certificate and its key ({_tls_error_text(error)})"
+            raise connection.user_error(
+                ".client-certificate and client-key", f"not a certificate and its key ({_tls_error_text(error)})"
             ) from error
 
 

@@ -1,6 +1,6 @@
 """Errors of requests to an API server, split by what the caller does next.
 
-- `KubeconfigError`: the input is wrong. A person has to fix a file or a flag; the message is one line that names it.
+- `ConfigurationError` (apimachinery): the input is wrong. A person has to fix a file or a flag.
 - `ApiError`: the server responded with an error. The request had no effect (but see `maybe_applied`).
 - `ApiUnreachable`: there was no response. `sent` is whether the server may have acted on the request; if so, a writer
   reads the object back before it does anything else.
@@ -21,10 +21,6 @@ TOO_MANY_REQUESTS = 429
 # The body of an API server's 404 for a path that it does not serve; for a path that it serves it sends a Status.
 # Source: apiserver v0.37.0, pkg/util/notfoundhandler/not_found_handler.go.
 _UNSERVED_PATH = "404 page not found"
-
-
-class KubeconfigError(Exception):
-    """The configuration of the connection is unusable; the text is one line naming the file and the field."""
 
 
 class ApiError(Exception):

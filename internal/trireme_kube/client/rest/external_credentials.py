@@ -1,4 +1,4 @@
-"""Credentials from outside the kubeconfig: a credential plugin, an identity provider, or the pod's service account.
+"""Credentials from outside the kubeconfig: a credential plugin or an identity provider.
 
 `kubernetes.aio` obtains and renews them. It raises whatever exception a mistake happens to cause; this module turns
 that into one line that names the file and the field. Importing this module imports the package, so `credentials`
@@ -14,86 +14,85 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubernetes.aio import config as kube_config
-from kubernetes.aio.config import incluster_config
 from kubernetes.aio.config import kube_config as kube_config_loader
 
-from trireme_kube.client.rest import connection, kubeconfig
-from trireme_kube.client.rest.errors import KubeconfigError
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig.connection import Connection
+from trireme_kube.client.rest.transport_config import Renewal, TransportConfig
 
 # The package's config module has no type hints.
 _package: Any = kube_config_loader
-_in_cluster_package: Any = incluster_config
 
 # A credential plugin may prompt a person or call a cloud; after this long it hangs.
 PLUGIN_DEADLINE_SECONDS = 60.0
 
 
-def in_cluster() -> tuple[connection.Connection, connection.Renewal]:
-    """Connect as the pod's service account. Raises: KubeconfigError: there is none."""
-    config = connection.Connection()
-    # Without the package's own refreshing: it goes by the wall clock, which may be set back for hours.
-    loader = _in_cluster_package.InClusterConfigLoader(
-        incluster_config.SERVICE_TOKEN_FILENAME, incluster_config.SERVICE_CERT_FILENAME, try_refresh_token=False
-    )
-    try:
-        loader.load_and_set(config)
-    except (kube_config.ConfigException, OSError) as error:
-        # kube-scheduler's text where neither is configured.
-        raise KubeconfigError(
-            "no kubeconfig and no master given, and no service account found "
-            f"({incluster_config.SERVICE_TOKEN_FILENAME}: {str(error).rstrip('.')})"
-        ) from error
+async def load(connection: Connection, config: TransportConfig) -> Renewal:
+    """Run the user's credential plugin or identity provider, and put the credentials into `config`.
 
-    async def reload_token(_: bool) -> None:
-        with _as_kubeconfig_errors():
-            loader._read_token_file()
-        config.api_key["BearerToken"] = loader.token
+    Returns what renews them. Raises: ConfigurationError: no usable credentials.
+    """
+    loader = await _load_credentials(connection)
+    _take_over(loader, config)
 
-    return config, reload_token
+    async def renew(rejected: bool) -> None:
+        try:
+            await _load_anew_if_useful(connection, loader, rejected)
+        except kube_config.ConfigException as error:
+            raise ConfigurationError(str(error)) from error
+        _take_over(loader, config)
+
+    return renew
 
 
-async def load(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal]:
-    """Run the context's credential plugin or identity provider. Raises: KubeconfigError: no usable credentials."""
-    config = connection.Connection()
-    loader = await _load_credentials_of_context(context, config)
-
-    async def renew_credentials(rejected: bool) -> None:
-        with _as_kubeconfig_errors():
-            await _load_anew_if_useful(context, loader, config, rejected)
-
-    return config, renew_credentials
-
-
-async def _load_credentials_of_context(context: kubeconfig.Context, config: connection.Connection) -> Any:
-    """Let the package load the credentials of a context, running a credential plugin if it names one.
+async def _load_credentials(connection: Connection) -> Any:
+    """Let the package load the user's credentials, running a credential plugin if it names one.
 
     Raises:
-        KubeconfigError: Of whatever kind the package's error is; also if a plugin gave no credentials.
+        ConfigurationError: Of whatever kind the package's error is; also if a plugin gave no credentials.
     """
     reports: list[str] = []
     try:
         with _collect_library_errors(reports):
             async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
-                loader = await _package.load_kube_config_from_dict(context.document, client_configuration=config)
+                loader = _package.KubeConfigLoader(_document_of(connection))
+                await loader._load_authentication()
     except TimeoutError as error:
-        raise context.field_error(
-            "user", f"the credential plugin took longer than {PLUGIN_DEADLINE_SECONDS:.0f} s"
+        raise connection.user_error(
+            "", f"the credential plugin took longer than {PLUGIN_DEADLINE_SECONDS:.0f} s"
         ) from error
     except Exception as error:  # the package raises whatever a wrong field leads to
-        raise context.field_error("user", " ".join(str(error).split()) or type(error).__name__) from error
-    if context.has_plugin and not (loader.__dict__.get("token") or loader.__dict__.get("cert_file")):
-        raise context.field_error("user.exec", "; ".join(reports) or "the credential plugin gave no credentials")
+        raise connection.user_error("", " ".join(str(error).split()) or type(error).__name__) from error
+    if connection.has_plugin and not (loader.__dict__.get("token") or loader.__dict__.get("cert_file")):
+        raise connection.user_error(".exec", "; ".join(reports) or "the credential plugin gave no credentials")
     return loader
 
 
-async def _load_anew_if_useful(
-    context: kubeconfig.Context, loader: Any, config: connection.Connection, rejected: bool
-) -> None:
-    """Load credentials anew into `config`, where that can help.
+def _document_of(connection: Connection) -> dict[str, Any]:
+    """A kubeconfig with the user alone, for the package: it needs a context and a cluster too."""
+    context = {"cluster": "c", "user": "u"}
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": context}],
+        "clusters": [{"name": "c", "cluster": {"server": connection.host}}],
+        "users": [{"name": "u", "user": dict(connection.user)}],
+    }
+
+
+def _take_over(loader: Any, config: TransportConfig) -> None:
+    """Put the credentials that the package has loaded into `config`; what it has none of stays."""
+    found = loader.__dict__
+    config.authorization = found.get("token", config.authorization)
+    config.cert_file = found.get("cert_file", config.cert_file)
+    config.key_file = found.get("key_file", config.key_file)
+
+
+async def _load_anew_if_useful(connection: Connection, loader: Any, rejected: bool) -> None:
+    """Load credentials anew, where that can help.
 
     Args: rejected: Whether the server rejected the present ones: then an expiry yet to come means nothing.
     """
-    if context.has_plugin:
+    if connection.has_plugin:
         has_expiry = hasattr(loader, "exec_plugin_expiry")
         if rejected and has_expiry:
             del loader.exec_plugin_expiry
@@ -101,15 +100,11 @@ async def _load_anew_if_useful(
             return  # without an expiry, the plugin runs again only after the server rejected its credentials
         async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
             await loader.load_from_exec_plugin()
-        config.cert_file = getattr(loader, "cert_file", config.cert_file)
-        config.key_file = getattr(loader, "key_file", config.key_file)
     else:
         if rejected and loader.provider == kube_config_loader.PROVIDER_TYPE_OIDC:
             # Whether the token has expired is decided by our wall clock, which may be behind.
             await _refresh_id_token(loader)
         await loader._load_authentication()  # calls the identity provider again if the token has expired
-    if "token" in loader.__dict__:
-        config.api_key["BearerToken"] = loader.token
 
 
 async def _refresh_id_token(loader: Any) -> None:
@@ -117,15 +112,6 @@ async def _refresh_id_token(loader: Any) -> None:
     provider = loader._user["auth-provider"]
     if "refresh-token" in provider["config"]:
         await loader._refresh_oidc(provider)
-
-
-@contextlib.contextmanager
-def _as_kubeconfig_errors() -> Iterator[None]:
-    """Turn the package's configuration errors within the block into KubeconfigError."""
-    try:
-        yield
-    except kube_config.ConfigException as error:
-        raise KubeconfigError(str(error)) from error
 
 
 @contextlib.contextmanager

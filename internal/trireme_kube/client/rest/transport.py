@@ -14,8 +14,9 @@ from typing import Any
 import aiohttp
 import yarl
 
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials, errors, session, write_pool
-from trireme_kube.client.rest.errors import ApiSilent, ApiUnreachable, KubeconfigError
+from trireme_kube.client.rest.errors import ApiSilent, ApiUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class Transport:
     """Sends requests with an identity's credentials, and has them renewed."""
 
     def __init__(self, identity: credentials.Credentials, user_agent: str, max_connections: int) -> None:
-        """Raises: KubeconfigError, if the TLS files cannot be used."""
+        """Raises: ConfigurationError, if the TLS files cannot be used."""
         self._identity = identity
         self._user_agent = user_agent
         self._max_connections = max_connections
@@ -142,7 +143,7 @@ class Transport:
         old = self._sessions[-1]
         try:
             self._open_session()
-        except KubeconfigError as error:
+        except ConfigurationError as error:
             log.warning("keeping the certificate in use: %s", error)
             return
         await old.retire()
@@ -150,11 +151,11 @@ class Transport:
 
     def _open_session(self) -> None:
         """Open a session and a pool for writes with the current certificate; they replace the former ones."""
-        configuration = self._identity.configuration
+        config = self._identity.config
         try:
-            tls = configuration.tls()
+            tls = config.tls()
         except OSError as error:  # ssl.SSLError is one
-            raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
+            raise ConfigurationError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
         # trust_env would look up proxies and ~/.netrc for every request; `credentials` did so once. Cookies: an API
         # server sets none, and a load balancer's would pin us. The buffer: events of a watch can be large.
         http = aiohttp.ClientSession(
@@ -168,15 +169,15 @@ class Transport:
         http._retry_connection = False
         self._sessions.append(session.Session(http))
         self._extra = {"allow_redirects": False}
-        if configuration.proxy:
-            self._extra["proxy"] = configuration.proxy
-        if configuration.tls_server_name:
-            self._extra["server_hostname"] = configuration.tls_server_name
+        if config.proxy:
+            self._extra["proxy"] = config.proxy
+        if config.tls_server_name:
+            self._extra["server_hostname"] = config.tls_server_name
         if self._writes is not None:
             self._writes.close()
             self._writes = None
-        if not configuration.proxy:
-            self._writes = write_pool.WritePool(self.host, tls, configuration.tls_server_name, self._max_connections)
+        if not config.proxy:
+            self._writes = write_pool.WritePool(self.host, tls, config.tls_server_name, self._max_connections)
 
 
 class ByteStream:

@@ -216,8 +216,9 @@ def _parse_string_map(text: str, before: Any, given: bool) -> dict[str, str]:
     return {**before, **found} if given else found
 
 
-def _show_string_map(value: Mapping[str, str]) -> str:
-    """Format a map as pflag shows it, sorted by key."""
+def _show_string_map(value: Mapping[str, str] | None) -> str:
+    """Format a map as pflag shows it, sorted by key; None: the flag was not given."""
+    value = value or {}
     return "[" + show_csv([f"{name}={value[name]}" for name in sorted(value)]).strip() + "]"
 
 

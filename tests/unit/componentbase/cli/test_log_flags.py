@@ -4,14 +4,14 @@ import argparse
 
 import pytest
 
-from trireme_kube.componentbase.cli import log_flags
+from trireme_kube.componentbase.cli import arguments, log_flags
 from trireme_kube.componentbase.logs import klog
 
 
-def _parse(*arguments: str) -> klog.LogOptions:
+def _parse(*texts: str) -> klog.LogOptions:
     parser = argparse.ArgumentParser()
-    log_flags.add(parser)
-    return log_flags.options(parser.parse_args(arguments), "trireme")
+    arguments.add(parser, log_flags.LogFlags)
+    return arguments.read(log_flags.LogFlags, parser.parse_args(texts)).options("trireme")
 
 
 def test_logging_follows_the_flags() -> None:

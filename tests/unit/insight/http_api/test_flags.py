@@ -1,22 +1,21 @@
 """The flags of insight's HTTP API: what is refused at the start, and which flag the error names."""
 
-import argparse
-
 import pytest
 
-from trireme.insight.http_api import flags
-from trireme.phases import phase_process
+from trireme.insight import flags
+from trireme.phases import phase_process, process_flags
 from trireme.rpc import listen_flags
+from trireme_kube.componentbase.cli import arguments
 
 REVIEWS = ["--authentication-kubeconfig=/a", "--authorization-kubeconfig=/b"]
 TLS = ["--tls-cert-file=/c", "--tls-private-key-file=/k"]
 
 
-def _check(*arguments: str) -> flags.HttpFlags | None:
+def _check(*texts: str) -> flags.HttpFlags | None:
     parser = phase_process.flag_parser("insight")
-    flags.add(parser)
-    options: argparse.Namespace = parser.parse_args(arguments)
-    return flags.check(options)
+    arguments.add(parser, flags.InsightFlags)
+    values = parser.parse_args(texts)
+    return arguments.read(flags.InsightFlags, values).http(arguments.read(process_flags.ProcessFlags, values))
 
 
 def test_nothing_is_served_by_default() -> None:
@@ -26,7 +25,7 @@ def test_nothing_is_served_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reviews"),
+    ("texts", "reviews"),
     [
         (["--http-listen=127.0.0.1:0"], False),
         (["--http-listen=localhost:7005", *TLS], False),
@@ -35,15 +34,15 @@ def test_nothing_is_served_by_default() -> None:
         (["--http-listen=:7005", *TLS, *REVIEWS, "--http-client-ca-file=/u"], True),
     ],
 )
-def test_what_is_served(arguments: list[str], reviews: bool) -> None:
+def test_what_is_served(texts: list[str], reviews: bool) -> None:
     """A setup of the documentation would not start."""
-    checked = _check(*arguments)
+    checked = _check(*texts)
     assert checked is not None
     assert checked.reviews is reviews
 
 
 @pytest.mark.parametrize(
-    ("arguments", "match"),
+    ("texts", "match"),
     [
         (["--http-listen=0.0.0.0:7005", *REVIEWS], "--http-listen: .* needs --tls-cert-file"),
         (["--http-listen=:7005", *TLS], "--http-listen: .* needs --authentication-kubeconfig and --authorization-"),
@@ -60,7 +59,7 @@ def test_what_is_served(arguments: list[str], reviews: bool) -> None:
         (["--http-client-ca-file=/u"], "--http-client-ca-file is for --http-listen"),
     ],
 )
-def test_an_unsafe_or_pointless_combination_does_not_start(arguments: list[str], match: str) -> None:
+def test_an_unsafe_or_pointless_combination_does_not_start(texts: list[str], match: str) -> None:
     """An explanation names everybody's nodes: a forgotten flag must not publish them."""
     with pytest.raises(listen_flags.ListenError, match=match):
-        _check(*arguments)
+        _check(*texts)

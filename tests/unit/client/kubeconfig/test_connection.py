@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trireme.config import connection, server_url
-from trireme.config.connection import Connection
-from trireme.config.loading import ConfigurationError
-from trireme.config.model import ClientConnection
-from trireme.config.trust import ClientTLS
+from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.client.kubeconfig import connection, server_url
+from trireme_kube.client.kubeconfig.client_checks import check_connection
+from trireme_kube.client.kubeconfig.connection import Connection
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 from trireme_kube.componentbase.tls.self_signed import make_certificate
 
 Value = dict[str, object]
@@ -76,7 +76,7 @@ def test_nothing_at_all_is_refused() -> None:
     """Neither a kubeconfig nor --master is an error at the start."""
     logs: list[str] = []
     with pytest.raises(ConfigurationError, match="no configuration has been provided"):
-        connection.connect(ClientConnection(), "", {}, logs.append)
+        connection.connect("", "", {}, logs.append)
     assert any("This might not work" in line for line in logs)
 
 
@@ -133,13 +133,11 @@ def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
 )
 def test_tls_that_cannot_be_set_up_is_refused(tls: ClientTLS, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        connection.check_connection(Connection("https://x", tls))
+        check_connection(Connection("https://x", tls))
 
 
 def test_tls_that_can_be_set_up_is_taken() -> None:
-    connection.check_connection(
-        Connection("https://x", ClientTLS(ca_data=CERTIFICATE, cert_data=CERTIFICATE, key_data=KEY))
-    )
+    check_connection(Connection("https://x", ClientTLS(ca_data=CERTIFICATE, cert_data=CERTIFICATE, key_data=KEY)))
 
 
 def test_data_in_a_kubeconfig_is_decoded(tmp_path: Path) -> None:
@@ -150,8 +148,8 @@ def test_data_in_a_kubeconfig_is_decoded(tmp_path: Path) -> None:
 
 def test_requests_need_a_burst() -> None:
     with pytest.raises(ConfigurationError, match="burst is required to be greater than 0"):
-        connection.check_connection(Connection("https://x"), qps=5.0, burst=0)
-    connection.check_connection(Connection("https://x"), qps=-1.0, burst=0)
+        check_connection(Connection("https://x"), qps=5.0, burst=0)
+    check_connection(Connection("https://x"), qps=-1.0, burst=0)
 
 
 @pytest.mark.parametrize(
@@ -173,3 +171,51 @@ def test_a_host_becomes_a_url(host: str, tls: bool, url: str) -> None:
 def test_a_host_that_is_none_is_refused(host: str) -> None:
     with pytest.raises(ValueError, match=r"host must be a URL or a host:port pair|parse"):
         server_url.parse_server(host, tls=False)
+
+
+def test_a_token_file_takes_precedence_over_a_token(tmp_path: Path) -> None:
+    """The file rotates, so a stale token beside it must not be sent."""
+    (tmp_path / "token").write_text("new")
+    found = _connect(_write(tmp_path, {"server": "https://one"}, {"token": "old", "tokenFile": "token"}))
+    assert (found.token, found.token_file) == ("new", str(tmp_path / "token"))
+
+
+@pytest.mark.parametrize(("command", "run"), [("bin/login", "{}/bin/login"), ("login", "login"), ("/bin/x", "/bin/x")])
+def test_a_relative_plugin_path_starts_at_the_folder_of_the_kubeconfig(tmp_path: Path, command: str, run: str) -> None:
+    """A bare name is looked for in PATH instead."""
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": command, "interactiveMode": "Never"}
+    found = _connect(_write(tmp_path, {"server": "https://one"}, {"exec": plugin}))
+    assert found.has_plugin
+    assert found.user["exec"]["command"] == run.format(tmp_path)
+
+
+@pytest.mark.parametrize("server", ["http://10.0.0.1:8080", "10.0.0.1:6443", "HTTP://10.0.0.1"])
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param({"token": "t"}, id="token"),
+        pytest.param({"tokenFile": "token"}, id="token-file"),
+        pytest.param({"username": "u", "password": "p"}, id="password"),
+        pytest.param({"auth-provider": {"name": "oidc"}}, id="provider"),
+    ],
+)
+def test_credentials_are_sent_over_tls_only(tmp_path: Path, server: str, user: Value) -> None:
+    """Nothing secret crosses the network in the clear; as whom the user acts is no secret."""
+    (tmp_path / "token").write_text("t")
+    for there, master in ((server, ""), ("https://10.0.0.1", server)):
+        found = _connect(_write(tmp_path, {"server": there}, {**user, "as": "bob"}), master)
+        assert (found.token, found.token_file, found.username, found.password, found.user) == ("", "", "", "", {})
+        assert found.impersonation == (("Impersonate-User", "bob"),)
+
+
+def test_impersonation_becomes_headers(tmp_path: Path) -> None:
+    """A kubeconfig that acts as somebody with fewer rights must not act as itself."""
+    user = {"token": "t", "as": "bob", "as-groups": ["a", "b"], "as-uid": "7", "as-user-extra": {"x/y": ["1"]}}
+    found = _connect(_write(tmp_path, {"server": "https://one"}, user))
+    assert found.impersonation == (
+        ("Impersonate-User", "bob"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-x%2Fy", "1"),
+    )

@@ -5,10 +5,10 @@ Source: k8s.io/client-go/tools/clientcmd (validation.go).
 
 from pathlib import Path
 
-from trireme.config import server_url
-from trireme.config.kubeconfig_loading import Value
-from trireme.config.loading import os_error
+from trireme_kube.apimachinery.configuration_files import os_error
 from trireme_kube.apimachinery.golang import quote
+from trireme_kube.client.kubeconfig import server_url
+from trireme_kube.client.kubeconfig.loading import Value
 
 #: Older versions have a default for the interactive mode.
 _WITH_A_MODE = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")

@@ -1,19 +1,23 @@
-"""The flags about metrics: which are served, and the values that labels may have.
+"""The flags of metrics and logs, and their rules.
 
-Source: k8s.io/component-base/metrics.
+Source: k8s.io/component-base/metrics, k8s.io/component-base/logs.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from trireme.config.gates import FeatureGates
-from trireme.config.loading import ConfigurationError, read_file
 from trireme_kube.apimachinery import yaml_document
-from trireme_kube.apimachinery.field_errors import child, invalid
-from trireme_kube.apimachinery.golang import quote
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, read_file
+from trireme_kube.apimachinery.field_errors import child, forbidden, invalid
+from trireme_kube.apimachinery.golang import SECOND, Duration, quote
+from trireme_kube.apimachinery.quantity import Quantity
+from trireme_kube.componentbase.cli import flag_values as kinds
 from trireme_kube.componentbase.cli import versions
+from trireme_kube.componentbase.cli.flag_declarations import Declared
+from trireme_kube.componentbase.cli.flag_values import VModule
 
 Log = Callable[[str], None]
 
@@ -27,13 +31,29 @@ _HIDDEN_METRICS = {"scheduler_preemption_goroutines_duration_seconds": "Schedule
 
 @dataclass(frozen=True, slots=True)
 class MetricsOptions:
-    """Which metrics are served."""
+    """Which metrics are served, and the values that labels may have."""
 
-    show_hidden_for_version: str
-    disabled: tuple[str, ...]
-    #: `None` where the flag was not given.
-    allowed_labels: Mapping[str, str] | None
-    allowed_labels_manifest: str
+    show_hidden_for_version: Annotated[
+        str,
+        Declared(
+            "show-hidden-metrics-for-version",
+            "Show what that version deprecated; only the previous minor version is taken, as in '1.36'.",
+        ),
+    ] = ""
+    disabled: Annotated[tuple[str, ...], Declared("disabled-metrics", "Full names of metrics to switch off.")] = ()
+    allowed_labels: Annotated[
+        Mapping[str, str] | None,
+        Declared(
+            "allow-metric-labels", "Values that a label may have, others become 'unexpected'; as metric,label='a,b'."
+        ),
+    ] = None
+    allowed_labels_manifest: Annotated[
+        str,
+        Declared(
+            "allow-metric-labels-manifest",
+            "File with the same under allowListMapping; not together with --allow-metric-labels.",
+        ),
+    ] = ""
 
     def problems(self) -> list[str]:
         """The problems of these flags."""
@@ -128,3 +148,56 @@ def _allow_list_problems(path: str, mapping: Mapping[str, str]) -> list[str]:
             )
             return [invalid(path, dict(sorted(mapping.items())), rule)]
     return []
+
+
+# Logs.
+
+_BUFFER = "Bytes of info messages to hold back when streams are split; 0 holds none. Needs LoggingAlphaOptions."
+_SPLIT = "Errors to stderr, the rest to stdout, instead of one stream. Needs LoggingAlphaOptions."
+_NO_BYTES = Quantity(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingOptions:
+    """The format, level and streams of the log."""
+
+    format: Annotated[str, Declared("logging-format", 'Format of the log. Permitted formats: "json", "text".')] = "text"
+    flush_frequency: Annotated[Duration, Declared("log-flush-frequency", "Longest time between two flushes.")] = (
+        Duration(5 * SECOND)
+    )
+    verbosity: Annotated[int, Declared("v", "How much to log; 0 is least.", letter="v", type=kinds.LEVEL)] = 0
+    vmodule: Annotated[
+        tuple[VModule, ...],
+        Declared("vmodule", "Levels for the files that match a pattern; text format only."),
+    ] = ()
+    text_split_stream: Annotated[bool, Declared("log-text-split-stream", f"[Alpha] Text format: {_SPLIT}")] = False
+    text_info_buffer_size: Annotated[
+        Quantity, Declared("log-text-info-buffer-size", f"[Alpha] Text format: {_BUFFER}")
+    ] = _NO_BYTES
+    json_split_stream: Annotated[bool, Declared("log-json-split-stream", f"[Alpha] JSON format: {_SPLIT}")] = False
+    json_info_buffer_size: Annotated[
+        Quantity, Declared("log-json-info-buffer-size", f"[Alpha] JSON format: {_BUFFER}")
+    ] = _NO_BYTES
+
+    def problems(self, gates: FeatureGates) -> list[str]:
+        """The problems of these flags."""
+        found: list[str] = []
+        if self.flush_frequency.nanoseconds <= 0:
+            found.append(invalid("flushFrequency", self.flush_frequency, "Must be greater than zero"))
+        if self.format not in ("text", "json"):
+            found.append(invalid("format", self.format, "Unsupported log format"))
+        elif self.format == "json" and not gates.enabled("LoggingBetaOptions"):
+            found.append(forbidden("format", "Log format json is disabled, see LoggingBetaOptions feature"))
+        if self.vmodule and self.format not in ("", "text"):
+            found.append(forbidden("vmodule", "Only supported for text log format"))
+        if not gates.enabled("LoggingAlphaOptions"):
+            disabled = "Feature LoggingAlphaOptions is disabled"
+            for name, split, size in (
+                ("text", self.text_split_stream, self.text_info_buffer_size),
+                ("json", self.json_split_stream, self.json_info_buffer_size),
+            ):
+                if split:
+                    found.append(forbidden(child("options", name, "splitStream"), disabled))
+                if size.value() != 0:
+                    found.append(forbidden(child("options", name, "infoBufferSize"), disabled))
+        return found

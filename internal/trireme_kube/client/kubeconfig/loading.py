@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trireme.config.kubeconfig_schema import CONFIG
-from trireme.config.loading import ConfigurationError, not_registered, os_error, read_file, read_kind
 from trireme_kube.apimachinery import yaml_document
+from trireme_kube.apimachinery.configuration_files import (
+    ConfigurationError,
+    not_registered,
+    os_error,
+    read_file,
+    read_kind,
+)
 from trireme_kube.apimachinery.json_document import Object
 from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
+from trireme_kube.client.kubeconfig.schema import CONFIG
 
 Value = Mapping[str, Any]
 
@@ -144,6 +150,14 @@ def _with_absolute_paths(config: dict[str, Any], base: Path) -> dict[str, Any]:
         for entry in config.get(section) or ():
             part = entry.setdefault(inner, {})
             for name in names:
-                if part.get(name):
-                    part[name] = str(base / part[name]) if not Path(part[name]).is_absolute() else part[name]
+                _make_absolute(part, name, base)
+            plugin = part.get("exec") or {}
+            if "/" in plugin.get("command", ""):  # a bare name is looked for in PATH
+                _make_absolute(plugin, "command", base)
     return config
+
+
+def _make_absolute(part: dict[str, Any], name: str, base: Path) -> None:
+    """Make the path in a field absolute, in place; it is relative to `base`."""
+    if part.get(name) and not Path(part[name]).is_absolute():
+        part[name] = str(base / part[name])

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from trireme_kube.apimachinery.golang import quote
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*\Z")
 _HOST_CHARACTER = re.compile(r"[A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"%]|[^\x00-\x7f]")
@@ -112,3 +113,8 @@ def parse_server(host: str, *, tls: bool) -> URL:
         if url.path not in ("", "/"):
             raise ValueError(f"host must be a URL or a host:port pair: {quote(host)}")
     return url
+
+
+def means_tls(tls: ClientTLS) -> bool:
+    """Whether anything of TLS is set, so that a host without a scheme means https."""
+    return bool(tls.ca_file or tls.ca_data or tls.cert_file or tls.cert_data or tls.insecure)

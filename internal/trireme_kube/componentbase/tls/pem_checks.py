@@ -15,9 +15,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from trireme.config.loading import ConfigurationError, read_file
-from trireme.config.model import Extender
+from trireme_kube.apimachinery.configuration_files import ConfigurationError, read_file
 from trireme_kube.apimachinery.golang import quote
+from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
 _BLOCK = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n(.*?)-----END \1-----", re.DOTALL)
 
@@ -133,20 +133,6 @@ def check_bundle(purpose: str, file: str) -> None:
         raise ConfigurationError(f"error loading CA bundle for {name}: {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTLS:
-    """TLS of a client: data takes precedence over files."""
-
-    insecure: bool = False
-    server_name: str = ""
-    ca_file: str = ""
-    ca_data: bytes = b""
-    cert_file: str = ""
-    cert_data: bytes = b""
-    key_file: str = ""
-    key_data: bytes = b""
-
-
 def check_files(tls: ClientTLS) -> None:
     """Checks that the files a client's TLS names can be read, whatever is in them.
 
@@ -182,37 +168,6 @@ def check_client(tls: ClientTLS) -> None:
     reloaded = tls.cert_file and not tls.cert_data and tls.key_file and not tls.key_data
     if has_certificate and not reloaded:
         check_pair(certificate, private_key)
-
-
-def check_extender(extender: Extender) -> None:
-    """Checks that an extender's TLS can be set up.
-
-    Raises:
-        ConfigurationError: it cannot.
-    """
-    tls = extender.tls_config
-    client = ClientTLS()
-    if tls is not None:
-        client = ClientTLS(
-            insecure=tls.insecure,
-            server_name=tls.server_name,
-            ca_file=tls.ca_file,
-            ca_data=tls.ca_data,
-            cert_file=tls.cert_file,
-            cert_data=tls.cert_data,
-            key_file=tls.key_file,
-            key_data=tls.key_data,
-        )
-    if extender.enable_https and not (client.ca_file or client.ca_data):
-        client = ClientTLS(
-            insecure=True,
-            server_name=client.server_name,
-            cert_file=client.cert_file,
-            cert_data=client.cert_data,
-            key_file=client.key_file,
-            key_data=client.key_data,
-        )
-    check_client(client)
 
 
 def are_readable(*paths: str) -> bool:

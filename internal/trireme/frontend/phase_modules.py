@@ -1,0 +1,31 @@
+"""The modules of the phases that a frontend has its forker import, by name: the frontend itself needs none of them."""
+
+from types import MappingProxyType
+
+PROCESSES = MappingProxyType(
+    {"filter": "trireme.filter.process", "score": "trireme.score.process", "bind": "trireme.bind.process"}
+)
+"""The module of each phase's process: its `main` runs it."""
+
+SHARED = (
+    "aiohttp",
+    "uvloop",
+    "trireme.registry.filter_sides",
+    "trireme.registry.score_sides",
+    "trireme.registry.shadow_plugins",
+    "trireme.rpc.grpc_server",
+    "trireme.evaluation.column_cache",
+    "trireme.phases.answering",
+    "trireme.phases.phase_metrics",
+    "trireme.phases.phase_process",
+    "trireme.registry.canary_sides",
+    "trireme.remote.remote_plugins",
+    "trireme.remote.remote_results",
+    "trireme.remote.shadow_queue",
+    "trireme.evaluation.plugin_timer",
+    "trireme.wire.domain_constraints",
+    "trireme.wire.node_columns",
+    "trireme.wire.profiles",
+    "trireme.wire.status",
+)
+"""What at least two phases import. Importing it starts no thread and opens nothing."""
