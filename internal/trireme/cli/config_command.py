@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trireme.cli import named_files
-from trireme.config import inspection, loading, locating, trireme_configuration_loading
+from trireme.config import inspection, loading, locating, trireme_configuration
 from trireme.config.loading import ConfigurationError
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
@@ -86,7 +86,7 @@ def run_validate(options: argparse.Namespace) -> int:
 def _check_trireme_configuration(path: str) -> None:
     """Check the file, if there is one. Raises: ConfigurationError."""
     if path:
-        trireme_configuration_loading.parse(loading.read_file(path))
+        trireme_configuration.parse(loading.read_file(path))
 
 
 def _print_problems(file: str, problems: tuple[str, ...]) -> int:
@@ -122,10 +122,10 @@ def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> Non
     """
     data = loading.read_file(path)
     if inspection.is_own(data):
-        file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration_loading.parse(data)))
+        file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration.parse(data)))
     else:
         enabled = inspection.feature_gates(gate_texts)
-        contents = inspection.inspect(data, trireme_configuration_loading.load(own), enabled)
+        contents = inspection.inspect(data, trireme_configuration.load(own), enabled)
         file_groups = list(named_files.files_of_scheduler_configuration(contents))
     problems: list[str] = []
     for files in file_groups:
@@ -144,7 +144,7 @@ def run_print(options: argparse.Namespace) -> int:
         """Print the configuration with its defaults, or its plugins. Raises: ConfigurationError."""
         data = loading.read_file(options.file) if options.file else None
         enabled = inspection.feature_gates(options.feature_gates)
-        contents = inspection.inspect(data, trireme_configuration_loading.load(options.trireme_config), enabled)
+        contents = inspection.inspect(data, trireme_configuration.load(options.trireme_config), enabled)
         if options.plugins:
             print(*(line for profile in contents.profiles for line in inspection.plugin_table(profile)), sep="\n")
         else:

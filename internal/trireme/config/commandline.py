@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trireme.config import (
+    addresses,
     canary_profiles,
     command_flags,
     conversion,
-    discovered_endpoints,
     options,
     serving,
     trireme_configuration,
-    trireme_configuration_loading,
     validation,
     watched_files,
 )
@@ -100,8 +99,8 @@ class CompletedConfig:
     #: The configuration's files as they were when they were about to be read at the start.
     files: watched_files.Identity = ()
     #: What the Services of remote plugins stand for now, found while the frontend runs; it outlives reloads.
-    discovered: discovered_endpoints.DiscoveredEndpoints = field(
-        default_factory=discovered_endpoints.DiscoveredEndpoints, compare=False, repr=False
+    discovered: addresses.DiscoveredEndpoints = field(
+        default_factory=addresses.DiscoveredEndpoints, compare=False, repr=False
     )
 
     @property
@@ -259,7 +258,7 @@ class Start:
             certificate = serving.default_certificate(settings.serving, self.log)
             files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
-            trireme = trireme_configuration_loading.load(settings.trireme_config_file)
+            trireme = trireme_configuration.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
             served = serving.prepare_serving(
                 certificate,

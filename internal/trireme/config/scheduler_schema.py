@@ -4,7 +4,6 @@ Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1.
 """
 
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.plugin_kit import args_schema
 from trireme.registry import config_sides
 from trireme_kube.apimachinery.schema import (
     BOOL,
@@ -19,6 +18,7 @@ from trireme_kube.apimachinery.schema import (
     OPTIONAL_STRING,
     RAW,
     STRING,
+    TYPE_META,
     Field,
     Many,
     Struct,
@@ -103,7 +103,7 @@ EXTENDER = struct(
 CONFIGURATION = struct(
     "v1",
     "KubeSchedulerConfiguration",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("parallelism", OPTIONAL_INT32),
     Field("leaderElection", LEADER_ELECTION, omitempty=False),
     Field("clientConnection", CLIENT_CONNECTION, omitempty=False),

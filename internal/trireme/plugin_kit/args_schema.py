@@ -17,11 +17,6 @@ from trireme_kube.apimachinery.schema import INT32, INT64, STRING, Field, Kind, 
 
 MAX_SHAPE_SCORE = 10
 
-TYPE_META = (
-    Field("kind", STRING, embedded_in="TypeMeta"),
-    Field("apiVersion", STRING, embedded_in="TypeMeta"),
-)
-
 
 def named(name: str, *, optional: bool = False) -> Scalar:
     """The type of a string whose Go type has a name of its own, which error messages show."""

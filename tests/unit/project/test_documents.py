@@ -14,6 +14,11 @@ def test_the_configuration_reference_is_up_to_date() -> None:
     assert configuration_document.write() == configuration_document.DOCUMENT.read_text(), "run `make docs`"
 
 
+def test_the_schema_for_editors_is_up_to_date() -> None:
+    """An editor would underline a new field, or leave a wrong one."""
+    assert configuration_document.write_schema() == configuration_document.SCHEMA.read_text(), "run `make docs`"
+
+
 def test_every_field_is_explained() -> None:
     """A field's row would be empty."""
     rows = [line for line in configuration_document.write().splitlines() if line.startswith("| `")]

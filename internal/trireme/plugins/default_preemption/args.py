@@ -5,14 +5,13 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
-from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
-from trireme_kube.apimachinery.schema import OPTIONAL_INT32, Field, struct
+from trireme_kube.apimachinery.schema import OPTIONAL_INT32, TYPE_META, Field, struct
 
 _SCHEMA = struct(
     "v1",
     "DefaultPreemptionArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("minCandidateNodesPercentage", OPTIONAL_INT32),
     Field("minCandidateNodesAbsolute", OPTIONAL_INT32),
 )

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
-from trireme.plugin_kit import args_schema
 from trireme.plugins.dynamic_resources import features
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
-from trireme_kube.apimachinery.schema import OPTIONAL_DURATION, Field, struct
+from trireme_kube.apimachinery.schema import OPTIONAL_DURATION, TYPE_META, Field, struct
 
 _SCHEMA = struct(
     "v1",
     "DynamicResourcesArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("filterTimeout", OPTIONAL_DURATION, omitempty=False),
     Field("bindingTimeout", OPTIONAL_DURATION),
 )

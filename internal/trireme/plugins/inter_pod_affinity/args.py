@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
-from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
-from trireme_kube.apimachinery.schema import BOOL, OPTIONAL_INT32, Field, struct
+from trireme_kube.apimachinery.schema import BOOL, OPTIONAL_INT32, TYPE_META, Field, struct
 
 _SCHEMA = struct(
     "v1",
     "InterPodAffinityArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("hardPodAffinityWeight", OPTIONAL_INT32),
     Field("ignorePreferredTermsOfExistingPods", BOOL, omitempty=False),
 )

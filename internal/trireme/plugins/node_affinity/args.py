@@ -20,7 +20,7 @@ from trireme_kube.apimachinery.field_errors import (
     label_value_problems,
     not_supported,
 )
-from trireme_kube.apimachinery.schema import INT32, STRING, Field, Many, struct
+from trireme_kube.apimachinery.schema import INT32, STRING, TYPE_META, Field, Many, struct
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -63,7 +63,7 @@ _NODE_AFFINITY = struct(
     ),
     optional=True,
 )
-_SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", _NODE_AFFINITY))
+_SCHEMA = struct("v1", "NodeAffinityArgs", *TYPE_META, Field("addedAffinity", _NODE_AFFINITY))
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:

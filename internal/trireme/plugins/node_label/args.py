@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs
-from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, index, invalid
-from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
+from trireme_kube.apimachinery.schema import STRING, TYPE_META, Field, Many, struct
 
 _SCHEMA = struct(
     "v1",
     "NodeLabelArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("presentLabels", Many(STRING)),
     Field("absentLabels", Many(STRING)),
     Field("presentLabelsPreference", Many(STRING)),

@@ -9,12 +9,12 @@ from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid
-from trireme_kube.apimachinery.schema import Field, Many, struct
+from trireme_kube.apimachinery.schema import TYPE_META, Field, Many, struct
 
 _SCHEMA = struct(
     "v1",
     "NodeResourcesBalancedAllocationArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("resources", Many(args_schema.RESOURCE_SPEC)),
 )
 

@@ -20,7 +20,7 @@ from trireme_kube.apimachinery.field_errors import (
     qualified_name_problems,
     required,
 )
-from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
+from trireme_kube.apimachinery.schema import STRING, TYPE_META, Field, Many, struct
 
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 _STRATEGY_SCHEMA = struct(
@@ -38,7 +38,7 @@ _STRATEGY_SCHEMA = struct(
 _SCHEMA = struct(
     "v1",
     "NodeResourcesFitArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("ignoredResources", Many(STRING)),
     Field("ignoredResourceGroups", Many(STRING)),
     Field("scoringStrategy", _STRATEGY_SCHEMA),

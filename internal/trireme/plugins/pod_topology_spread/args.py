@@ -18,7 +18,7 @@ from trireme_kube.apimachinery.field_errors import (
     qualified_name_problems,
     required,
 )
-from trireme_kube.apimachinery.schema import INT32, OPTIONAL_INT32, STRING, Field, Many, StringMap, struct
+from trireme_kube.apimachinery.schema import INT32, OPTIONAL_INT32, STRING, TYPE_META, Field, Many, StringMap, struct
 
 _LABEL_SELECTOR = struct(
     "v1",
@@ -53,7 +53,7 @@ _SPREAD_CONSTRAINT = struct(
 _SCHEMA = struct(
     "v1",
     "PodTopologySpreadArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("defaultConstraints", Many(_SPREAD_CONSTRAINT)),
     Field("defaultingType", args_schema.named("v1.PodTopologySpreadConstraintsDefaulting")),
 )

@@ -9,12 +9,12 @@ from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
-from trireme_kube.apimachinery.schema import OPTIONAL_INT64, Field, Many, struct
+from trireme_kube.apimachinery.schema import OPTIONAL_INT64, TYPE_META, Field, Many, struct
 
 _SCHEMA = struct(
     "v1",
     "VolumeBindingArgs",
-    *args_schema.TYPE_META,
+    *TYPE_META,
     Field("bindTimeoutSeconds", OPTIONAL_INT64),
     Field("shape", Many(args_schema.SHAPE_POINT)),
 )
