@@ -18,8 +18,7 @@ import enum
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from trireme_kube.apimachinery import golang, schema
 from trireme_kube.apimachinery.field_errors import Problem, child, index, invalid, not_supported, required
@@ -36,8 +35,7 @@ _SCALARS: Mapping[type, schema.Scalar] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """How a field is written: what differs from its Python name, its Python type, and from `omitempty`."""
 
     name: str = ""
@@ -56,8 +54,7 @@ class Change(enum.Enum):
     AT_RESTART = "at restart"
 
 
-@dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(NamedTuple):
     """The lowest value of a number or duration."""
 
     lowest: Any
@@ -68,8 +65,7 @@ class AtLeast:
         return [invalid(path, value, self.text)] if value < self.lowest else []
 
 
-@dataclass(frozen=True, slots=True)
-class AtMost:
+class AtMost(NamedTuple):
     """The highest value of a number or duration."""
 
     highest: Any
@@ -80,8 +76,7 @@ class AtMost:
         return [invalid(path, value, self.text)] if value > self.highest else []
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(NamedTuple):
     """The possible values of a string, or of the strings of a list; `or_empty`: it may be empty as well."""
 
     choices: tuple[str, ...]
@@ -97,8 +92,7 @@ class OneOf:
         return [not_supported(where, str(each), self.choices) for where, each in named if each not in self.choices]
 
 
-@dataclass(frozen=True, slots=True)
-class NotEmpty:
+class NotEmpty(NamedTuple):
     """A value that must be there."""
 
     text: str = ""
@@ -108,8 +102,7 @@ class NotEmpty:
         return [] if value else [required(path, self.text)]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A declared field."""
 
     attribute: str
