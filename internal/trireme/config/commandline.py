@@ -21,11 +21,10 @@ from trireme.config import (
     addresses,
     canary_profiles,
     command_flags,
-    conversion,
+    model,
     options,
     serving,
     trireme_configuration,
-    validation,
     watched_files,
 )
 from trireme.config.connection import Connection, check_connection, connect
@@ -115,7 +114,7 @@ class CompletedConfig:
 
     def document(self) -> dict[str, Any]:
         """The configuration as `/configz` shows it."""
-        return conversion.to_document(self.configuration)
+        return model.to_document(self.configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +229,7 @@ class Start:
                 "W component has alpha features enabled in emulated version, this is unsupported: "
                 f"features=[{' '.join(gates.experimental())}]"
             )
-        problems.extend(validation.validate(config, gates))
+        problems.extend(model.validate(config, gates))
         problems.extend(settings.serving.problems())
         problems.extend(settings.authentication.problems(gates, self.log))
         problems.extend(settings.metrics.problems())
@@ -364,7 +363,7 @@ def load_configuration(
     if not settings.config_file:
         return settings.with_leader_election(settings.with_deprecated(default))
     config = settings.with_leader_election(load_file(settings.config_file, gates, log))
-    problems = validation.validate(config, gates)
+    problems = model.validate(config, gates)
     if problems:
         raise ConfigurationError(join_messages(problems))
     return config

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.config import conversion, gates, loading, trireme_configuration, validation
+from trireme.config import gates, loading, model, trireme_configuration
 from trireme.config.commandline import without_secrets
 from trireme.config.gates import FeatureGates, join_messages
 from trireme.config.leader_election import check_lock, check_timing
@@ -38,7 +38,7 @@ class InspectedConfiguration:
 
     def document(self) -> dict[str, Any]:
         """The configuration as YAML would have it, without private keys."""
-        return without_secrets(conversion.to_document(self.configuration))
+        return without_secrets(model.to_document(self.configuration))
 
 
 def feature_gates(texts: Sequence[str]) -> FeatureGates:
@@ -67,7 +67,7 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
         config = loading.default_configuration(enabled)
     else:
         config = loading.load(data, enabled, _discard_log_line)
-    problems = validation.validate(config, enabled)
+    problems = model.validate(config, enabled)
     if problems:
         raise ConfigurationError(join_messages(problems), problems)
     check_lock(config.leader_election)

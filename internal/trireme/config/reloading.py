@@ -11,24 +11,14 @@ from typing import Any
 from trireme.config import canary_profiles, commandline, trireme_configuration
 from trireme.config.gates import join_messages
 from trireme.config.loading import ConfigurationError, default_configuration
+from trireme.config.model import SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import declaration
+from trireme_kube.apimachinery.declaration import Change
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, index
 
-#: The fields of a KubeSchedulerConfiguration that a reload may change.
-RELOADED_FIELDS = frozenset(
-    {
-        "apiVersion",
-        "kind",
-        "parallelism",
-        "percentageOfNodesToScore",
-        "podInitialBackoffSeconds",
-        "podMaxBackoffSeconds",
-        "profiles",
-    }
-)
 _RESTART = "cannot change without a restart of the frontend: set it back, or restart"
 
 
@@ -61,9 +51,9 @@ def fixed_field_problems(current: commandline.CompletedConfig, new: commandline.
     before, after = current.document(), new.document()
     problems = [
         problem
-        for name in before.keys() | after.keys()
-        if name not in RELOADED_FIELDS
-        for problem in _differences(name, before.get(name), after.get(name))
+        for member in declaration.members(SchedulerConfiguration)
+        if member.change is Change.AT_RESTART
+        for problem in _differences(member.name, before.get(member.name), after.get(member.name))
     ]
     return sorted(problems) + _own_field_problems(current.trireme, new.trireme)
 

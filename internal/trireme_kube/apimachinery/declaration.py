@@ -30,6 +30,7 @@ _SCALARS: Mapping[type, schema.Scalar] = {
     str: schema.STRING,
     bool: schema.BOOL,
     int: schema.INT32,
+    float: schema.FLOAT32,
     bytes: schema.BYTES,
     golang.Duration: schema.DURATION,
 }
@@ -102,6 +103,12 @@ class NotEmpty(NamedTuple):
         return [] if value else [required(path, self.text)]
 
 
+class InContext(NamedTuple):
+    """A rule that depends on what `problems_of` gets as its context, such as feature gates."""
+
+    rule: Callable[[str, Any, Any], Iterable[Problem]]
+
+
 class Member(NamedTuple):
     """A declared field."""
 
@@ -114,7 +121,7 @@ class Member(NamedTuple):
     many: bool
     default: Any
     help: str
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule | InContext, ...]
     written: Written
     change: Change | None
 
@@ -166,7 +173,7 @@ def _member(field: dataclasses.Field[Any]) -> Member:
         many=many,
         default=default,
         help=" ".join(note for note in notes if isinstance(note, str)),
-        rules=tuple(note for note in notes if callable(note)),
+        rules=tuple(note for note in notes if callable(note) or isinstance(note, InContext)),
         written=written,
         change=next((note for note in notes if isinstance(note, Change)), None),
     )
@@ -218,11 +225,13 @@ def read(of: type[Any], value: Mapping[str, Any], default: Any = None) -> Any:
 def _read_member(member: Member, value: Mapping[str, Any], default: Any) -> Any:
     """The value of one field; without value or default it is empty."""
     before = member.default if default is None else getattr(default, member.attribute)
-    found = value.get(member.name)
-    if found is None:
+    if member.name not in value:
         if before is not dataclasses.MISSING:
             return before
         return () if member.many else member.of()
+    found = value[member.name]
+    if found is None:
+        return None
     if member.written.read is not None:
         return member.written.read(found)
     if member.many:
@@ -269,19 +278,28 @@ def set_defaults(of: type[Any], value: dict[str, Any]) -> None:
                 value[member.name] = member.default
 
 
-def problems_of(instance: Any, path: str = "") -> list[Problem]:
-    """What is wrong with an instance: its fields in the order of their declaration, then their combinations."""
+def problems_of(instance: Any, path: str = "", context: Any = None) -> list[Problem]:
+    """What is wrong with an instance: its fields in the order of their declaration, then their combinations.
+
+    Fields that the class names as `CHECKED_FIRST` come first, in that order.
+    """
     problems: list[Problem] = []
-    for member in members(type(instance)):
+    for member in _checked_members(type(instance)):
         value, where = getattr(instance, member.attribute), child(path, member.name)
         for rule in member.rules:
-            problems.extend(rule(where, value))
+            problems.extend(rule.rule(where, value, context) if isinstance(rule, InContext) else rule(where, value))
         if member.nested is not None and value is not None:
             named = [(index(where, at), each) for at, each in enumerate(value)] if member.many else [(where, value)]
             for place, each in named:
-                problems.extend(problems_of(each, place))
+                problems.extend(problems_of(each, place, context))
     combined = getattr(instance, "problems", None)
     return problems if combined is None else problems + list(combined(path))
+
+
+def _checked_members(of: type[Any]) -> Iterable[Member]:
+    """The declared fields in the order in which they are checked."""
+    first: tuple[str, ...] = getattr(of, "CHECKED_FIRST", ())
+    return sorted(members(of), key=lambda member: (*first, member.attribute).index(member.attribute))
 
 
 def changes_at_restart(before: Any, after: Any, path: str = "") -> list[str]:
