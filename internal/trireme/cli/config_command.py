@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trireme.cli import named_files
-from trireme.config import inspection, loading, locating, trireme_configuration
+from trireme.config import inspection, loading, trireme_configuration
 from trireme.config.loading import ConfigurationError
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
@@ -109,7 +109,7 @@ def _is_trireme_configuration(path: str) -> bool:
 def _place_in_file(path: str, problem: str) -> str:
     """The file, with line and column if the problem is about a place in it, in the format of compilers."""
     try:
-        position = locating.locate(loading.read_file(path), problem)
+        position = inspection.locate(loading.read_file(path), problem)
     except ConfigurationError:
         position = None
     return path if position is None else f"{path}:{position.line}:{position.column}"

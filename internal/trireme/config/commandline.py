@@ -19,13 +19,12 @@ from typing import Any, TextIO
 
 from trireme.config import (
     addresses,
-    canary_profiles,
     command_flags,
     model,
     options,
+    profiles,
     serving,
     trireme_configuration,
-    watched_files,
 )
 from trireme.config.connection import Connection, check_connection, connect
 from trireme.config.gates import FeatureGates, GateError, from_flags, join_messages
@@ -43,6 +42,7 @@ from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.componentbase import watched_files
 from trireme_kube.componentbase.cli import flags, versions
 from trireme_kube.componentbase.cli.flags import FlagError, Parsed
 from trireme_kube.componentbase.logs import start_log
@@ -306,7 +306,7 @@ class Start:
             raise self._log_failure("construct", str(error)) from error
         completed = CompletedConfig(
             constructed.configuration,
-            canary_profiles.profiles_with_canaries(constructed.profiles, trireme),
+            profiles.profiles_with_canaries(constructed.profiles, trireme),
             gates,
             settings,
             trireme,

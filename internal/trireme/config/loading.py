@@ -366,3 +366,15 @@ def _with_all_fields(value: Any, of: Type) -> Any:
     if isinstance(of, Many):
         return [_with_all_fields(each, of.of) for each in value]
     return value
+
+
+def with_internal_names(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
+    """The value of a struct with kube-scheduler's own names for its fields, as its log shows it."""
+    return {_internal_name(entry): _named_internally(value[name], entry.type) for name, entry in of.fields.items()}
+
+
+def _named_internally(value: Any, of: Type) -> Any:
+    """As `with_internal_names`, for a value of any type."""
+    if isinstance(of, Many):
+        return [_named_internally(each, of.of) for each in value]
+    return with_internal_names(value, of) if isinstance(of, Struct) and value is not None else value

@@ -374,7 +374,7 @@ class ManagedResource:
     GO_TYPE: ClassVar = "v1.ExtenderManagedResource"
 
     name: Annotated[str, "The resource's name.", _ALWAYS]
-    ignored_by_scheduler: Annotated[bool, "Whether NodeResourcesFit leaves the resource to the extender."] = False
+    ignored_by_scheduler: Annotated[bool, "Whether the scheduler leaves the resource to the extender."] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.config import canary_profiles, commandline, trireme_configuration
+from trireme.config import commandline, profiles, trireme_configuration
 from trireme.config.gates import join_messages
 from trireme.config.loading import ConfigurationError, default_configuration
 from trireme.config.model import SchedulerConfiguration
@@ -35,7 +35,7 @@ def load_again(current: commandline.CompletedConfig, log: commandline.Log) -> co
     new = dataclasses.replace(
         current,
         configuration=constructed.configuration,
-        profiles=canary_profiles.profiles_with_canaries(constructed.profiles, trireme),
+        profiles=profiles.profiles_with_canaries(constructed.profiles, trireme),
         trireme=trireme,
         registry=registry,
         retired_profiles=frozenset(),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, node_json, pod_read_set
-from trireme.config import canary_profiles, commandline
+from trireme.config import commandline, profiles
 from trireme.framework import canaries
 from trireme.frontend import phase_configuration, plugin_membership, queue_executor, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
@@ -137,7 +137,7 @@ class PluginUpdates:
         Returns whether shares of canaries differ: then pods get their classes once they are listed again.
         """
         self._completed = completed
-        shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+        shares = profiles.canary_shares(completed.profiles, completed.trireme)
         return self._pod_reads.shares.replace(shares)
 
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:

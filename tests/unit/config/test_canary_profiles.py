@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from trireme.config import canary_profiles, loading, profiles, trireme_configuration
+from trireme.config import loading, profiles, trireme_configuration
 from trireme.config.gates import from_flags
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -54,18 +54,18 @@ def test_profiles_run_the_canary_after_its_plugin() -> None:
     assert "P/canary" not in registry
     config = loading.load(STOCK, gates, lambda line: None)
     constructed = profiles.construct_profiles(config, registry, gates, lambda line: None)
-    first, plain = canary_profiles.profiles_with_canaries(constructed.profiles, own)
+    first, plain = profiles.profiles_with_canaries(constructed.profiles, own)
     assert first.names(ExtensionPoint.FILTER)[-3:] == ("P", "P/canary", "Q")
     weights = {plugin.name: plugin.weight for plugin in first.plugins[ExtensionPoint.SCORE]}
     assert (weights["P"], weights["P/canary"]) == (7, 7)
     assert first.args_json("P/canary") == first.args_json("P") == b'{"limit":3}'
     assert "P/canary" not in plain.all_names()
-    assert canary_profiles.shares_of([first, plain], own) == {"s": [("P", 5)]}
+    assert profiles.canary_shares([first, plain], own) == {"s": [("P", 5)]}
 
 
 def test_without_a_percentage_no_pod_is_a_canarys() -> None:
     """Broken, a canary that is only connected decides."""
     own = trireme_configuration.parse(OWN)
     off = tuple(dataclasses.replace(plugin, canary_percent=0) for plugin in own.remote_plugins)
-    profile = canary_profiles.shares_of((), dataclasses.replace(own, remote_plugins=off))
+    profile = profiles.canary_shares((), dataclasses.replace(own, remote_plugins=off))
     assert profile == {}

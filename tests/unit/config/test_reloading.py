@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from trireme.config import commandline, reloading, watched_files
+from trireme.config import commandline, reloading
 from trireme.config.loading import ConfigurationError
+from trireme_kube.componentbase import watched_files
 
 KUBE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from trireme.config.inspection import locate
 from trireme.config.loading import ConfigurationError, parse
-from trireme.config.locating import locate
 
 TEXT = """\
 parallelism: 0
