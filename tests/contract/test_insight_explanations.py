@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-import serving_frontend as support
 
+from tests.contract import serving_frontend as support
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
 
@@ -120,7 +120,6 @@ async def _explained(folder: Path, insight: Insight | None, query: str, **docume
 
 
 async def test_an_explanation_has_insights_evaluation(tmp_path: Path) -> None:
-    """Else `trireme explain` shows what filter answered in the last attempt, of the nodes of that time."""
     insight = Insight(RESPONSE)
     code, report = await _explained(tmp_path, insight, "pod=default/waits&nodes=n1,n3")
     assert code == 200
@@ -205,7 +204,6 @@ async def test_an_explanation_does_not_depend_on_insight(tmp_path: Path, error: 
 
 
 async def test_nodes_that_do_not_exist_are_the_callers_mistake(tmp_path: Path) -> None:
-    """Else the answer looks as if no node refused the pod."""
     refusal = insight_replicas.InsightRefusal("nodes: there is no node n9")
     assert await _explained(tmp_path, Insight(refusal), "pod=default/waits&nodes=n9") == (400, f"{refusal}\n")
     code, text = await _explained(tmp_path, None, "pod=default/waits&nodes=n1")
@@ -222,7 +220,6 @@ async def test_a_pod_that_has_left_the_queue_is_not_evaluated(tmp_path: Path) ->
 
 
 async def test_an_explanation_of_a_bound_pod_has_the_decision(tmp_path: Path) -> None:
-    """Else `trireme explain` says of a bound pod where it is, and nothing of why."""
     insight = Insight(RESPONSE)
     code, report = await _explained(tmp_path, insight, "pod=default/placed&allNodes=true&nodes=n3")
     assert code == 200
