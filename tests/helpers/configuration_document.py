@@ -1,4 +1,4 @@
-"""docs/configuration.md and the schema for editors, written from the declaration of TriremeConfiguration.
+"""docs/configuration.md and the schemas for editors, written from the declarations of API types.
 
 `make docs` runs this, and a test compares.
 """
@@ -10,14 +10,15 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from trireme.config import trireme_configuration
+from trireme.config import model, trireme_configuration
 from trireme.config.trireme_configuration import TLS, TriremeConfiguration
-from trireme_kube.apimachinery import declaration, golang
+from trireme.registry import config_sides
+from trireme_kube.apimachinery import declaration, golang, schema
 from trireme_kube.apimachinery.declaration import AtLeast, AtMost, Member, NotEmpty
 
 _ROOT = pathlib.Path(__file__).parents[2]
 DOCUMENT = _ROOT / "docs/configuration.md"
-SCHEMA = _ROOT / "docs/reference/trireme-configuration.schema.json"
+SCHEMAS = _ROOT / "docs/reference"
 
 _HEAD = f"""# TriremeConfiguration
 
@@ -29,7 +30,9 @@ kube-scheduler's. Every field is optional unless it is REQUIRED. An unknown
 field is an error, and `trireme config validate FILE` reports problems with line
 and column. Editors check and complete the file by its
 [JSON schema](reference/trireme-configuration.schema.json), for example with
-`# yaml-language-server: $schema=PATH` in its first line.
+`# yaml-language-server: $schema=PATH` in its first line; there is
+[one for KubeSchedulerConfiguration](reference/kube-scheduler-configuration.schema.json)
+too, with the arguments of plugins.
 
 ```yaml
 apiVersion: {trireme_configuration.API_VERSION}
@@ -40,11 +43,16 @@ kind: {trireme_configuration.KIND}
 | --- | --- | --- | --- |
 """
 _TYPES = {str: "string", int: "integer", bool: "boolean", golang.Duration: "duration, e.g. `1m30s`"}
-_JSON_TYPES: dict[type[Any], dict[str, Any]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    bool: {"type": "boolean"},
-    golang.Duration: {"type": "string", "pattern": r"^[-+]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$"},
+_DURATION = {"type": "string", "pattern": r"^[-+]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$"}
+_JSON_TYPES: dict[schema.Kind, dict[str, Any]] = {
+    schema.Kind.STRING: {"type": "string"},
+    schema.Kind.BOOL: {"type": "boolean"},
+    schema.Kind.INT32: {"type": "integer"},
+    schema.Kind.INT64: {"type": "integer"},
+    schema.Kind.FLOAT32: {"type": "number"},
+    schema.Kind.BYTES: {"type": "string", "contentEncoding": "base64"},
+    schema.Kind.DURATION: _DURATION,
+    schema.Kind.RAW: {},
 }
 
 
@@ -82,18 +90,26 @@ def _default(member: Member, value: Any) -> str:
     return "" if member.nested or value in ("", ()) else f"`{value}`"
 
 
-def write_schema() -> str:
-    """The text of the JSON schema."""
+def write_schemas() -> dict[pathlib.Path, str]:
+    """The texts of the JSON schemas, by file."""
+    own = _document(TriremeConfiguration, trireme_configuration.API_VERSION, trireme_configuration.KIND)
+    kube = _document(model.SchedulerConfiguration, model.API_VERSION, model.KIND)
+    return {
+        SCHEMAS / "trireme-configuration.schema.json": own,
+        SCHEMAS / "kube-scheduler-configuration.schema.json": kube,
+    }
+
+
+def _document(of: type[Any], api_version: str, kind: str) -> str:
+    """The text of the schema of files of a kind."""
+    found = _object(of, of())
+    properties = {"apiVersion": {"const": api_version}, "kind": {"const": kind}, **found["properties"]}
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": trireme_configuration.KIND,
-        **_object(TriremeConfiguration, TriremeConfiguration()),
+        "title": kind,
+        **found,
+        "properties": properties,
         "required": ["apiVersion", "kind"],
-    }
-    document["properties"] = {
-        "apiVersion": {"const": trireme_configuration.API_VERSION},
-        "kind": {"const": trireme_configuration.KIND},
-        **document["properties"],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -121,7 +137,7 @@ def _property(member: Member, value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"description": member.help}
     one = _one(member, value)
     found |= {"type": "array", "items": one} if member.many else one
-    if not member.nested and not member.is_required and value not in ("", ()):
+    if isinstance(value, golang.Duration | int | float | str) and value != "":
         found["default"] = str(value) if isinstance(value, golang.Duration) else value
     return found
 
@@ -130,7 +146,10 @@ def _one(member: Member, default: Any) -> dict[str, Any]:
     """The schema of a field's value, or of an element of it."""
     if member.nested:
         return _object(member.nested, None if member.many else default)
-    found = dict(_JSON_TYPES[str if issubclass(member.of, enum.Enum) else member.of])
+    if member.of is model.PluginConfig:
+        return _plugin_config()
+    api_type = member.api_type.of if isinstance(member.api_type, schema.Many) else member.api_type
+    found = _of_type(api_type)
     for rule in member.rules:
         if isinstance(rule, AtLeast) and member.of is int:
             found["minimum"] = rule.lowest
@@ -141,6 +160,31 @@ def _one(member: Member, default: Any) -> dict[str, Any]:
     return found
 
 
+def _of_type(of: schema.Type) -> dict[str, Any]:
+    """The schema of a type without help."""
+    if isinstance(of, schema.Struct):
+        properties = {name: _of_type(entry.type) for name, entry in of.fields.items()}
+        return {"type": "object", "additionalProperties": False, "properties": properties}
+    if isinstance(of, schema.Many):
+        return {"type": "array", "items": _of_type(of.of)}
+    if isinstance(of, schema.StringMap):
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+    return dict(_JSON_TYPES[of.kind])
+
+
+def _plugin_config() -> dict[str, Any]:
+    """The schema of a plugin's arguments, which depends on its name."""
+    typed = []
+    for name, args in sorted(config_sides.plugin_args().items()):
+        found = _object(args.type, None)
+        meta = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+        found["properties"] = {**meta, **found["properties"]}
+        typed.append({"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"args": found}}})
+    properties = {"name": {"type": "string"}, "args": {}}
+    return {"type": "object", "additionalProperties": False, "properties": properties, "allOf": typed}
+
+
 if __name__ == "__main__":
     DOCUMENT.write_text(write())
-    SCHEMA.write_text(write_schema())
+    for path, text in write_schemas().items():
+        path.write_text(text)
