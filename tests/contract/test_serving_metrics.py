@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.contract import metrics_document
 from tests.contract import serving_frontend as support
 from tools.controlplane import ports
-from trireme.config import commandline, inspection, trireme_configuration_loading
+from trireme.config import commandline, inspection, trireme_configuration
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import bind_phase_client, replica_link
@@ -209,7 +209,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
 def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     """Nobody would see that budgets are broken, or whose groups are torn apart."""
     frontend = support.FakeFrontend()
-    profiles = inspection.inspect(None, trireme_configuration_loading.load(""), inspection.feature_gates(())).profiles
+    profiles = inspection.inspect(None, trireme_configuration.load(""), inspection.feature_gates(())).profiles
     metrics = frontend.metrics = scheduler_metrics.SchedulerMetrics(profiles, groups=True)
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
-from trireme.config import inspection, leader_election, model, trireme_configuration_loading
+from trireme.config import inspection, leader_election, model, trireme_configuration
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
@@ -174,7 +174,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
 def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
     """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
-        path = trireme_configuration_loading.load(options.trireme_config).admin_socket
+        path = trireme_configuration.load(options.trireme_config).admin.socket
     except ConfigurationError:
         return free  # the problem is reported when all files are checked
     return pathlib.Path(path) if path else free
@@ -373,7 +373,7 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
     try:
         gates = inspection.feature_gates(options.feature_gates)
         what = "--trireme-config"
-        own = trireme_configuration_loading.load(options.trireme_config)
+        own = trireme_configuration.load(options.trireme_config)
         what = f"--config: {options.config}"
         data = configuration_files.read_file(options.config) if options.config else None
         inspected = inspection.inspect(data, own, gates)

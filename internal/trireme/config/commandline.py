@@ -18,15 +18,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trireme.config import (
-    canary_profiles,
+    addresses,
     command_flags,
-    conversion,
-    discovered_endpoints,
+    model,
+    profiles,
     serving,
     trireme_configuration,
-    trireme_configuration_loading,
-    validation,
-    watched_files,
 )
 from trireme.config.command_flags import FeatureGateOptions, Options
 from trireme.config.gates import FeatureGates, GateError, from_flags
@@ -47,6 +44,7 @@ from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.kubeconfig.client_checks import check_connection
 from trireme_kube.client.kubeconfig.connection import Connection, connect
+from trireme_kube.componentbase import watched_files
 from trireme_kube.componentbase.cli import flags, versions
 from trireme_kube.componentbase.cli.flags import FlagError
 from trireme_kube.componentbase.logs import start_log
@@ -102,8 +100,8 @@ class CompletedConfig:
     #: The configuration's files as they were when they were about to be read at the start.
     files: watched_files.Identity = ()
     #: What the Services of remote plugins stand for now, found while the frontend runs; it outlives reloads.
-    discovered: discovered_endpoints.DiscoveredEndpoints = field(
-        default_factory=discovered_endpoints.DiscoveredEndpoints, compare=False, repr=False
+    discovered: addresses.DiscoveredEndpoints = field(
+        default_factory=addresses.DiscoveredEndpoints, compare=False, repr=False
     )
 
     @property
@@ -118,7 +116,7 @@ class CompletedConfig:
 
     def document(self) -> dict[str, Any]:
         """The configuration as `/configz` shows it."""
-        return conversion.to_document(self.configuration)
+        return model.to_document(self.configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +228,7 @@ class Start:
                 "W component has alpha features enabled in emulated version, this is unsupported: "
                 f"features=[{' '.join(gates.experimental())}]"
             )
-        problems.extend(validation.validate(config, gates))
+        problems.extend(model.validate(config, gates))
         problems.extend(settings.serving.problems())
         problems.extend(settings.authentication.problems(gates, self.log))
         problems.extend(settings.metrics.problems())
@@ -257,7 +255,7 @@ class Start:
             certificate = serving.default_certificate(settings.serving, self.log)
             files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
-            trireme = trireme_configuration_loading.load(settings.trireme.config_file)
+            trireme = trireme_configuration.load(settings.trireme.config_file)
             connection = connect(config.client_connection.kubeconfig, settings.misc.master, self.environment, self.log)
             served = serving.prepare_serving(
                 certificate,
@@ -306,7 +304,7 @@ class Start:
             raise self._log_failure("construct", str(error)) from error
         completed = CompletedConfig(
             constructed.configuration,
-            canary_profiles.profiles_with_canaries(constructed.profiles, trireme),
+            profiles.profiles_with_canaries(constructed.profiles, trireme),
             gates,
             settings,
             trireme,
@@ -363,7 +361,7 @@ def load_configuration(
     if not settings.misc.config_file:
         return settings.with_leader_election(settings.with_deprecated(default))
     config = settings.with_leader_election(load_file(settings.misc.config_file, gates, log))
-    problems = validation.validate(config, gates)
+    problems = model.validate(config, gates)
     if problems:
         raise ConfigurationError(join_messages(problems))
     return config

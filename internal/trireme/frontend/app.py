@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, cluster_cache, cluster_informers, node_json, object_waits
-from trireme.config import canary_profiles, commandline
+from trireme.config import commandline
+from trireme.config.profiles import canary_shares
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
@@ -233,7 +234,7 @@ def build_cluster(
     comes after the first handshake with remote plugins. `infos` are the descriptions of those that answered, by name.
     """
     enabled = {name for profile in completed.profiles for name in profile.all_names()}
-    shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+    shares = canary_shares(completed.profiles, completed.trireme)
     reads = pod_reads.PodReads(infos, IN_TREE.pod_fields(enabled), shares)
     registry = class_registry.ClassRegistry(
         all_labels=reads.label_keys is None,

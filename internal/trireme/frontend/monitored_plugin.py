@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from trireme.config import trireme_configuration
-from trireme.config.discovered_endpoints import is_service
+from trireme.config.addresses import is_service
 from trireme.frontend import plugin_changes, replica_channels
 from trireme.v1 import plugin_pb2
 

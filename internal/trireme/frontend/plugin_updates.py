@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, node_json
-from trireme.config import canary_profiles, commandline
+from trireme.config import commandline, profiles
 from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
@@ -91,7 +91,7 @@ class PluginUpdates:
         Returns whether shares of canaries differ: then pods get their classes once they are listed again.
         """
         self._completed = completed
-        shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+        shares = profiles.canary_shares(completed.profiles, completed.trireme)
         return self._pod_reads.shares.replace(shares)
 
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:

@@ -9,7 +9,7 @@ from tests.helpers.hint_answers import configuration as profile_of
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.plugin_answers import Answers
 from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
-from trireme.config import gates, loading, model, profiles, validation
+from trireme.config import gates, loading, model, profiles
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -115,7 +115,7 @@ _ARGS = "profiles[0].pluginConfig[0].args"
 )
 def test_a_label_may_not_be_both_present_and_absent(stated: Any, problems: list[str]) -> None:
     """No node would do, and the pods would wait for ever."""
-    assert validation.validate(_profile(stated), gates.FeatureGates()) == problems
+    assert model.validate(_profile(stated), gates.FeatureGates()) == problems
 
 
 def test_no_profile_has_it_unless_it_names_it() -> None:

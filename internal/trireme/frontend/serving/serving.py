@@ -44,8 +44,8 @@ async def serve(
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
             await stack.enter_async_context(_serve_over_tls(completed, completed.serving, served, supervisor))
-        if completed.trireme.admin_socket:
-            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin_socket, served, supervisor))
+        if completed.trireme.admin.socket:
+            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin.socket, served, supervisor))
         await stack.enter_async_context(served.event_loop.measured(supervisor))
         await stack.enter_async_context(served.expiries.watched(supervisor))
         try:

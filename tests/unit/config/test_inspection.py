@@ -2,8 +2,8 @@
 
 import pytest
 
+from trireme.config.inspection import locate
 from trireme.config.loading import parse
-from trireme.config.locating import locate
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 
 TEXT = """\
