@@ -21,7 +21,7 @@ from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
 from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
-from trireme.registry import bind_sides
+from trireme.registry import bind_plugins
 from trireme.rpc import grpc_server, listen_flags, parent_death
 from trireme.rpc.fencing import EpochGuard
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
@@ -85,7 +85,7 @@ async def lifespan(
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, BindPhasePlugin]:
             return {
-                **bind_sides.bind_phase_plugins(configuration, writer, binder, clocks.wall_ns),
+                **bind_plugins.bind_phase_plugins(configuration, writer, binder, clocks.wall_ns),
                 **remotes.plugins_of(configuration.remote_plugins),
             }
 

@@ -1,6 +1,6 @@
 """Calls the plugins of a profile at Permit, PreBindPreFlight, PreBind, Bind and PostBind, and merges their answers.
 
-It uses the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
+It uses the contract's own messages, so a plugin in this process and one behind a gRPC channel look the
 same to it. The rules are those of kube-scheduler's framework: the first plugin that refuses a pod decides; Permit
 continues after a plugin that makes the pod wait; Bind continues after a plugin that skips the pod. kube-scheduler's
 prefix of an error (`running Bind plugin "X": …`) comes from each plugin here, because either the plugin or the way to

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.schema import Field, Kind, Many, Scalar, Struct, Type, zero
 
@@ -39,7 +39,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "p
 @functools.cache
 def _core_types() -> frozenset[str]:
     """The structs of the core API in arguments of plugins, whose fields have the API's names here too."""
-    return frozenset(name for args in config_sides.plugin_args().values() for name in args.core_types)
+    return frozenset(name for args in in_tree_args.plugin_args().values() for name in args.core_types)
 
 
 def internal_schema(of: Struct) -> Struct:

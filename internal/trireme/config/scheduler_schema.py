@@ -5,7 +5,7 @@ Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1.
 
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_kit import args_schema
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery.schema import (
     BOOL,
     BYTES,
@@ -118,6 +118,6 @@ CONFIGURATION = struct(
 )
 
 #: The types of plugins' arguments, by kind.
-ARGS: dict[str, Struct] = {args.schema.name: args.schema for args in config_sides.plugin_args().values()}
+ARGS: dict[str, Struct] = {args.schema.name: args.schema for args in in_tree_args.plugin_args().values()}
 #: Every kind of the API version.
 KINDS: dict[str, Struct] = {CONFIGURATION.name: CONFIGURATION, **ARGS}

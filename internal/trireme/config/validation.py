@@ -20,7 +20,7 @@ from trireme.config.model import (
     SchedulerConfiguration,
 )
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery.field_errors import (
     NamedString,
     Problem,
@@ -162,7 +162,7 @@ def _profile_problems(path: str, api_version: str, profile: Profile, gates: Feat
         seen.add(config.name)
         removed = _removed_plugin_problems(where, api_version, config.name)
         problems.extend(removed)
-        arguments = None if removed else config_sides.plugin_args().get(config.name)
+        arguments = None if removed else in_tree_args.plugin_args().get(config.name)
         if arguments is not None and arguments.validated_early:
             problems.extend(arguments.validate(child(where, "args"), config.args, gates))
     return problems

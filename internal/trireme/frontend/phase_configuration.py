@@ -24,11 +24,11 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
 }
 
-# In-tree plugins whose Permit is part of the scheduling cycles of the frontend: they have no side for the bind phase.
+# In-tree plugins whose Permit is part of the frontend's scheduling cycles, not of the bind phase.
 OWN_PERMIT = frozenset(
     name
     for name, spec in IN_TREE.plugins.items()
-    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.sides
+    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.implementations
 )
 
 _FAILURE_POLICIES = {

@@ -1,4 +1,4 @@
-"""The frontend's side of remote plugins: the handshake, and calls for the queue."""
+"""The queue's calls to remote plugins, and the events about them."""
 
 import functools
 import logging

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.plugin_api import interfaces
-from trireme.registry import canary_sides, score_sides
+from trireme.registry import canary_shares, score_plugins
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -29,12 +29,12 @@ def make_score_chains(
             if entry.name in remotes and remotes[entry.name].shadow:
                 continue
             weights[entry.name] = entry.weight
-            plugin = score_sides.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+            plugin = score_plugins.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
                 made = make_remote(remotes[entry.name], profile.scheduler_name)
-                plugins.append(canary_sides.one_side_score(made, remotes))
+                plugins.append(canary_shares.limit_score(made, remotes))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no score plugin {entry.name}")
         percentage = profile.percentage_of_nodes_to_score
@@ -49,7 +49,7 @@ def make_profiles(
     """The profiles that the configuration describes. Raises: ValueError, as `make_score_chains`."""
     features = dict(configuration.feature_gates)
     placement_scorers = {
-        profile.scheduler_name: score_sides.all_placement_score_plugins(
+        profile.scheduler_name: score_plugins.all_placement_score_plugins(
             functools.partial(profiles.args_of, profile), features
         )
         for profile in configuration.profiles

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from trireme.config import gates, model
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
-from trireme.registry import group_sides, in_tree
+from trireme.registry import group_plugins, in_tree
 from trireme.scheduling.profile_roles import ProfileRoles
 
 
@@ -47,7 +47,7 @@ def _placement_generators(
     if not features.enabled("GenericWorkload"):
         return {}
     first = {
-        profile.scheduler_name: group_sides.placement_generator(name)
+        profile.scheduler_name: group_plugins.placement_generator(name)
         for profile in profiles
         for name in profile.names(ExtensionPoint.PLACEMENT_GENERATE)[:1]
     }
