@@ -195,7 +195,7 @@ class RemotePlugin:
         return ", ".join(self.endpoints)
 
     @property
-    def in_shadow(self) -> bool:
+    def compared_only(self) -> bool:
         """Whether its answers are compared and do not count."""
         return self.mode == SHADOW
 
@@ -205,7 +205,7 @@ class RemotePlugin:
 
         Without a canary that does not take part, the plugin answers for all of them.
         """
-        return self.failure_policy != "Ignore" and not self.in_shadow and not self.canary_of
+        return self.failure_policy != "Ignore" and not self.compared_only and not self.canary_of
 
     @property
     def served_name(self) -> str:

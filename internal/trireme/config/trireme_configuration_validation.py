@@ -257,7 +257,7 @@ def _mode_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
     """What is wrong with a plugin's mode: at points with side effects there is no shadow."""
     if plugin.mode not in MODES:
         return [not_supported(child(path, "mode"), plugin.mode, MODES)]
-    if not plugin.in_shadow:
+    if not plugin.compared_only:
         return []
     others = sorted(point.value for point in plugin.extension_points if point not in SHADOW_POINTS)
     rule = f"has side effects at {', '.join(others)}; Shadow is for preFilter, filter, preScore and score"
@@ -274,7 +274,7 @@ def _canary_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
         problems.append(invalid(child(path, "percent"), canary.percent, "must be from 0 to 100"))
     if canary.failure_policy and canary.failure_policy not in FAILURE_POLICIES:
         problems.append(not_supported(child(path, "failurePolicy"), canary.failure_policy, FAILURE_POLICIES))
-    if plugin.in_shadow:
+    if plugin.compared_only:
         problems.append(forbidden(path, "the plugin is in shadow mode, so neither version's answers count"))
     others = sorted(point.value for point in plugin.extension_points if point not in SHADOW_POINTS)
     if others:

@@ -48,4 +48,4 @@ def speculating_profiles(completed: commandline.CompletedConfig) -> set[str]:
 
 def _deciding_plugins(completed: commandline.CompletedConfig) -> frozenset[str]:
     """The names of the remote plugins whose answers count."""
-    return frozenset(plugin.name for plugin in completed.trireme.remote_plugins if not plugin.in_shadow)
+    return frozenset(plugin.name for plugin in completed.trireme.remote_plugins if not plugin.compared_only)

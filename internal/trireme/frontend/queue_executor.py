@@ -151,7 +151,7 @@ class QueueExecutor:
     def registrations(self) -> dict[str, Sequence[queueing_hint_map.EventRegistration]]:
         """The events that each profile's plugins, and extenders, register for."""
         completed = self._completed
-        configured = [plugin.name for plugin in completed.trireme.remote_plugins if not plugin.in_shadow]
+        configured = [plugin.name for plugin in completed.trireme.remote_plugins if not plugin.compared_only]
         return {
             profile.scheduler_name: self._metrics.with_timing_of_hints(
                 [
@@ -169,7 +169,7 @@ class QueueExecutor:
         return {
             name: info
             for name, info in self._membership.called_plugins().items()
-            if (plugin := own.remote_plugin(name)) is None or not plugin.in_shadow
+            if (plugin := own.remote_plugin(name)) is None or not plugin.compared_only
         }
 
     def _pod_for_plugins(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:

@@ -197,7 +197,9 @@ def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     completed = world.frontend.context.completed
     assert profile_roles_of.speculating_profiles(completed) == {PROFILE}
-    own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD, in_shadow=False),))
+    own = dataclasses.replace(
+        completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD, compared_only=False),)
+    )
     assert profile_roles_of.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()
 
 

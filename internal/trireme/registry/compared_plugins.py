@@ -1,4 +1,4 @@
-"""The remote plugins in shadow mode of a configuration."""
+"""The remote plugins in mode Shadow of a configuration."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,10 +6,10 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
 
-def shadow_plugins(
+def compared_plugins(
     configuration: snapshot_pb2.Configuration, point: plugin_pb2.ExtensionPoint.ValueType
 ) -> Mapping[str, Sequence[tuple[snapshot_pb2.RemotePlugin, int]]]:
-    """By profile the remote plugins in shadow mode at this point, with their weights."""
+    """By profile the remote plugins in mode Shadow at this point, with their weights."""
     remotes = {remote.name: remote for remote in configuration.remote_plugins if remote.shadow}
     return {
         profile.scheduler_name: [
