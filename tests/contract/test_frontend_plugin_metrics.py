@@ -15,7 +15,7 @@ from plugin_servers import on_the_sdk
 
 from trireme import sdk
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import remote_plugins
+from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import serving_site
 from trireme.queueing import remote_calls
 from trireme.v1 import core_pb2, queue_pb2, snapshot_pb2
@@ -35,18 +35,18 @@ class Sorting:
         return 1
 
 
-def _caller(config: snapshot_pb2.RemotePlugin) -> remote_plugins.QueuePluginCaller:
+def _caller(config: snapshot_pb2.RemotePlugin) -> queue_plugin_calls.QueuePluginCaller:
     """Calls the plugin, which orders the queue, about pods that the test names."""
     profile: Any = SimpleNamespace(
         scheduler_name="default-scheduler",
         names=lambda point: [config.name] if point is ExtensionPoint.QUEUE_SORT else [],
     )
-    caller = remote_plugins.QueuePluginCaller(
+    caller = queue_plugin_calls.QueuePluginCaller(
         snapshot_pb2.Configuration(remote_plugins=[config]),
         lambda: 0,
         [profile],
         pod_of=lambda pod: core_pb2.Pod(),
-        reports=remote_plugins.QueueReports(
+        reports=queue_plugin_calls.QueueReports(
             queued_pods=tuple,
             sort_anew=lambda key, uid: None,
             pre_enqueue_answered=lambda call_id, plugin, reason: None,

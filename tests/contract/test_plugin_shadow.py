@@ -83,7 +83,7 @@ async def _side(tmp_path: Path) -> AsyncIterator[Side]:
         info = await remote_client.handshake("Picky", address, deadline_seconds=10)
         config = snapshot_pb2.RemotePlugin(name="Picky", endpoints=[address], deadline_ms=5000, info=info)
         side = Side(plugin, config)
-        stack.push_async_callback(side.remotes.close)
+        stack.push_async_callback(side.remotes.connections.close)
         yield side
 
 
@@ -130,7 +130,7 @@ async def test_a_failure_is_counted_and_nothing_else(side: Side) -> None:
     assert (side.comparisons.compared, side.comparisons.differed, side.comparisons.failed) == (1, 0, 1)
     await side.scores([1, 2, 3, 4], 1).compare("p", side.pod_class.id)
     assert side.comparisons.failed == 2
-    (entry,) = side.remotes.statistics().values()
+    (entry,) = side.remotes.connections.statistics().values()
     assert entry.comparisons is not None
     assert entry.comparisons.failed == 2
 

@@ -24,7 +24,7 @@ from trireme.frontend import (
     plugin_membership,
     plugin_updates,
     profile_roles_of,
-    remote_plugins,
+    queue_plugin_calls,
     scheduler_metrics,
 )
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
@@ -222,7 +222,7 @@ def build_cluster(
         cache,
         object_waits.ObjectWaits(),
         reads,
-        node_json.NodeJson(remote_plugins.any_reads_node_json(infos)),
+        node_json.NodeJson(queue_plugin_calls.any_reads_node_json(infos)),
         make_extenders(completed.configuration.extenders, registry, cache),
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.frontend import monitored_plugin, plugin_monitor, remote_plugins
+from trireme.frontend import monitored_plugin, plugin_monitor, queue_plugin_calls
 from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.remote import plugin_statistics, remote_breaker
 from trireme.rpc import call_durations
@@ -38,7 +38,7 @@ class PluginStatisticsPoller:
         self,
         monitor: plugin_monitor.PluginMonitor,
         links: phase_links.PhaseLinks,
-        remote_queue: remote_plugins.QueuePluginCaller,
+        remote_queue: queue_plugin_calls.QueuePluginCaller,
         streams: Callable[[], Mapping[str, replica_link.LinkStatistics]],
     ) -> None:
         """`streams` returns the state of the snapshot streams to plugins, by plugin."""

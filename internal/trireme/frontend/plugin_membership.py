@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from trireme.config import commandline
-from trireme.frontend import remote_plugins
+from trireme.frontend import queue_plugin_calls
 from trireme.v1 import plugin_pb2
 
 
@@ -25,7 +25,7 @@ class PluginMembership:
         self._rejected = rejected
         self._unsynced: frozenset[str] = frozenset()
         # Nothing is rejected at the start.
-        self._missing = remote_plugins.missing_required(completed, infos)
+        self._missing = queue_plugin_calls.missing_required(completed, infos)
 
     def configure(self, completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Follow another configuration, with the descriptions of its plugins that take part."""
@@ -62,7 +62,7 @@ class PluginMembership:
     def _find_missing(self) -> None:
         """Find the plugin that each profile's pods wait for."""
         usable = {name: info for name, info in self.called_plugins().items() if name not in self._unsynced}
-        self._missing = remote_plugins.missing_required(self._completed, usable)
+        self._missing = queue_plugin_calls.missing_required(self._completed, usable)
 
     def missing(self) -> Mapping[str, str]:
         """The missing plugin that pods of each profile wait for, by profile."""

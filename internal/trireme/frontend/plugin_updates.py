@@ -7,7 +7,7 @@ from typing import Any
 from trireme.cache import class_registry, node_json, pod_read_set
 from trireme.config import canary_profiles, commandline
 from trireme.framework import canaries
-from trireme.frontend import phase_configuration, plugin_membership, queue_executor, remote_plugins
+from trireme.frontend import phase_configuration, plugin_membership, queue_executor, queue_plugin_calls
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
 from trireme.frontend.phase_settings import PhaseSettings
@@ -147,7 +147,7 @@ class PluginUpdates:
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
-        if not self._nodes.enabled and remote_plugins.any_reads_node_json(infos):
+        if not self._nodes.enabled and queue_plugin_calls.any_reads_node_json(infos):
             log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
             self._nodes.enabled = self._nodes_outdated = True
             self._node_informer.request_json()

@@ -10,7 +10,7 @@ from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import plugin_membership, prepared_plugins, remote_plugins, scheduler_metrics
+from trireme.frontend import plugin_membership, prepared_plugins, queue_plugin_calls, scheduler_metrics
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import (
@@ -61,12 +61,12 @@ class QueueExecutor:
         self._wake = wake
         self._view = cluster_view.CacheView(cache)
         self._hints = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap(self.registrations()))
-        self.remote = remote_plugins.QueuePluginCaller(
+        self.remote = queue_plugin_calls.QueuePluginCaller(
             settings.configuration,
             settings.config_hash,
             completed.profiles,
             pod_of=self._pod_for_plugins,
-            reports=remote_plugins.QueueReports(
+            reports=queue_plugin_calls.QueueReports(
                 self._queued_pods,
                 self._sort_anew,
                 self._pre_enqueue_answered,
@@ -121,14 +121,14 @@ class QueueExecutor:
         if name in self._completed.profiles[0].names(ExtensionPoint.QUEUE_SORT):
             self._configure_sort_keys(self._settings.configuration, anew=True)
         absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
-        event = remote_plugins.PLUGIN_REJECTED if absent else remote_plugins.PLUGIN_JOINED
+        event = queue_plugin_calls.PLUGIN_REJECTED if absent else queue_plugin_calls.PLUGIN_JOINED
         started = self._metrics.clock()
         instructions = self.queue.on_event(event, None, name, self._now())
         self._metrics.on_event_handled(event.label, started)
         self.execute(instructions)
         self._hints.registrations.replace(self.registrations())
         for profile in self._membership.missing():
-            self.execute(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
+            self.execute(self.queue.recheck_pre_enqueue(profile, queue_plugin_calls.PLUGIN_REJECTED, self._now()))
         self._wake()
 
     def configure(self, completed: commandline.CompletedConfig, configuration: snapshot_pb2.Configuration) -> None:
@@ -156,7 +156,7 @@ class QueueExecutor:
             profile.scheduler_name: self._metrics.with_timing_of_hints(
                 [
                     *registrations.of_in_tree_plugins(profile, completed.gates, self._view),
-                    *remote_plugins.registrations(profile, self._deciding_plugins(), configured),
+                    *queue_plugin_calls.registrations(profile, self._deciding_plugins(), configured),
                     *(registrations.of_extenders(completed.gates) if completed.configuration.extenders else ()),
                 ]
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 from trireme.cache import cluster_cache, pod_projection
 from trireme.framework import event_phrases
-from trireme.frontend import plugin_membership, remote_plugins
+from trireme.frontend import plugin_membership, queue_plugin_calls
 from trireme.queueing import batch_key, pre_enqueue, queue_status, queued_pod, scheduling_queue
 from trireme.queueing.states import (
     Active,
@@ -62,7 +62,7 @@ class PendingReport:
         binding: binding_cycle.BindingCycle,
         preemptions: preemption_executor.PreemptionExecutor,
         pre_enqueue_plugins: pre_enqueue.LocalPreEnqueuePlugins,
-        remote_queue: remote_plugins.QueuePluginCaller,
+        remote_queue: queue_plugin_calls.QueuePluginCaller,
         membership: plugin_membership.PluginMembership,
         leading: bool,
         synced: bool,
