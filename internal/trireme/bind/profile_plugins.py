@@ -26,7 +26,7 @@ from trireme.plugin_kit.bind_phase_plugin import (
 )
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, plugin_pb2, snapshot_pb2, status_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 C = TypeVar("C")
 
@@ -89,7 +89,7 @@ def _calls_at_point(
 ) -> tuple[tuple[str, C], ...]:
     """Return the profile's plugins at one point with their functions, in order. Raises: ValueError if one lacks it."""
     found = []
-    for entry in profiles.plugins_at(profile, point):
+    for entry in profile_messages.plugins_at(profile, point):
         plugin = plugins.get(entry.name)
         call = call_of(plugin) if plugin is not None else None
         if call is None:

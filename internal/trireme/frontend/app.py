@@ -45,7 +45,7 @@ from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import ports
 from trireme.v1 import plugin_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import informer, list_prefetch, resources
 from trireme_kube.client.rest import client
@@ -252,10 +252,10 @@ def build_phases(
     answers = class_answers.ClassAnswers()
     decisions = decision_log.DecisionLog(
         lambda: cache.generation,
-        lambda profile: profiles.has_remote_plugin(
+        lambda profile: profile_messages.has_remote_plugin(
             settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
         ),
-        lambda profile: profiles.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
+        lambda profile: profile_messages.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
     )
     if links.insight is not None:
         links.insight.send_decisions(decisions)

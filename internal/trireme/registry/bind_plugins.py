@@ -12,7 +12,7 @@ from trireme.plugin_kit.pod_binder import PodBinder
 from trireme.registry import json_args
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 # The points of the phase. The implementation at the first of them makes all that the plugin is in the phase.
 _POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
@@ -41,7 +41,7 @@ def bind_phase_plugins(
     made = {}
     for name, make in _MAKERS.items():
         args = {
-            profile.scheduler_name: json_args.parse_args(name, profiles.args_of(profile, name))
+            profile.scheduler_name: json_args.parse_args(name, profile_messages.args_of(profile, name))
             for profile in configuration.profiles
         }
         made[name] = make(BindContext(args, configuration.feature_gates, writer, binder, wall))

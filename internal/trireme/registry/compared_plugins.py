@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 
 def compared_plugins(
@@ -14,7 +14,7 @@ def compared_plugins(
     return {
         profile.scheduler_name: [
             (remotes[entry.name], entry.weight)
-            for entry in profiles.plugins_at(profile, point)
+            for entry in profile_messages.plugins_at(profile, point)
             if entry.name in remotes
         ]
         for profile in configuration.profiles

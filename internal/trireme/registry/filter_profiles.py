@@ -9,7 +9,7 @@ from trireme.framework import resizes
 from trireme.plugin_api import interfaces
 from trireme.registry import canary_shares, filter_plugins, implementations
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 # Make plugins that are services of their own; a filter plugin is made for the profile of this name.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
@@ -31,8 +31,8 @@ def make_filter_chains(
     out = {}
     for profile in configuration.profiles:
         plugins: list[interfaces.AnyFilterPlugin] = []
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER):
-            plugin = filter_plugins.filter_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER):
+            plugin = filter_plugins.filter_plugin(entry.name, profile_messages.args_of(profile, entry.name), features)
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
@@ -49,7 +49,7 @@ def _with_pre_filter_alone(
     profile: snapshot_pb2.Profile, remotes: Mapping[str, snapshot_pb2.RemotePlugin]
 ) -> Iterator[snapshot_pb2.RemotePlugin]:
     """The remote plugins that the profile names at PreFilter and that have no Filter, in order."""
-    for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER):
+    for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER):
         remote = remotes.get(entry.name)
         if remote is None or remote.shadow:
             continue
@@ -72,8 +72,8 @@ def make_post_filters(
     for profile in configuration.profiles:
         filters = chains[profile.scheduler_name].synchronous
         found = out[profile.scheduler_name] = []
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
-            args_json = profiles.args_of(profile, entry.name)
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
+            args_json = profile_messages.args_of(profile, entry.name)
             plugin = filter_plugins.post_filter_plugin(entry.name, args_json, features, filters)
             if plugin is not None:
                 found.append(post_filter_plugins.InTreePostFilter(plugin))

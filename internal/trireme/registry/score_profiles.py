@@ -8,7 +8,7 @@ from trireme.evaluation.scoring import score_chain
 from trireme.plugin_api import interfaces
 from trireme.registry import canary_shares, score_plugins
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 # Makes a plugin that is a service of its own, for the profile of this name.
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncScore]
@@ -25,11 +25,11 @@ def make_score_chains(
     for profile in configuration.profiles:
         plugins: list[interfaces.AnyScorePlugin] = []
         weights = {}
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
             if entry.name in remotes and remotes[entry.name].shadow:
                 continue
             weights[entry.name] = entry.weight
-            plugin = score_plugins.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+            plugin = score_plugins.score_plugin(entry.name, profile_messages.args_of(profile, entry.name), features)
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
@@ -50,7 +50,7 @@ def make_profiles(
     features = dict(configuration.feature_gates)
     placement_scorers = {
         profile.scheduler_name: score_plugins.all_placement_score_plugins(
-            functools.partial(profiles.args_of, profile), features
+            functools.partial(profile_messages.args_of, profile), features
         )
         for profile in configuration.profiles
     }

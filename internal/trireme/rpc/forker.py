@@ -51,7 +51,7 @@ SHARED = (
     "trireme.evaluation.plugin_timer",
     "trireme.wire.domain_constraints",
     "trireme.wire.node_columns",
-    "trireme.wire.profiles",
+    "trireme.wire.profile_messages",
     "trireme.wire.status",
 )
 
