@@ -112,7 +112,6 @@ class ActionExecutor:
         task.add_done_callback(lambda done: self._forget_task(uid, done))
 
     def _forget_task(self, uid: str, task: asyncio.Task[None]) -> None:
-        """Drop a task that has ended."""
         self._tasks.discard(task)
         if self._last.get(uid) is task:
             del self._last[uid]

@@ -239,7 +239,6 @@ def _set_plugin_argument(draft: Draft, plugin: str, name: str, value: Any) -> No
 
 
 def _disable_preemption(plugins: Plugins) -> None:
-    """Disable preemption in a profile."""
     plugins.at("postFilter").drop(PREEMPTION_PLUGIN)
     plugins.at("postFilter").disable(PREEMPTION_PLUGIN)
 

@@ -25,6 +25,5 @@ def preempts(name: str) -> bool:
 
 
 def _has_role(name: str, role: Role) -> bool:
-    """Whether the in-tree plugin of this name has the role."""
     spec = IN_TREE.plugins.get(name)
     return spec is not None and spec.role is role

@@ -78,7 +78,6 @@ class ComparedFilters:
         return None if answer.unanswered else outside + int(np.count_nonzero(answer.index != interfaces.PASSES))
 
     def _count_skipped(self, profile: str) -> None:
-        """A class was left out."""
         for plugin in self._plugins[profile]:
             plugin.comparisons.skipped += 1
 

@@ -69,6 +69,5 @@ class ComparedScores:
         return None if isinstance(scores, status.Status) else scores
 
     def _count_skipped(self, profile: str) -> None:
-        """A class was left out."""
         for plugin, _ in self._plugins[profile]:
             plugin.comparisons.skipped += 1

@@ -54,12 +54,10 @@ class RemoteCalls:
         return decision.remote.complete or not self._has_remote(decision.profile, _POINTS.get(kind, ()))
 
     def _can_be_filtered(self, profile: str, about: decision_pb2.FilterDecision) -> bool:
-        """Whether the decision says what remote plugins answered."""
         known = about.HasField("pre_filter") or about.HasField("columns")
         return known or not self._has_remote(profile, _FILTER)
 
     def _has_remote(self, profile: str, points: tuple[plugin_pb2.ExtensionPoint.ValueType, ...]) -> bool:
-        """Whether a plugin of the profile at one of the points is remote."""
         return profile_messages.has_remote_plugin(self._configuration, profile, *points)
 
 

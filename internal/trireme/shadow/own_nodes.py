@@ -113,5 +113,4 @@ class OwnNodes:
         return begins + out
 
     def _tolerates(self, toleration: core_pb2.Toleration, taint: tolerations.Taint) -> bool:
-        """Whether the toleration tolerates the taint."""
         return tolerations.tolerates(toleration, taint, comparing=self._comparing)

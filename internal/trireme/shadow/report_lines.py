@@ -83,15 +83,12 @@ def seconds(value: float) -> str:
 
 
 def _waits(sample: time_series.WorldSample) -> str:
-    """The quantiles of waits."""
     return f"{seconds(sample.wait_median)} / {seconds(sample.wait_p99)}"
 
 
 def _requested(sample: time_series.WorldSample) -> str:
-    """The requested shares."""
     return f"{sample.measured.cpu:.1%} / {sample.measured.memory:.1%}"
 
 
 def _spread(sample: time_series.WorldSample) -> str:
-    """The spread over nodes and zones."""
     return f"{sample.measured.node_spread:.1%} / {sample.measured.zone_spread:.1%}"

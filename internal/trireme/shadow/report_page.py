@@ -73,7 +73,6 @@ def _heading(found: report.Report) -> str:
 
 
 def _moment(at: float) -> str:
-    """A moment in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
 
 
@@ -237,10 +236,8 @@ def _migration(found: report.Report) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share."""
     return f"{share:.4g}" if share and abs(share) < 1e-4 else f"{100 * share:.4g} %"
 
 
 def _count(value: float) -> str:
-    """A number of things."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"

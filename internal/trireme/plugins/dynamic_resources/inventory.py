@@ -283,7 +283,6 @@ class DeviceInventory:
             self._views[slot] = self._shared_view((seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]))
 
     def _slots_declaring_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
-        """Return those of the slots whose nodes declare support for skipping steps on the node."""
         declared = node_operations.declares_skipping(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 

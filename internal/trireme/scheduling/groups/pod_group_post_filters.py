@@ -250,7 +250,6 @@ def _plugin_error_text(plugin: str, message: str) -> str:
 
 
 def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
-    """The identity of a pod or PodGroup, for messages."""
     return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
 
 

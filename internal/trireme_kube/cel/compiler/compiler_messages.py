@@ -145,7 +145,6 @@ def _original_excerpt(escaped: str, text: str, at: int) -> str:
 
 
 def _ends_with_method_name(before: str) -> bool:
-    """Whether the text ends with the name of a function called on a receiver."""
     match = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
     return match is not None and match.group(1) not in _NAMESPACES
 

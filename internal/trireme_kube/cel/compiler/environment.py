@@ -219,7 +219,6 @@ def _function_declarations(cel: Any, misused: bool) -> list[Any]:
 
 
 def _library_type_name(code: str) -> str:
-    """Return a type in the library's syntax, from its code of letters."""
     if code[0] in _CONTAINERS:
         return f"{_CONTAINERS[code[0]]}<{_library_type_name(code[1:])}>"
     return _SIGNATURES.get(code) or _OPAQUE[code]

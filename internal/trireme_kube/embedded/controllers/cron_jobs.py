@@ -36,7 +36,6 @@ class CronJobController:
         self._jobs.queue_owner_on_change(CRON_JOBS.kind, self._queue)
 
     def _on_cron_job(self, event: Event) -> None:
-        """Queue a CronJob that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

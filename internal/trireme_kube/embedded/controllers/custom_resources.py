@@ -50,7 +50,6 @@ class CustomResourceController:
             self._serve_definition(record)
 
     def _stop_serving(self, name: str) -> None:
-        """Remove the definition's resources from the catalog."""
         if self._specs.pop(name, None) is not None:
             self._registry.catalog.replace(name, ())
             del self._storage[name]

@@ -100,7 +100,6 @@ class DaemonSetController:
         pods.queue_owner_on_change(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
 
     def _on_daemon_set(self, event: Event) -> None:
-        """Queue a DaemonSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

@@ -60,7 +60,6 @@ class DisruptionController:
         registry.store.listen(PODS, self._on_pod)
 
     def _on_budget(self, event: Event) -> None:
-        """Queue a budget that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

@@ -234,7 +234,6 @@ class JobController:
 
 
 def _has_condition(conditions: list[Object] | None, condition: Object) -> bool:
-    """Whether one of the conditions has all these fields with these values."""
     return any(condition.items() <= one.items() for one in conditions or ())
 
 

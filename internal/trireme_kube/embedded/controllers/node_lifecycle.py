@@ -58,7 +58,6 @@ class NodeLifecycleController:
         registry.store.listen(NODES, self._on_node)
 
     def _on_node(self, event: Event) -> None:
-        """Queue a node that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.name)
 

@@ -45,7 +45,6 @@ class ReplicaSetController:
         pods.queue_owner_on_change(resource.kind, self._queue)
 
     def _on_replica_set(self, event: Event) -> None:
-        """Queue a ReplicaSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

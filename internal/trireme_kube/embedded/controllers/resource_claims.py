@@ -38,7 +38,6 @@ def _will_not_run(pod: Object) -> bool:
 
 
 def _group_has_claim(group: Object, name: str, template: str) -> bool:
-    """Whether a pod's claim with that name and template is its group's."""
     pod_claims = group["spec"].get("resourceClaims") or ()
     return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in pod_claims)
 

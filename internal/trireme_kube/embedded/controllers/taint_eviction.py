@@ -51,7 +51,6 @@ class TaintEvictionController:
             self._queue_pods_of_node(name)
 
     def _queue_pods_of_node(self, node: str) -> None:
-        """Queue the pods of a node."""
         for pod in self._store.scan(PODS):
             if pod.object["spec"].get("nodeName") == node:
                 self._queue.add(pod.key)

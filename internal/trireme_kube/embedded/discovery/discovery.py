@@ -154,7 +154,6 @@ def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -
 
 
 def _api_group_document(name: str, served: Iterable[GroupVersion]) -> Object:
-    """The APIGroup of a group, its versions in clients' order of preference."""
     versions = sorted((version for group, version in served if group == name), key=version_order)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}

@@ -27,7 +27,6 @@ _SET_LISTS = frozenset({"finalizers"})
 
 
 def _managed_field_name_of_item(key: str, item: Object) -> str:
-    """Return a list item's name among managed fields, by its merge key."""
     return "k:" + orjson.dumps({key: item[key]}).decode()
 
 

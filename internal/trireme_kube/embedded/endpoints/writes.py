@@ -59,7 +59,6 @@ class WriteHandler:
         self._reader = reader
 
     def _reply_with_object(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
-        """Make the reply that has the object in the form and version that were requested."""
         return Reply(code, self._reader.object_in_form(target.resource, record, form))
 
     @staticmethod

@@ -192,7 +192,6 @@ class Kubelets:
             self._write_pod_status(record, self._ended_status(pod))
 
     def _write_pod_status(self, record: Record, status: Object) -> None:
-        """Store the pod with another status."""
         pod = record.object
         self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 

@@ -16,7 +16,6 @@ def _container_statuses(pod: Object, part: str = "containerStatuses") -> list[An
 
 
 def _pod_conditions(pod: Object) -> list[Any]:
-    """The pod's conditions."""
     return (pod.get("status") or {}).get("conditions") or []
 
 

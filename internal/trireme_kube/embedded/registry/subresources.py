@@ -235,7 +235,6 @@ def _value_at_path(obj: Any, path: str) -> Any:
 
 
 def _with_value_at_path(obj: Any, parts: list[str], value: Any) -> Object:
-    """A copy of the object with another value at a path."""
     below = obj if isinstance(obj, dict) else {}
     return {**below, parts[0]: _with_value_at_path(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
 

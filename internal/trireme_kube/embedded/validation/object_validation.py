@@ -48,7 +48,6 @@ _UPDATABLE = (
 
 
 def _validate_pod(obj: Object) -> list[Cause]:
-    """Return what is wrong with a new Pod."""
     return validate_pod_spec("spec", obj.get("spec"))
 
 
@@ -217,12 +216,10 @@ def _validate_backend(path: str, backend: Object) -> list[Cause]:
 
 
 def _validate_ingress_class(obj: Object) -> list[Cause]:
-    """Return what is wrong with an IngressClass."""
     return [] if (obj.get("spec") or {}).get("controller") else [field_errors.required("spec.controller")]
 
 
 def _validate_runtime_class(obj: Object) -> list[Cause]:
-    """Return what is wrong with a RuntimeClass."""
     handler = obj.get("handler")
     return name_validation.validate_label("handler", handler) if handler else [field_errors.required("handler")]
 

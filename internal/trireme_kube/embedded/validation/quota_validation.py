@@ -71,7 +71,6 @@ def _validate_name(path: str, name: str) -> list[Cause]:
 
 
 def _is_of_quotas(name: str) -> bool:
-    """Whether it is a name that quotas have always known."""
     return name in _OF_QUOTAS or name.startswith(_HUGE_PAGES)
 
 
@@ -98,13 +97,11 @@ def _validate_hard(path: str, hard: Any) -> list[Cause]:
 
 
 def _misplaced(scope: str, hard: Any) -> int:
-    """How many of the limits a scope cannot have."""
     allowed = _SCOPES.get(scope)
     return 0 if allowed is None else sum(_is_of_quotas(name) and name not in allowed for name in hard or ())
 
 
 def _conflicts(path: str, scopes: Iterable[str], shown: Any) -> list[Cause]:
-    """The pairs of scopes that exclude each other."""
     conflicts = sum(pair <= set(scopes) for pair in _OPPOSITES)
     return [field_errors.invalid(path, shown, "conflicting scopes")] * conflicts
 

@@ -98,7 +98,6 @@ def _claim_usage(claim: Object, now: float) -> dict[str, Amount]:
 
 
 def _tracks_claims(name: str) -> bool:
-    """Whether claims for volumes use what a quota limits by this name."""
     return name in ("count/persistentvolumeclaims", *_CLAIMS) or name.endswith(
         tuple(_OF_STORAGE_CLASS + one for one in _CLAIMS)
     )

@@ -104,7 +104,6 @@ def _limits(pod: Object) -> dict[str, Amount]:
 
 
 def _part(container: Object, part: str) -> Mapping[str, object] | None:
-    """The requests or limits in something that has resources."""
     found: Mapping[str, object] | None = (container.get("resources") or {}).get(part)
     return found
 
