@@ -112,7 +112,7 @@ class _TypeCheck:
         if code == "api.resource.Quantity":
             try:
                 return quantities.canonical(value)
-            except quantities.QuantityError as error:
+            except ValueError as error:
                 raise api_errors.bad_request(str(error)) from error
         if code in _ANYTHING:
             return value

@@ -115,7 +115,7 @@ def _validate_volume_claim(obj: Object) -> list[Cause]:
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
         causes.append(field_errors.required("spec.resources[storage]"))
-    elif quantities.value(requests["storage"]) <= 0:
+    elif quantities.nanos(requests["storage"]) <= 0:
         causes.append(
             field_errors.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
         )
@@ -138,10 +138,10 @@ def _validate_persistent_volume(obj: Object) -> list[Cause]:
         text = f'Unsupported value: {value}: supported values: "storage"'
         causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
     for name, amount in (capacity or {}).items():
-        if quantities.value(amount) < 0:
+        if quantities.nanos(amount) < 0:
             text = f"Invalid value: {amount}: must be a valid resource quantity"
             causes.append(Cause("FieldValueInvalid", f"spec.capacity[{name}]", text))
-        if quantities.value(amount) <= 0:
+        if quantities.nanos(amount) <= 0:
             causes.append(field_errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in _RECLAIM:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from trireme_kube.apimachinery.quantity import NANOS_PER_UNIT
 from trireme_kube.embedded.api import field_errors, quantities
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object
@@ -89,9 +90,9 @@ def _validate_hard(path: str, hard: Any) -> list[Cause]:
     for name, quantity in sorted((hard or {}).items()):
         where, text = f"{path}[{name}]", quantities.canonical(quantity)
         causes += _validate_name(where, name)
-        if quantities.value(text) < 0:
+        if quantities.nanos(text) < 0:
             causes.append(field_errors.invalid(where, text, "must be greater than or equal to 0"))
-        if _must_be_whole(name) and quantities.value(text).denominator != 1:
+        if _must_be_whole(name) and quantities.nanos(text) % NANOS_PER_UNIT:
             causes.append(field_errors.invalid(where, text, "must be an integer"))
     return causes
 
