@@ -41,7 +41,7 @@ class Observed:
             "report": self.page,
             "interval": 0.1,
             "duration": 0.0,
-            "own_world": True,
+            "simulated_cluster": True,
             "as_json": True,
             "listen": "",
             "start_timeout": 20.0,
@@ -120,10 +120,10 @@ async def observing(cluster: EmbeddedCluster, folder: pathlib.Path, **changes: A
             await observed.stop()
 
 
-async def test_a_run_compares_schedules_its_own_world_and_only_reads(
+async def test_a_run_compares_schedules_a_simulated_cluster_and_only_reads(
     cluster: EmbeddedCluster, tmp_path: pathlib.Path
 ) -> None:
-    """The whole of it: bindings are judged, pods placed in both worlds, the report written; the cluster unchanged."""
+    """The whole of it: bindings are judged, pods placed in both clusters, the report written; the cluster unchanged."""
     async with observing(cluster, tmp_path) as observed:
         await observed.until(lambda: bool(observed.shown))
         for number in range(3):
@@ -147,7 +147,7 @@ async def test_a_run_compares_schedules_its_own_world_and_only_reads(
 async def test_a_kind_that_may_not_be_read_is_a_notice(cluster: EmbeddedCluster, tmp_path: pathlib.Path) -> None:
     """Without a word, decisions would be made as if there were no such objects."""
     cluster.faults.add(Fault(FaultAction.STATUS, path=r"/csinodes", code=403, times=-1))
-    async with observing(cluster, tmp_path, own_world=False, as_json=False) as observed:
+    async with observing(cluster, tmp_path, simulated_cluster=False, as_json=False) as observed:
         await observed.until(lambda: bool(observed.shown))
         assert "csinodes may not be read, and count as if there were none" in observed.notices
         await observed.create("pod")
@@ -186,7 +186,7 @@ async def test_a_failure_of_the_migration_check_is_a_notice(
 async def test_objects_that_cannot_be_decoded_are_a_notice(
     cluster: EmbeddedCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are in neither world, so both would have less to do than the cluster, without a word."""
+    """They are in neither cluster, so both would have less to do than the cluster, without a word."""
     async with observing(cluster, tmp_path) as observed:
         await observed.until(lambda: bool(observed.shown))
         pods = next(each for each in observed.run.informers if each.resource.name == "pods")

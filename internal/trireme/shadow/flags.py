@@ -24,7 +24,7 @@ class Flags:
     report: pathlib.Path
     interval: float
     duration: float
-    own_world: bool
+    simulated_cluster: bool
     as_json: bool
     listen: str
     start_timeout: float

@@ -1,4 +1,4 @@
-"""What a placement is worth: figures of one state of the cluster, the same for both worlds.
+"""What a placement is worth: figures of one state of the cluster, the same for both clusters.
 
 Pods of DaemonSets count in what is used, and not in nodes in use and spread: every scheduler puts them alike.
 """

@@ -1,4 +1,4 @@
-"""One run of shadow: follows the cluster, compares decisions, schedules its own world, and reports at intervals."""
+"""One run of shadow: follows the cluster, compares decisions, schedules a simulated cluster, and reports regularly."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,7 @@ from trireme.cache import cluster_informers
 from trireme.framework import canaries
 from trireme.scheduling import ports
 from trireme.shadow import (
+    cluster_model,
     decision_comparison,
     discarded_writes,
     durations,
@@ -21,14 +22,13 @@ from trireme.shadow import (
     inbox,
     interruptions,
     measures,
-    own_world,
     report,
     report_file,
     report_lines,
     report_page,
     settings,
+    simulated_cluster,
     time_series,
-    world,
 )
 from trireme.shadow.judgement import Outcome
 from trireme.shadow.migration import check
@@ -78,9 +78,9 @@ class ShadowRun:
         effects = ports.Effects(
             discarded_writes.DiscardedWrites(_ignore_binding, _ignore_eviction), discarded_writes.DiscardedEvents()
         )
-        observed = world.World(completed, effects)
+        observed = cluster_model.ClusterModel(completed, effects)
         self.comparison = decision_comparison.DecisionComparison(observed, profiles, clock, clocks.wall)
-        self.own = own_world.OwnWorld(completed, clock) if chosen.own_world else None
+        self.own = simulated_cluster.SimulatedCluster(completed, clock) if chosen.simulated_cluster else None
         self.inbox = inbox.Inbox(self.comparison, self.own)
         self.informers = cluster_informers.make_informers(
             api,
@@ -122,7 +122,7 @@ class ShadowRun:
                     self.inbox.begin_judging()
                     if self.own is not None:
                         self.own.begin()
-                        tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
+                        tasks.append(_keep(group, "simulated cluster", self.own.model.run_scheduler))
                     tasks.append(_keep(group, "probe", self._probe.run))
                     await self._check_migration()
                     await self._report_until_stopped(stopping, show)
@@ -197,7 +197,7 @@ class ShadowRun:
                 await self.inbox.emptied.wait()
 
     def _sample(self, now: float) -> time_series.Sample:
-        """Both worlds as they are."""
+        """Both clusters as they are."""
         comparison, own = self.comparison, self.own
         comparison.publish()
         there = time_series.WorldSample(
@@ -208,9 +208,9 @@ class ShadowRun:
         )
         here = None
         if own is not None:
-            own.world.publish()
+            own.model.publish()
             here = time_series.WorldSample(
-                measures.measure(own.world.snap), own.pending_here, own.counts.evicted, *_quantiles(own.waits_here)
+                measures.measure(own.model.snap), own.pending_here, own.counts.evicted, *_quantiles(own.waits_here)
             )
         counts = comparison.counts
         agreed = counts.outcomes[Outcome.SAME] + counts.outcomes[Outcome.TIED]
@@ -321,8 +321,8 @@ async def _wait(stopping: asyncio.Event, seconds: float) -> None:
 
 
 def _ignore_binding(uid: str, node: str) -> None:
-    """The observed world schedules nothing."""
+    """The observed cluster schedules nothing."""
 
 
 def _ignore_eviction(uid: str) -> None:
-    """The observed world evicts nothing."""
+    """The observed cluster evicts nothing."""

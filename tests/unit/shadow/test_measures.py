@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers.shadow_cluster import CONFIGURED, Pods, node_event
 from trireme.scheduling import ports
-from trireme.shadow import discarded_writes, measures, world
+from trireme.shadow import cluster_model, discarded_writes, measures
 
 
 def _measured(nodes: list[tuple[str, str]], pods: list[tuple[str, str]], **more: object) -> measures.Measures:
@@ -12,7 +12,7 @@ def _measured(nodes: list[tuple[str, str]], pods: list[tuple[str, str]], **more:
     effects = ports.Effects(
         discarded_writes.DiscardedWrites(lambda uid, node: None, lambda uid: None), discarded_writes.DiscardedEvents()
     )
-    made, source = world.World(CONFIGURED.completed, effects), Pods()
+    made, source = cluster_model.ClusterModel(CONFIGURED.completed, effects), Pods()
     made.handlers.on_nodes([node_event(name, "4", zone=zone) for name, zone in nodes])
     made.handlers.on_pods(
         [source.added(f"pod-{number}", node, cpu=cpu, **more) for number, (node, cpu) in enumerate(pods)]
