@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/core/v1/helper/qos.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from trireme_kube.embedded.api import quantities

@@ -5,8 +5,6 @@ numbers too, so clients of the embedded cluster must see the same.
 Source: k8s.io/apimachinery, pkg/api/resource.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from trireme_kube.apimachinery import quantity

@@ -7,8 +7,6 @@ orphan nor a workload has to scan for the other.
 Source: k8s.io/kubernetes, pkg/controller/controller_ref_manager.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource

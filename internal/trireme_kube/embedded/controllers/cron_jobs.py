@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/cronjob.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import orjson

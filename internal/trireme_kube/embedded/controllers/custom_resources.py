@@ -3,8 +3,6 @@
 Source: k8s.io/apiextensions-apiserver, pkg/controller/establish, .../status and .../finalizer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import custom_resource_definitions

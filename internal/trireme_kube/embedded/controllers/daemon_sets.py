@@ -4,8 +4,6 @@ The pod is pinned to its node by node affinity and placed by the scheduler like 
 Source: k8s.io/kubernetes, pkg/controller/daemon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

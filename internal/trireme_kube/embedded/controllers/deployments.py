@@ -7,8 +7,6 @@ had its effect.
 Source: k8s.io/kubernetes, pkg/controller/deployment.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

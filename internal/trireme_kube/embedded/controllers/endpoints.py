@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/endpointslice and pkg/controller/endpoint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

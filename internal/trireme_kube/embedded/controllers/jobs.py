@@ -5,8 +5,6 @@ The count of a finished pod is recorded by its uid, so that deleting finished po
 Source: k8s.io/kubernetes, pkg/controller/job.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ that every node is created with once the node is ready.
 Source: k8s.io/kubernetes, pkg/controller/nodelifecycle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import NODES, Object

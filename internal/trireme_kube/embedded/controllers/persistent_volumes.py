@@ -7,8 +7,6 @@ Provisioning is simulated for every class with a provisioner: a volume appears a
 Source: k8s.io/kubernetes, pkg/controller/volume.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import quantities, selectors

@@ -9,8 +9,6 @@ pods, and the group is its consumer until it is deleted, whatever becomes of the
 Source: k8s.io/kubernetes, pkg/controller/resourceclaim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import orjson

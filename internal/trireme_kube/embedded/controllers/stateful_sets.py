@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/statefulset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import api_errors

@@ -4,8 +4,6 @@ Made from the catalog, in both forms that clients use: the plain documents per g
 clients request at once. Each is made for its first request, and again after the catalog has changed.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 

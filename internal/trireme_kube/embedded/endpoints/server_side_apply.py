@@ -8,8 +8,6 @@ written by update and patch have no recorded owner, so they are taken over witho
 Source: sigs.k8s.io/structured-merge-diff; FieldsV1 in k8s.io/apimachinery.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ is removed; and every node's Lease is renewed. This applies to the nodes that th
 object that a client creates, unless its annotation is `trireme.dev/kubelet: none`: so a test can make a node fail.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

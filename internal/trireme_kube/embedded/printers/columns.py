@@ -4,8 +4,6 @@ Names, order and contents follow the API server's, so that output of `kubectl ge
 Resources without an entry get the name and the age. Source: k8s.io/kubernetes, pkg/printers/internalversion.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

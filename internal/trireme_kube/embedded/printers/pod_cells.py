@@ -3,8 +3,6 @@
 Source: printPod in k8s.io/kubernetes, pkg/printers/internalversion/printers.go.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api.resources import Object

@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api import api_errors, field_errors, selectors

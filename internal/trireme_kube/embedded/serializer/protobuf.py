@@ -7,8 +7,6 @@ always JSON, which every client accepts.
 Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf, and the generated.proto files of k8s.io/api.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import struct

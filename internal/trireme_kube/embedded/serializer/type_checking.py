@@ -5,8 +5,6 @@ rejected if the client requests strict validation (`kubectl` does) and dropped o
 come from the same table as the protobuf decoder's.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any

@@ -6,8 +6,6 @@ or a test could wrongly rely on being able to change. Each function returns the 
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable

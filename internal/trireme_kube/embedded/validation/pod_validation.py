@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodSpec and what it calls).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api import field_errors, quantities

@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidateResourceQuota and what it calls).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core, and k8s.io/apiserver, pkg/quota/v1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

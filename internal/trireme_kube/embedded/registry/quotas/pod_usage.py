@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core/pods.go, and k8s.io/component-helpers, resource/helpers.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from trireme_kube.apimachinery.quantity import Quantity

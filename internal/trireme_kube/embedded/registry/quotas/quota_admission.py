@@ -6,8 +6,6 @@ yet limits nothing, as in Kubernetes.
 Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from trireme_kube.embedded.api import api_errors, quantities
