@@ -122,11 +122,6 @@ class PluginSpec:
     #: Runs in a process of its own, configured in TriremeConfiguration.
     remote: bool = False
 
-    @property
-    def args_kind(self) -> str:
-        """The kind of its arguments, e.g. `NodeAffinityArgs`; empty for a plugin that takes none or any."""
-        return f"{self.name}Args" if self.args is not None else ""
-
 
 @dataclass(frozen=True, slots=True)
 class Registry:

@@ -347,11 +347,6 @@ def _older_class_first(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
     return created.seconds, created.nanos
 
 
-def _claim_key(claim: resource_pb2.ResourceClaim) -> objects.Key:
-    """Return the claim's namespace and name, its key among the snapshot's objects."""
-    return claim.metadata.namespace, claim.metadata.name
-
-
 def inventory_of(snap: snapshot_view.SnapshotView, on: features.Features) -> DeviceInventory:
     """The snapshot's inventory, at the snapshot's generation."""
     return snap.derived(("device_inventory", on), lambda base: DeviceInventory(base, on))
