@@ -74,4 +74,4 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         made = Bench(stack, tmp_path)
         yield made
-        await made.plugins.close()
+        await made.plugins.connections.close()

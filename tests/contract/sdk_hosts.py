@@ -80,7 +80,7 @@ class Hosts:
 
     async def close(self) -> None:
         """End all connections."""
-        await self.remotes.close()
+        await self.remotes.connections.close()
         await self.client.connection.close()
 
 

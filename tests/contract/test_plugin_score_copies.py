@@ -59,7 +59,7 @@ async def cluster_with(folder: Path, plugin: Crowding) -> AsyncIterator[Recorded
         try:
             yield cluster
         finally:
-            await cluster.remotes.close()
+            await cluster.remotes.connections.close()
 
 
 async def place(cluster: RecordedCluster, plugin: Crowding, number: int, pods: int, at_once: int) -> list[str]:

@@ -16,7 +16,7 @@ from trireme.cli import explain_command
 from trireme.frontend.serving import insight_report
 from trireme.insight import recorded_insight
 from trireme.recording import redaction
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme.remote import answer_recording
 from trireme.v1 import (
     cycle_pb2,
@@ -71,7 +71,7 @@ async def test_decisions_with_a_service_are_made_again_without_it(
     in_dry_runs = "nodes" if depends_on is sdk.Dependency.NODE else "dry_runs"
     assert kinds == {"scores", "reservations", "post_filter", in_dry_runs}
 
-    names = redaction.Names(config_sides.plugin_args())
+    names = redaction.Names(in_tree_args.plugin_args())
     for each in (header, *frames):
         names.add(each)
     redacted = redaction.Redaction(names)

@@ -12,7 +12,7 @@ from typing import Any
 
 from trireme.config import model, trireme_configuration
 from trireme.config.trireme_configuration import TLS, TriremeConfiguration
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import declaration, golang, schema
 from trireme_kube.apimachinery.declaration import AtLeast, AtMost, Member, NotEmpty
 
@@ -175,7 +175,7 @@ def _of_type(of: schema.Type) -> dict[str, Any]:
 def _plugin_config() -> dict[str, Any]:
     """The schema of a plugin's arguments, which depends on its name."""
     typed = []
-    for name, args in sorted(config_sides.plugin_args().items()):
+    for name, args in sorted(in_tree_args.plugin_args().items()):
         found = _object(args.type, None)
         meta = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
         found["properties"] = {**meta, **found["properties"]}

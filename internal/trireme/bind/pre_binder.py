@@ -198,12 +198,10 @@ async def _pre_flight(
 
 
 def _failed_status(plugin: str, text: str) -> status_pb2.Status:
-    """The error status of a pod whose PreBindPreFlight was interrupted or failed."""
     return to_message(status.error(plugin, text))
 
 
 def _failed_result(plugin: str, text: str) -> bind_pb2.PreBindResult:
-    """The error result of a pod whose PreBind was interrupted or failed."""
     return bind_pb2.PreBindResult(status=_failed_status(plugin, text))
 
 

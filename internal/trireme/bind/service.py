@@ -360,7 +360,6 @@ def _identity_problem(pod: cycle_pb2.PodIdentity) -> str:
 
 
 async def _abort_invalid_argument(context: Context, message: str) -> NoReturn:
-    """End the call with INVALID_ARGUMENT."""
     await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, message)
 
 

@@ -293,10 +293,8 @@ def _update_published(published: set[T], changed: set[T], exists: Callable[[T], 
 
 
 def _pod_class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
-    """The message of a class, for deltas and full syncs."""
     return snapshot_pb2.PodClass(id=entry.id, pod=entry.pod, labels_projected=entry.projected)
 
 
 def _add_removed_nomination(uid: str, delta: snapshot_pb2.Delta) -> None:
-    """Write to the delta that the nomination of the pod with this UID is gone."""
     delta.removed_nominations.append(uid)

@@ -7,7 +7,7 @@ from typing import Any
 from rich import console, padding
 
 from trireme.cli import display
-from trireme.registry import explain_sides
+from trireme.registry import reason_texts
 
 Report = Mapping[str, Any]
 
@@ -108,7 +108,7 @@ def refusal_text(refusal: Report) -> str:
 def _reason_details(plugin: str, reason: Report) -> str:
     """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its code and parameters."""
     parameters = {name: value for name, value in reason.items() if name != "code"}
-    text = explain_sides.reason_text(plugin, reason["code"], parameters)
+    text = reason_texts.reason_text(plugin, reason["code"], parameters)
     if text or not parameters:
         return text
     return f"{reason['code']}: {', '.join(f'{name} {value}' for name, value in parameters.items())}"

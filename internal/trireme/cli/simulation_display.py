@@ -166,7 +166,6 @@ def _render_usage(before: Report, after: Report) -> console.RenderableType:
 
 
 def _share(resource: Report | None) -> str:
-    """The share of a resource that pods request."""
     if resource is None or not int(resource["allocatable"]):
         return "-"
     return f"{int(resource['requested']) / int(resource['allocatable']):.1%}"
@@ -187,15 +186,12 @@ def _table(
 
 
 def _indent(what: console.RenderableType) -> padding.Padding:
-    """The part, indented."""
     return padding.Padding(what, (0, 0, 0, 2))
 
 
 def _name(pod: Any) -> str:
-    """namespace/name."""
     return f"{pod['namespace']}/{pod['name']}"
 
 
 def _count(number: int, one: str, many: str = "") -> str:
-    """A number of things."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"

@@ -142,9 +142,9 @@ _PLUGIN_HEADERS = ("PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS",
 def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
     problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
-    shadows = [_shadow_line(plugin) for plugin in plugins if plugin.get("shadow")]
+    compared = [_comparison_line(plugin) for plugin in plugins if plugin.get("shadow")]
     shares = [_canary_line(plugin) for plugin in plugins if plugin.get("canary")]
-    return console.Group(_PluginTable(plugins), *problems, *shadows, *shares)
+    return console.Group(_PluginTable(plugins), *problems, *compared, *shares)
 
 
 class _PluginTable:
@@ -197,12 +197,14 @@ def _canary_line(plugin: Report) -> text.Text:
     return text.Text(f"plugin {plugin['name']} answers for {canary['percent']}% of the pods of {canary['of']}")
 
 
-def _shadow_line(plugin: Report) -> text.Text:
+def _comparison_line(plugin: Report) -> text.Text:
     """What the answers of a plugin in shadow mode would change."""
-    shadow = plugin["shadow"]
-    parts = [f"{shadow['differed']} of {shadow['compared']} comparisons differ"]
-    parts += [f"{shadow[key]} {word}" for key, word in (("failed", "failed"), ("skipped", "left out")) if shadow[key]]
-    refused = f", {shadow['refusedNodes']} nodes refused that the others let pass" if shadow["refusedNodes"] else ""
+    compared = plugin["shadow"]
+    parts = [f"{compared['differed']} of {compared['compared']} comparisons differ"]
+    parts += [
+        f"{compared[key]} {word}" for key, word in (("failed", "failed"), ("skipped", "left out")) if compared[key]
+    ]
+    refused = f", {compared['refusedNodes']} nodes refused that the others let pass" if compared["refusedNodes"] else ""
     return text.Text(f"plugin {plugin['name']} is in shadow mode: {', '.join(parts)}{refused}")
 
 

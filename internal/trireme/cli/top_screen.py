@@ -142,7 +142,6 @@ class TopScreen(app.App[None]):
             self._show_tables(self._report)
 
     def _show_report(self, report: display.Report) -> None:
-        """Show all of a report that has just come."""
         self._show_figures(report, self._history.take(report, self._clock()))
         self._show_tables(report)
 
@@ -179,11 +178,9 @@ class TopScreen(app.App[None]):
         self.query_one(selector, widgets.Static).update(text.Text(content, no_wrap=True, overflow="ellipsis"))
 
     def _pending_table(self) -> "widgets.DataTable[text.Text]":
-        """The table of pending pods."""
         return self.query_one("#pending", widgets.DataTable)
 
     def _replicas(self) -> "widgets.DataTable[text.Text]":
-        """The table of replicas and plugins."""
         return self.query_one("#replicas", widgets.DataTable)
 
 
@@ -193,5 +190,4 @@ def standby_text(leadership: display.Report) -> str:
 
 
 def _time_of_day() -> str:
-    """The time of day here."""
     return time.strftime("%H:%M:%S", time.localtime(clocks.wall()))

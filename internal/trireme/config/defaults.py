@@ -13,7 +13,7 @@ from typing import Any
 from trireme.config.gates import FeatureGates
 from trireme.config.model import MULTI_POINT, SchedulerConfiguration, args_schemas
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry import config_sides, default_profile
+from trireme.registry import default_profile, in_tree_args
 from trireme_kube.apimachinery import declaration, golang
 
 #: Marks arguments that need no defaults.
@@ -121,7 +121,7 @@ def _merge_plugin_sets(default: Value, custom: Value, log: Log) -> Value:
 
 def set_args_defaults(plugin: str, value: Value, gates: FeatureGates) -> Value:
     """Fill in the defaults of a plugin's decoded arguments; return them."""
-    plugin_args = config_sides.plugin_args().get(plugin)
+    plugin_args = in_tree_args.plugin_args().get(plugin)
     if plugin_args is not None:
         plugin_args.set_defaults(value, gates)
     return value

@@ -13,7 +13,7 @@ from typing import Any
 from trireme.config import defaults
 from trireme.config.gates import FeatureGates
 from trireme.config.model import API_GROUP, API_VERSION, CONFIGURATION, KIND, SchedulerConfiguration, args_schemas
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import declaration, golang, json_document, yaml_document
 from trireme_kube.apimachinery.configuration_files import (
     INTERNAL_VERSION,
@@ -211,7 +211,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "p
 @functools.cache
 def _core_types() -> frozenset[str]:
     """The structs of the core API in arguments of plugins, whose fields have the API's names here too."""
-    return frozenset(name for args in config_sides.plugin_args().values() for name in args.core_types)
+    return frozenset(name for args in in_tree_args.plugin_args().values() for name in args.core_types)
 
 
 def _internal_schema(of: Struct) -> Struct:

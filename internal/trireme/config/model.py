@@ -23,7 +23,7 @@ import orjson
 
 from trireme.config.gates import FeatureGates
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import declaration, json_document
 from trireme_kube.apimachinery.declaration import AtLeast, Change, InContext, Written
 from trireme_kube.apimachinery.field_errors import (
@@ -76,7 +76,7 @@ def _is_percentage(path: str, value: int | None) -> list[Problem]:
 @functools.cache
 def args_schemas() -> Mapping[str, Struct]:
     """The types of plugins' arguments, by plugin."""
-    return {name: args.schema for name, args in config_sides.plugin_args().items()}
+    return {name: args.schema for name, args in in_tree_args.plugin_args().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ def _profile_problems(path: str, profile: Profile, gates: FeatureGates) -> Itera
         seen.add(config.name)
         removed = _removed_plugin_problems(where, config.name)
         yield from removed
-        arguments = None if removed else config_sides.plugin_args().get(config.name)
+        arguments = None if removed else in_tree_args.plugin_args().get(config.name)
         if arguments is not None and arguments.validated_early:
             yield from arguments.validate(child(where, "args"), config.args, gates)
 

@@ -26,7 +26,7 @@ from trireme.config.model import (
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint, Registry, Role
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import declaration
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
@@ -214,7 +214,7 @@ def _validated_plugin_configs(profile: Profile, needed: Sequence[str], gates: Fe
             raise ConfigurationError(f"repeated config for plugin {config.name}")
         configs_by_name[config.name] = config
     configs: list[PluginConfig] = []
-    arguments = config_sides.plugin_args()
+    arguments = in_tree_args.plugin_args()
     for name in needed:
         if name not in configs_by_name or configs_by_name[name].args is None:
             if name in arguments:

@@ -343,7 +343,7 @@ class RemotePlugin:
         return ", ".join(self.endpoints)
 
     @property
-    def in_shadow(self) -> bool:
+    def compared_only(self) -> bool:
         """Whether its answers are compared and do not count."""
         return self.mode == SHADOW
 
@@ -353,7 +353,7 @@ class RemotePlugin:
 
         Without a canary that does not take part, the plugin answers for all of them.
         """
-        return self.failure_policy != "Ignore" and not self.in_shadow and not self.canary_of
+        return self.failure_policy != "Ignore" and not self.compared_only and not self.canary_of
 
     @property
     def served_name(self) -> str:
@@ -372,12 +372,12 @@ class RemotePlugin:
             where = child(path, "budgetPerSecond")
             yield invalid(where, self.budget_per_second, "is for failurePolicy Ignore: with Fail no plugin is left out")
         side_effects = ", ".join(sorted(set(self.extension_points) - SHADOW_POINTS))
-        if self.in_shadow and side_effects:
+        if self.compared_only and side_effects:
             rule = f"has side effects at {side_effects}; Shadow is for preFilter, filter, preScore and score"
             yield invalid(child(path, "mode"), self.mode, rule)
         if self.canary == Canary():
             return
-        if self.in_shadow:
+        if self.compared_only:
             why = "the plugin is in shadow mode, so neither version's answers count"
             yield forbidden(child(path, "canary"), why)
         if side_effects:

@@ -1,6 +1,6 @@
 """Engine: filter and score on one snapshot, in one process.
 
-A snapshot that deltas bring up to date shows both sides the same cluster, so there is nothing to wait for between
+A snapshot that deltas bring up to date shows filter and score the same cluster, so there is nothing to wait for between
 them.
 """
 

@@ -141,7 +141,6 @@ def check_binding_result(answer: Any) -> None:
 
 
 def _node_names(nodes: "_GoStructReader") -> Iterable[str]:
-    """The names of the nodes in a NodeList."""
     for entry in nodes.list("items", "[]v1.Node") or ():
         node = nodes.within("items", entry, "Node")
         yield node.within("metadata", node.object("metadata", "v1.ObjectMeta"), "ObjectMeta").text("name")

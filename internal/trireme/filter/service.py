@@ -13,8 +13,8 @@ from trireme.evaluation import filter_engine, request_errors, reserving
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import amounts, status
 from trireme.phases import answering
-from trireme.registry import filter_profiles, shadow_plugins
-from trireme.remote import answer_recording, remote_filter, shadow_filter
+from trireme.registry import compared_plugins, filter_profiles
+from trireme.remote import answer_recording, compared_filters, remote_filter
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2, snapshot_pb2
@@ -41,16 +41,16 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         make_remote: filter_profiles.MakeRemoteFilter,
         make_remote_reserver: reserving.MakeRemoteReserver | None = None,
         make_remote_post_filter: filter_profiles.MakeRemotePostFilter | None = None,
-        make_shadow: Callable[[snapshot_pb2.RemotePlugin, str], remote_filter.RemoteFilterPlugin] | None = None,
+        make_compared: Callable[[snapshot_pb2.RemotePlugin, str], remote_filter.RemoteFilterPlugin] | None = None,
     ) -> None:
-        """`make_shadow` makes remote plugins in shadow mode; without it they are left out."""
+        """`make_compared` makes remote plugins in mode Shadow; without it they are left out."""
         self._snap = snap
         self._make_remote = make_remote
         self._make_remote_reserver = make_remote_reserver
         self._make_remote_post_filter = make_remote_post_filter
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
-        self._make_shadow = make_shadow
-        self.shadows = shadow_filter.ShadowFilters(snap, {}, self._evaluate_class)
+        self._make_compared = make_compared
+        self.compared = compared_filters.ComparedFilters(snap, {}, self._evaluate_class)
         self.follow = follower.Follower(snap, self._apply_configuration)
 
     @property
@@ -68,21 +68,21 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
         )
-        shadows = self._make_shadows(configuration)
+        compared = self._make_compared_plugins(configuration)
         # From here on nothing fails: a configuration that is refused changes nothing.
-        self.shadows.queue.close()
-        self.shadows = shadow_filter.ShadowFilters(self._snap, shadows, self._evaluate_class)
+        self.compared.queue.close()
+        self.compared = compared_filters.ComparedFilters(self._snap, compared, self._evaluate_class)
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)
 
-    def _make_shadows(
+    def _make_compared_plugins(
         self, configuration: snapshot_pb2.Configuration
     ) -> Mapping[str, Sequence[remote_filter.RemoteFilterPlugin]]:
-        """By profile the filter plugins in shadow mode. Raises: ValueError."""
-        make = self._make_shadow
+        """By profile the filter plugins in mode Shadow. Raises: ValueError."""
+        make = self._make_compared
         if make is None:
             return {}
-        found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_FILTER)
+        found = compared_plugins.compared_plugins(configuration, plugin_pb2.EXTENSION_POINT_FILTER)
         return {profile: [make(remote, profile) for remote, _ in plugins] for profile, plugins in found.items()}
 
     async def _evaluate_class(self, profile: str, class_id: int) -> class_verdicts.ClassVerdicts:
@@ -104,7 +104,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         response = await answering.answer_or_abort(_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
-        self.shadows.observe(request.cycle.profile, request.cycle.pod_class)
+        self.compared.observe(request.cycle.profile, request.cycle.pod_class)
         return response
 
     async def FilterNominated(

@@ -329,7 +329,6 @@ def is_pod_level(name: str) -> bool:
 
 
 def _is_counted_resource(name: str) -> bool:
-    """Whether the scheduler counts the resource at all."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 

@@ -26,7 +26,7 @@ from trireme.frontend import (
     plugin_updates,
     pod_reads,
     queue_changes,
-    remote_plugins,
+    queue_plugin_calls,
     scheduler_metrics,
 )
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
@@ -45,7 +45,7 @@ from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import assembly, ports, scheduler_ports, scheduler_settings
 from trireme.v1 import plugin_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import informer, list_prefetch, resources
 from trireme_kube.client.rest import client
@@ -248,7 +248,7 @@ def build_cluster(
         cache,
         object_waits.ObjectWaits(),
         reads,
-        node_json.NodeJson(remote_plugins.any_reads_node_json(infos)),
+        node_json.NodeJson(queue_plugin_calls.any_reads_node_json(infos)),
         make_extenders(completed.configuration.extenders, registry, cache),
     )
 
@@ -278,10 +278,10 @@ def build_phases(
     answers = class_answers.ClassAnswers()
     decisions = decision_log.DecisionLog(
         lambda: cache.generation,
-        lambda profile: profiles.has_remote_plugin(
+        lambda profile: profile_messages.has_remote_plugin(
             settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
         ),
-        lambda profile: profiles.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
+        lambda profile: profile_messages.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
     )
     if links.insight is not None:
         links.insight.send_decisions(decisions)

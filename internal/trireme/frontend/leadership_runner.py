@@ -99,7 +99,6 @@ class LeadershipRunner:
             await supervision.supervise("scheduler", functools.partial(self._lead_until_cancelled, term))
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
-        """Start following the cluster."""
         for entry in self._app.informers:
             _add_task(group, f"informer {entry.resource.name}", entry.run)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from trireme.cache import class_registry, node_json
 from trireme.config import commandline, profiles
-from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, remote_plugins
+from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, queue_plugin_calls
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
 from trireme.frontend.phase_settings import PhaseSettings
@@ -101,7 +101,7 @@ class PluginUpdates:
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
-        if not self._nodes.enabled and remote_plugins.any_reads_node_json(infos):
+        if not self._nodes.enabled and queue_plugin_calls.any_reads_node_json(infos):
             log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
             self._nodes.enabled = self._nodes_outdated = True
             self._node_informer.request_json()

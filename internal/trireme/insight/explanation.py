@@ -16,7 +16,7 @@ from trireme.framework import status
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import cycle_pb2
 
-# How often both sides are evaluated while the cluster changes between them.
+# How often filter and score are evaluated while the cluster changes between them.
 _ATTEMPTS = 5
 
 

@@ -174,12 +174,14 @@ async def _lifespan(
     snap = snapshot.Snapshot()
     remotes = remote_plugins.RemotePlugins(snap, caller_identity)
     service = phase.make(snap, remotes)
-    hosted = PhasePluginService(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
+    hosted = PhasePluginService(
+        service.follow.instance, phase.point, lambda: service.chains, remotes.connections.statistics
+    )
     measured = phase_metrics.serve_follower(
         flags.metrics_listen,
         phase.name,
         service.follow,
-        remotes.statistics,
+        remotes.connections.statistics,
         service.statistics,
         phase.instruments(service),
         expiries=certificate_expiry.Expiries(
@@ -203,7 +205,7 @@ async def _lifespan(
                 grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),
             )
     finally:
-        await remotes.close()
+        await remotes.connections.close()
 
 
 def flag_parser(phase: str) -> argparse.ArgumentParser:

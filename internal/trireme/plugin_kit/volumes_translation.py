@@ -256,7 +256,6 @@ def _has_requirement_on_label(affinity: core_pb2.VolumeNodeAffinity, key: str) -
 
 
 def _rename_label_in_terms(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
-    """Rename a label in all terms of the affinity."""
     for term in affinity.required.node_selector_terms:
         for expression in term.match_expressions:
             if expression.key == old:

@@ -240,7 +240,6 @@ async def _pre_bind(session: Session) -> list[Message]:
 
 
 def _items_of(each: exchanges.Exchange) -> Sequence[bind_pb2.BindItem]:
-    """The items of a call of PreBindPreFlight."""
     assert isinstance(each.request, bind_pb2.PreBindPreFlightRequest)
     return each.request.items
 

@@ -166,5 +166,4 @@ class QueueContents:
         return whole if self._groups is None else group_statistics.by_pod(whole, self._groups.registry)
 
     def _waiting_members(self) -> Iterable[QueuedPodInfo]:
-        """The members of groups that have no node."""
         return () if self._groups is None else self._groups.members()

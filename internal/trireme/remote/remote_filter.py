@@ -81,8 +81,8 @@ class RemoteFilterPlugin:
         self._shared: shared_answers.SharedAnswers[interfaces.PreFilterResult, np.int16] = shared_answers.SharedAnswers(
             np.int16
         )
-        #: What its answers would change, if it is in shadow mode.
-        self.shadow = client.connection.shadow
+        #: What its answers would change, if it is in mode Shadow.
+        self.comparisons = client.connection.comparisons
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         """Call PreFilter; a failure becomes an error status, or a skip if the policy ignores it."""

@@ -194,5 +194,4 @@ def _slot_selections(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
 
 
 def _slot_selection(slots: arrays.SlotArray) -> bytes:
-    """One selection of slots, serialised."""
     return packing.delimited_field(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))

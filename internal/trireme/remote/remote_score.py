@@ -71,8 +71,8 @@ class RemoteScorePlugin:
         self._client = client
         self._profile = profile
         self._shared: shared_answers.SharedAnswers[PreScoreAnswer, np.int64] = shared_answers.SharedAnswers(np.int64)
-        #: What its answers would change, if it is in shadow mode.
-        self.shadow = client.connection.shadow
+        #: What its answers would change, if it is in mode Shadow.
+        self.comparisons = client.connection.comparisons
 
     async def prepare(
         self,

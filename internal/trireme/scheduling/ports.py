@@ -1,4 +1,4 @@
-"""Ports: what the scheduler needs of the world around it.
+"""Ports: what the scheduler needs from outside.
 
 `Evaluators` decide where pods may go and where they go best; `Effects` are all that is written; `Clocks` and `Random`
 are what else differs from run to run; `Observer` measures.

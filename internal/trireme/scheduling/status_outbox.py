@@ -149,5 +149,4 @@ class StatusOutbox:
 
 
 def _has_nomination(action: bind_pb2.Action) -> bool:
-    """Whether the action sets or clears the nomination."""
     return action.HasField("set_condition") and action.set_condition.HasField("nominated_node_name")

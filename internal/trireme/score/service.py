@@ -10,8 +10,8 @@ from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
-from trireme.registry import score_profiles, shadow_plugins
-from trireme.remote import answer_recording, remote_score, shadow_score
+from trireme.registry import compared_plugins, score_profiles
+from trireme.remote import answer_recording, compared_scores, remote_score
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
@@ -39,11 +39,11 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self,
         snap: snapshot.Snapshot,
         make_remote: score_profiles.MakeRemoteScore,
-        make_shadow: Callable[[snapshot_pb2.RemotePlugin, str], remote_score.RemoteScorePlugin] | None = None,
+        make_compared: Callable[[snapshot_pb2.RemotePlugin, str], remote_score.RemoteScorePlugin] | None = None,
     ) -> None:
-        """`make_shadow` makes remote plugins in shadow mode; without it they are left out."""
-        self._make_shadow = make_shadow
-        self.shadows = shadow_score.ShadowScores(snap, {}, self._find_totals)
+        """`make_compared` makes remote plugins in mode Shadow; without it they are left out."""
+        self._make_compared = make_compared
+        self.compared = compared_scores.ComparedScores(snap, {}, self._find_totals)
         self._snap = snap
         self._make_remote = make_remote
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
@@ -67,27 +67,27 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = score_profiles.make_profiles(configuration, self._make_remote)
-        shadows = self._make_shadows(configuration)
+        compared = self._make_compared_plugins(configuration)
         # From here on nothing fails: a configuration that is refused changes nothing.
-        self.shadows.queue.close()
-        self.shadows = shadow_score.ShadowScores(self._snap, shadows, self._find_totals)
+        self.compared.queue.close()
+        self.compared = compared_scores.ComparedScores(self._snap, compared, self._find_totals)
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)
 
-    def _make_shadows(
+    def _make_compared_plugins(
         self, configuration: snapshot_pb2.Configuration
     ) -> Mapping[str, Sequence[tuple[remote_score.RemoteScorePlugin, int]]]:
-        """By profile the score plugins in shadow mode, with their weights. Raises: ValueError."""
-        make = self._make_shadow
+        """By profile the score plugins in mode Shadow, with their weights. Raises: ValueError."""
+        make = self._make_compared
         if make is None:
             return {}
-        found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
+        found = compared_plugins.compared_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
         return {
             profile: [(make(remote, profile), weight) for remote, weight in plugins]
             for profile, plugins in found.items()
         }
 
-    async def _find_totals(self, profile: str, class_id: int) -> shadow_score.Totals | None:
+    async def _find_totals(self, profile: str, class_id: int) -> compared_scores.Totals | None:
         """The nodes that take pods of the class, and their totals; None: there is no choice, or a plugin fails."""
         return await self._engine.totals(cycle_pb2.Cycle(profile=profile, pod_class=class_id))
 
@@ -127,7 +127,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
                 evaluated_generation=self._snap.generation,
                 remote_answers=remote,
             )
-        self.shadows.observe(cycle.profile, cycle.pod_class)
+        self.compared.observe(cycle.profile, cycle.pod_class)
         self._placed += len(answer.slots)
         self._batches += 1
         return score_phase_pb2.PlaceResponse(

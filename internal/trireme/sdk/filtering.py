@@ -127,7 +127,6 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
 
     @property
     def _filter_method(self) -> str:
-        """The method that answers Filter."""
         return "filter" if self._invoker.method("filter_nodes") is None else "filter_nodes"
 
     def _reservation(self, answer: object) -> filter_pb2.Reservation:

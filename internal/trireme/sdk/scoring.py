@@ -145,7 +145,6 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
 
     @property
     def _score_method(self) -> str:
-        """The method that answers Score."""
         return "score" if self._invoker.method("score_nodes") is None else "score_nodes"
 
 

@@ -80,7 +80,6 @@ class _PodsOfNode(set[PlacedPod]):
         self._others: Callable[[], Iterable[PlacedPod]] | None = others
 
     def _complete(self) -> None:
-        """Add the pods of the beginning."""
         others, self._others = self._others, None
         if others is not None:
             self.update(others())
@@ -191,12 +190,10 @@ class ForkedCache:
         return _PodsOfNode(others)
 
     def _object(self, key: Key) -> snapshot_pb2.ClusterObject:
-        """The object as the cache stores it."""
         kind, namespace, name = key
         return snapshot_pb2.ClusterObject(**{kind: self.snap.objects.get(kind, namespace, name)})
 
     def _nomination(self, uid: str) -> snapshot_pb2.Nomination:
-        """The pod's nomination as the cache stores it."""
         nominee = self.snap.nominations[uid]
         identity = cycle_pb2.PodIdentity(uid=uid)
         return snapshot_pb2.Nomination(pod=identity, pod_class=nominee.pod_class, slot=nominee.slot)

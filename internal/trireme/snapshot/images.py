@@ -93,7 +93,6 @@ class _SlotsWithImage:
         return inside & ((bits & 1) != 0)
 
     def _mark_in_bitmap(self, slot: int) -> None:
-        """Mark the slot in the bitmap."""
         byte = slot >> 3
         if byte >= self._bits.shape[0]:
             self._bits = arrays.grow_last_axis(self._bits, arrays.grown_capacity(byte + 1, self._bits.shape[0]))

@@ -360,7 +360,6 @@ def _encode_value(item: Any, of: Type, *, keep_set: bool) -> Any:
 
 
 def _zero_as_json(of: Scalar) -> Any:
-    """Return the scalar's zero value in JSON."""
     return {Kind.STRING: "", Kind.BOOL: False, Kind.DURATION: "0s", Kind.BYTES: None}.get(of.kind, 0)
 
 

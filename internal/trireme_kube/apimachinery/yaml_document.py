@@ -137,7 +137,6 @@ def _resolve_alias(node: "_Node") -> "_Node":
 
 
 def _is_null(node: "_Node") -> bool:
-    """Whether the node is a plain scalar that means null."""
     return isinstance(node, _ScalarNode) and node.implicit and resolve_scalar(node.tag, node.value, plain=True) is None
 
 
@@ -188,7 +187,6 @@ def _compose_first_document(data: bytes) -> _Node | None:
 
 
 def _is_before_content(token: Any) -> bool:
-    """Whether the token comes before the document's content."""
     return isinstance(token, yaml.StreamStartToken | yaml.DirectiveToken)
 
 

@@ -215,7 +215,6 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _has_equal_entry(entries: Map, key: Any, value: Any) -> bool:
-    """Whether the map has the key with an equal value."""
     present, other = entries.find(key)
     return present and not _differ_if_comparable(value, other)
 

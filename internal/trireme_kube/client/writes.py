@@ -11,8 +11,6 @@ Uncertain, since the conflict may be with our own write.
 Every write tells the server its deadline, so that the server does not execute an abandoned request long after.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import random

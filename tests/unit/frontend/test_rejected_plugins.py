@@ -9,7 +9,7 @@ from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import remote_plugins
+from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import status_report
 from trireme.queueing import states
 from trireme.v1 import plugin_pb2
@@ -88,7 +88,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     (profile,) = (each for each in world.frontend.context.completed.profiles if each.scheduler_name == PROFILE)
     assert GUARD in profile.all_names()
     monkeypatch.setattr(
-        remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
+        queue_plugin_calls, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
     _apply(world)
     world.create("before", 1)
@@ -117,7 +117,7 @@ def test_pods_wait_for_a_plugin_that_has_not_received_the_cluster(
 ) -> None:
     """Broken, pods go by its answers about nodes that it does not know."""
     monkeypatch.setattr(
-        remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
+        queue_plugin_calls, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
     _apply(world)
     report = world.frontend.phases.streams.unsynced_changed

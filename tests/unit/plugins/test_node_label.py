@@ -17,7 +17,7 @@ from trireme.in_process import in_process_evaluators
 from trireme.plugin_api import hints as hints_api
 from trireme.plugins.node_label import args, hints, score
 from trireme.plugins.node_label import filter as label_filter
-from trireme.registry import explain_sides, filter_profiles, score_profiles
+from trireme.registry import filter_profiles, reason_texts, score_profiles
 from trireme.registry.in_tree import IN_TREE
 from trireme.snapshot import classes
 
@@ -161,7 +161,7 @@ def test_pods_are_woken_by_nodes_that_pass_now(old: Any, new: Any, helps: bool) 
 )
 def test_a_refusal_names_the_label(code: str, expected: str) -> None:
     """The event does not; `trireme explain` does."""
-    assert explain_sides.reason_text("NodeLabel", code, {"label": "foo"}) == expected
+    assert reason_texts.reason_text("NodeLabel", code, {"label": "foo"}) == expected
 
 
 async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:

@@ -11,7 +11,7 @@ from tests.helpers.frontend_world import World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
-from trireme.frontend import remote_plugins
+from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import status_report
 from trireme.queueing import states
 from trireme.remote import remote_queue_sort
@@ -64,7 +64,7 @@ def _sorter(world: World) -> Sorter:
     return sorter
 
 
-def _executor(world: World) -> queue_executor.QueueExecutor[remote_plugins.QueuePluginCaller]:
+def _executor(world: World) -> queue_executor.QueueExecutor[queue_plugin_calls.QueuePluginCaller]:
     return world.frontend.scheduling.queue_executor
 
 

@@ -215,7 +215,6 @@ class PluginRun:
         self._output.print_message(f"changed: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}")
 
     async def _stop(self) -> None:
-        """Stop the scheduler and the plugin."""
         while self._running:
             await self._running.pop().stop()
 
@@ -241,12 +240,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(project: project_file.Project, options: argparse.Namespace, folder: pathlib.Path) -> int:
-    """Run the project on this loop."""
     return await PluginRun(project, options.nodes, folder).run(once=options.once)
 
 
 def _kubeconfig(folder: pathlib.Path) -> pathlib.Path:
-    """The kubeconfig of the cluster of a run."""
     return folder / "trireme" / "kubeconfig"
 
 

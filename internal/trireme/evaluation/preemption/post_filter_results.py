@@ -148,7 +148,6 @@ class PostFilterResults:
         return bool(self._chain.asynchronous) or any(plugin.remote for plugin in self._plugins)
 
     def _is_any_preemptor_nominated(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
-        """Whether one of the pods is nominated to a node."""
         return any(each.pod.uid in self._snap.nominations for each in preemptors)
 
     def _update_refusal_of_slot(

@@ -177,7 +177,6 @@ class DomainPlacer:
 
 
 def _common_score_of_all_nodes(plugin: placement.ScoredPlugin) -> int:
-    """What a plugin that scores all nodes alike adds to their totals."""
     scores = placement.normalize_scores(plugin.raw[:1], plugin.normalization)
     return int(placement.apply_weight(scores, plugin.weight)[0])
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from trireme.cache import cluster_cache, pod_projection
 from trireme.framework import event_phrases
-from trireme.frontend import plugin_membership, remote_plugins
+from trireme.frontend import plugin_membership, queue_plugin_calls
 from trireme.queueing import batch_key, pre_enqueue, queue_status, queued_pod, scheduling_queue
 from trireme.queueing.states import (
     Active,
@@ -27,7 +27,7 @@ from trireme.registry import in_tree
 from trireme.scheduling import (
     attempt_reporter,
     binding_cycle,
-    call_back_offs,
+    plugin_back_offs,
     preemption_executor,
     waiting_pods,
 )
@@ -62,7 +62,7 @@ class PendingReport:
         binding: binding_cycle.BindingCycle,
         preemptions: preemption_executor.PreemptionExecutor,
         pre_enqueue_plugins: pre_enqueue.LocalPreEnqueuePlugins,
-        remote_queue: remote_plugins.QueuePluginCaller,
+        remote_queue: queue_plugin_calls.QueuePluginCaller,
         membership: plugin_membership.PluginMembership,
         leading: bool,
         synced: bool,
@@ -215,7 +215,7 @@ class PendingReport:
         text = f"may enter the queue if {_all_text(plugins)} {agree}"
         return {"for": "preEnqueue", "plugins": plugins}, f"{text}, and {sorter} gives it a place" if sorter else text
 
-    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> call_back_offs.FailedCall | None:
+    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> plugin_back_offs.FailedCall | None:
         """The failed call of a remote plugin that the pod, or its place, waits for, unless it is being retried."""
         if isinstance(pod.state, Active):
             return self._remote_queue.sort_keys.last_failure(pod.uid)

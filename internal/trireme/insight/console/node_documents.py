@@ -161,7 +161,6 @@ def _label_keys(snap: snapshot.Snapshot) -> Sequence[str]:
 
 
 def _taints(taints: Sequence[tuple[str, str, str]]) -> Sequence[Json]:
-    """Taints as objects."""
     return [{"key": key, "value": value, "effect": effect} for key, value, effect in taints]
 
 

@@ -129,7 +129,6 @@ class ClusterHistory:
             self._begin_span(self._plugins)
 
     def _is_full(self, span: Span) -> bool:
-        """Whether another copy is due."""
         pods = max(_SPAN_PODS, self._cluster.snap.pods.count // _SPAN_SHARE)
         return len(span.deltas) >= _SPAN_DELTAS or span.size - _size_of(span.base) >= _SPAN_BYTES or span.pods >= pods
 

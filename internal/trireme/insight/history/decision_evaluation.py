@@ -160,7 +160,6 @@ async def _feasible_at_first(
 
 
 def _assume(past: cluster_history.PastCluster, slots: Sequence[int]) -> None:
-    """Have what remote plugins said of room count pods on these slots."""
     if past.plugins.recorded is not None:
         past.plugins.recorded.plugins.answer.assume(slots)
 

@@ -124,7 +124,6 @@ class DecisionExplainer:
         return past
 
     def _cycle_of(self, decision: decision_pb2.Decision) -> cycle_pb2.Cycle:
-        """The context of the decision's calls."""
         cycle = self._identity()
         cycle.generation, cycle.profile, cycle.pod_class = decision.generation, decision.profile, decision.pod_class
         return cycle

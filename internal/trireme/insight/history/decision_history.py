@@ -275,7 +275,6 @@ class DecisionHistory:
             del self._preemptions[uid]
 
     def _drop(self, uid: str) -> None:
-        """Forget a pod's placement."""
         del self._placements[uid]
         self._times.pop(uid, None)
 

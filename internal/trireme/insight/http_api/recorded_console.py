@@ -267,7 +267,6 @@ class RecordedConsole:
             self._idle = None
 
     def _begin_ending(self) -> None:
-        """End the process, for nobody has asked for a while."""
         self._idle = None
         if not self._places.in_use and (self._ending is None or self._ending.done()):
             self._ending = asyncio.create_task(self._end_idle())

@@ -123,7 +123,6 @@ class _TimedFrames:
 
 
 def _numbers_from(frames: Frames) -> decision_numbers.DecisionNumbers:
-    """The numbers of decisions that begin with the header of these frames."""
     return decision_numbers.DecisionNumbers(None if frames.header is None else frames.header.hello.fence)
 
 
@@ -302,7 +301,6 @@ class FolderSource:
             self._reader.close()
 
     def _begin_of(self, number: int) -> int:
-        """As of when the segment's full state is shown. It has one."""
         assert self._reader is not None
         return self._times.of((number, 0), self._reader.starts[number])
 

@@ -31,7 +31,7 @@ _Unavailable = Sequence[resource_pb2.ResourceClaim]
 
 
 def make(context: plugin_context.PluginContext) -> "ClaimRelease":
-    """Make the plugin for PodGroupPostFilter; it asks the filter side of the same profile, if there is one."""
+    """Make the plugin for PodGroupPostFilter; it asks the filter of the same profile, if there is one."""
     plugin = context.filter_plugin
     return ClaimRelease(plugin if isinstance(plugin, device_filter.DynamicResourcesFilter) else None)
 

@@ -177,6 +177,5 @@ class Forest:
 
 
 def _creation_order(node: GroupNode) -> tuple[int, int, str]:
-    """Sorts groups by age, then by name."""
     created = node.message.metadata.creation_timestamp
     return created.seconds, created.nanos, node.name

@@ -336,7 +336,6 @@ class GroupTransitions:
         return result
 
     def _needs_pre_enqueue_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
-        """Whether remote plugins have to be called for the member before the group enters."""
         return pod.uid not in group.calls.passed and self._pre_enqueue(pod) is PreEnqueueResult.CALL_REMOTE
 
 

@@ -372,5 +372,4 @@ class QueueGroups:
         return [] if root is None else [self.registry.get_or_add(root)]
 
     def _groups_held_back(self) -> Iterator[QueuedPodGroupInfo]:
-        """The groups that a PreEnqueue plugin gates."""
         return (group for group in self.registry if group.gated_by)

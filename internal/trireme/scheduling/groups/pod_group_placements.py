@@ -105,7 +105,6 @@ class PodGroupPlacements:
     async def _try_placement(
         self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
     ) -> PodGroupResult:
-        """Try a group in one placement."""
         if node.composite:
             return await self._try_children(request, node, placement)
         started = self._observer.clock()
@@ -147,7 +146,6 @@ class PodGroupPlacements:
         return result
 
     def _undo_results(self, results: Sequence[PodGroupResult]) -> None:
-        """Unassume all members that these results have placed."""
         self._trials.undo([member for result in results for member in result.placed_members()])
 
     def _generate_placements(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
-from trireme.registry import group_sides
+from trireme.registry import group_plugins
 from trireme.results.phase_results import FilterResult
 from trireme.scheduling import assumed_pod, attempt, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
@@ -280,5 +280,5 @@ class PodGroupTrials:
         """
         if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
-        refused = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
+        refused = any(group_plugins.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
         return filtered.answer.to_message() if refused else None

@@ -169,7 +169,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _non_finite_text(number: float) -> str:
-    """Format NaN or an infinity."""
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 

@@ -14,8 +14,6 @@ times, about ten seconds apart; a refusal by the server is final.
 Source: client-go tools/events and tools/record.
 """
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import dataclasses

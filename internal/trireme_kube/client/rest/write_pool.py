@@ -294,7 +294,6 @@ class _PooledConnection(asyncio.Protocol):
         self._finish_answer(Answer(status, self._reason, headers, b"".join(self._body)))
 
     def _fail_answer_by_timeout(self) -> None:
-        """End the pending response with TimeoutError."""
         self._finish_answer(TimeoutError())
 
     def _finish_answer(self, outcome: Answer | Exception) -> None:

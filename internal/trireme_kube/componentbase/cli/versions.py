@@ -105,12 +105,10 @@ BINARY = parse(KUBERNETES)
 
 
 def _minor_version_before(minor: tuple[int, int]) -> tuple[int, int]:
-    """Return the minor version before this one."""
     return minor[0], max(minor[1] - 1, 0)
 
 
 def _version_text(minor: tuple[int, int]) -> str:
-    """Format a minor version."""
     return f"{minor[0]}.{minor[1]}"
 
 

@@ -189,7 +189,6 @@ def _to_aiohttp_response(request: web.Request, reply: Reply) -> web.Response:
 
 
 async def _without_server_header(_: web.Request, response: web.StreamResponse) -> None:
-    """Remove the header that names the server's software."""
     response.headers.pop("Server", None)
 
 

@@ -5,8 +5,6 @@ k8s.io/apimachinery, pkg/api/errors). A refusal is raised as `ApiError` and beco
 handler; the controllers inside the process catch the same exception.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

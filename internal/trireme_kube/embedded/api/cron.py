@@ -3,8 +3,6 @@
 Source: github.com/robfig/cron, parser.go and spec.go; no Python library parses this dialect with its error messages.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import zoneinfo

@@ -292,7 +292,6 @@ RESOURCES: tuple[Resource, ...] = (
 )  # fmt: skip
 
 BY_KEY: dict[str, Resource] = {resource.key: resource for resource in RESOURCES}
-BY_PATH: dict[tuple[str, str, str], Resource] = {(one.group, one.version, one.plural): one for one in RESOURCES}
 BY_KIND: dict[tuple[str, str], Resource] = {(one.api_version, one.kind): one for one in RESOURCES}
 
 

@@ -7,8 +7,6 @@ object created under an owner that no longer exists is collected too, as in the 
 Source: k8s.io/kubernetes, pkg/controller/garbagecollector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import api_errors

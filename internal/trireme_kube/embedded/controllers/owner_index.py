@@ -3,8 +3,6 @@
 It also makes pods from templates, which is the same for every workload.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 

@@ -9,8 +9,6 @@ pods, and the group is its consumer until it is deleted, whatever becomes of the
 Source: k8s.io/kubernetes, pkg/controller/resourceclaim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import orjson
@@ -38,7 +36,6 @@ def _will_not_run(pod: Object) -> bool:
 
 
 def _group_has_claim(group: Object, name: str, template: str) -> bool:
-    """Whether a pod's claim with that name and template is its group's."""
     pod_claims = group["spec"].get("resourceClaims") or ()
     return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in pod_claims)
 

@@ -4,8 +4,6 @@ Made from the catalog, in both forms that clients use: the plain documents per g
 clients request at once. Each is made for its first request, and again after the catalog has changed.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 
@@ -154,7 +152,6 @@ def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -
 
 
 def _api_group_document(name: str, served: Iterable[GroupVersion]) -> Object:
-    """The APIGroup of a group, its versions in clients' order of preference."""
     versions = sorted((version for group, version in served if group == name), key=version_order)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}

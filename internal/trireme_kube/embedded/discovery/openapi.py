@@ -5,8 +5,6 @@ for the first request. Custom resources have the schema of their definition. Pat
 of a resource, and that the server validates fields, so that `kubectl` leaves that to it.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ the table-driven dispatch below needs neither. All work between reading the body
 synchronous, so a client that disconnects in between leaves no half-done write.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

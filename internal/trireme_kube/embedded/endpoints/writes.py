@@ -3,8 +3,6 @@
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +57,6 @@ class WriteHandler:
         self._reader = reader
 
     def _reply_with_object(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
-        """Make the reply that has the object in the form and version that were requested."""
         return Reply(code, self._reader.object_in_form(target.resource, record, form))
 
     @staticmethod

@@ -5,8 +5,6 @@ is removed; and every node's Lease is renewed. This applies to the nodes that th
 object that a client creates, unless its annotation is `trireme.dev/kubelet: none`: so a test can make a node fail.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -192,7 +190,6 @@ class Kubelets:
             self._write_pod_status(record, self._ended_status(pod))
 
     def _write_pod_status(self, record: Record, status: Object) -> None:
-        """Store the pod with another status."""
         pod = record.object
         self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 

@@ -5,8 +5,6 @@ new node, the default storage class: the admission plugins that are on by defaul
 behaviour depends on. Defaults that need nothing but the object itself are in `defaults`; quotas are in `quotas`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import api_errors

@@ -6,8 +6,6 @@ which is not stored yet.
 Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 from typing import Any

@@ -8,8 +8,6 @@ Source: k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/s
 DefaultTolerationSeconds and ServiceAccount.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api.pod_resources import containers, qos_class

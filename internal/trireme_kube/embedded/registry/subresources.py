@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api import api_errors, field_errors, selectors
@@ -235,7 +233,6 @@ def _value_at_path(obj: Any, path: str) -> Any:
 
 
 def _with_value_at_path(obj: Any, parts: list[str], value: Any) -> Object:
-    """A copy of the object with another value at a path."""
     below = obj if isinstance(obj, dict) else {}
     return {**below, parts[0]: _with_value_at_path(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
 

@@ -5,8 +5,6 @@ rejected if the client requests strict validation (`kubectl` does) and dropped o
 come from the same table as the protobuf decoder's.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any
@@ -112,7 +110,7 @@ class _TypeCheck:
         if code == "api.resource.Quantity":
             try:
                 return quantities.canonical(value)
-            except quantities.QuantityError as error:
+            except ValueError as error:
                 raise api_errors.bad_request(str(error)) from error
         if code in _ANYTHING:
             return value

@@ -6,8 +6,6 @@ or a test could wrongly rely on being able to change. Each function returns the 
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable
@@ -48,7 +46,6 @@ _UPDATABLE = (
 
 
 def _validate_pod(obj: Object) -> list[Cause]:
-    """Return what is wrong with a new Pod."""
     return validate_pod_spec("spec", obj.get("spec"))
 
 
@@ -116,7 +113,7 @@ def _validate_volume_claim(obj: Object) -> list[Cause]:
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
         causes.append(field_errors.required("spec.resources[storage]"))
-    elif quantities.value(requests["storage"]) <= 0:
+    elif quantities.nanos(requests["storage"]) <= 0:
         causes.append(
             field_errors.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
         )
@@ -139,10 +136,10 @@ def _validate_persistent_volume(obj: Object) -> list[Cause]:
         text = f'Unsupported value: {value}: supported values: "storage"'
         causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
     for name, amount in (capacity or {}).items():
-        if quantities.value(amount) < 0:
+        if quantities.nanos(amount) < 0:
             text = f"Invalid value: {amount}: must be a valid resource quantity"
             causes.append(Cause("FieldValueInvalid", f"spec.capacity[{name}]", text))
-        if quantities.value(amount) <= 0:
+        if quantities.nanos(amount) <= 0:
             causes.append(field_errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in _RECLAIM:
@@ -217,12 +214,10 @@ def _validate_backend(path: str, backend: Object) -> list[Cause]:
 
 
 def _validate_ingress_class(obj: Object) -> list[Cause]:
-    """Return what is wrong with an IngressClass."""
     return [] if (obj.get("spec") or {}).get("controller") else [field_errors.required("spec.controller")]
 
 
 def _validate_runtime_class(obj: Object) -> list[Cause]:
-    """Return what is wrong with a RuntimeClass."""
     handler = obj.get("handler")
     return name_validation.validate_label("handler", handler) if handler else [field_errors.required("handler")]
 

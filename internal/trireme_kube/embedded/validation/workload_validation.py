@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/apps/validation and pkg/apis/batch/validation.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,17 +1,17 @@
-"""Own world: the pods that arrive and leave in the cluster, placed by Trireme in a world of its own.
+"""Simulated cluster: the pods that arrive and leave in the cluster, placed by Trireme.
 
-The events of the watch are delivered to the world with its own placements in place of the other scheduler's:
+The watch's events are delivered to the simulated cluster with its own placements in place of the other scheduler's:
 
-- A pod that has a node when it is first seen keeps that node in both worlds.
+- A pod that has a node when it is first seen keeps that node in both clusters.
 - A pod that arrives without a node is scheduled here, whatever the other scheduler does with it.
 - A pod with claims to volumes or devices goes where the other scheduler puts it, once it does: its volume and its
   devices are in the one cluster that there is. Such pods count as followed.
-- A pod that is deleted in the cluster leaves both worlds, whoever deleted it.
-- A pod that is evicted here for another one leaves this world. If it has a controller, which would create another one,
-  it comes back as a pending pod.
+- A pod that is deleted in the cluster leaves both clusters, whoever deleted it.
+- A pod that is evicted here for another one leaves the simulated cluster. If it has a controller, which would create
+  another one, it comes back as a pending pod.
 - A pod whose node here is removed, drained, or evicts it by a taint comes back as a pending pod, with a controller or
-  without: it is in the cluster, on another node or pending, and the two worlds have the same pods. One that the cluster
-  has on that node too stays, and leaves as the watch says: the cluster deletes it.
+  without: it is in the cluster, on another node or pending, and both have the same pods. One that the cluster has on
+  that node too stays, and leaves as the watch says: the cluster deletes it.
 - Nominations of the other scheduler do not count here.
 """
 
@@ -26,14 +26,14 @@ from trireme.cache.pod_projection import PREEMPTED, ParsedPod
 from trireme.config import commandline
 from trireme.framework import tolerations
 from trireme.scheduling import in_memory, ports, relists
-from trireme.shadow import durations, own_nodes, own_pods, world
+from trireme.shadow import cluster_model, durations, simulated_nodes, simulated_pods
 from trireme.v1 import bind_pb2, core_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
 
 
 @dataclasses.dataclass(slots=True)
-class OwnWorldCounts:
-    """What happened in this world."""
+class SimulatedClusterCounts:
+    """What happened in the simulated cluster."""
 
     arrivals: int = 0
     bound: int = 0
@@ -45,22 +45,26 @@ class OwnWorldCounts:
     node_losses: int = 0
 
 
-class OwnWorld:
-    """The world, and the translation of the watch's events into its own."""
+class SimulatedCluster:
+    """The model of it, and the translation of the watch's events into its own."""
 
     def __init__(
         self, completed: commandline.CompletedConfig, clock: Callable[[], float], clocks: ports.Clocks | None = None
     ) -> None:
         """`clock` in seconds, for how long pods wait. Raises: ValueError: a plugin's arguments cannot be used."""
         effects = ports.Effects(in_memory.Binder(self._on_bound, self._on_action), in_memory.Events())
-        self.world = world.World(completed, effects) if clocks is None else world.World(completed, effects, clocks)
+        self.model = (
+            cluster_model.ClusterModel(completed, effects)
+            if clocks is None
+            else cluster_model.ClusterModel(completed, effects, clocks)
+        )
         self._profiles = frozenset(profile.scheduler_name for profile in completed.profiles)
         self._first_profile = completed.profiles[0].scheduler_name
         self._clock = clock
-        self._pods = own_pods.OwnPods()
-        self._nodes = own_nodes.OwnNodes(clock, comparing=completed.gates.enabled(tolerations.GATE))
+        self._pods = simulated_pods.SimulatedPods()
+        self._nodes = simulated_nodes.SimulatedNodes(clock, comparing=completed.gates.enabled(tolerations.GATE))
         self._relists = relists.RelistTracker()
-        self.counts = OwnWorldCounts()
+        self.counts = SimulatedClusterCounts()
         #: How long pods that arrived waited for their node, here and in the cluster.
         self.waits_here = durations.Durations()
         self.waits_there = durations.Durations()
@@ -81,7 +85,7 @@ class OwnWorld:
         return self._pods.missing
 
     def begin(self) -> None:
-        """The scheduler of this world begins: from now on it counts how long pods wait, in both worlds."""
+        """The scheduler of the simulated cluster begins: from now on it counts how long pods wait, in both clusters."""
         now = self._clock()
         for pod in self._pods:
             if pod.arrival is not None:
@@ -102,24 +106,24 @@ class OwnWorld:
                 out.extend(self._departure(parsed))
             else:
                 out.extend(self._arrival_or_change(kind, parsed))
-        self.world.handlers.pods.on_pods(out)
+        self.model.handlers.pods.on_pods(out)
         self._empty_drained_nodes(events)
-        self.world.record_arrivals(self.counts.arrivals - before)
+        self.model.record_arrivals(self.counts.arrivals - before)
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
         removed = self._nodes.apply(events)
-        self.world.handlers.objects.on_nodes(events)
+        self.model.handlers.objects.on_nodes(events)
         for name in sorted(removed):
             self._place_anew(self._pods.on_node(name))
         for name in sorted(self._nodes.cordoned & {node.metadata.name for _, node in events if node is not None}):
             self._empty_if_drained(name)
-        self.world.wake()
+        self.model.wake()
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Objects of the kind were listed, added, changed or deleted."""
-        self.world.handlers.objects.on_objects(kind, events)
-        self.world.wake()
+        self.model.handlers.objects.on_objects(kind, events)
+        self.model.wake()
 
     def evict_by_taints(self) -> None:
         """Place pods anew that the taints of their node evict by now. To be called every second or so."""
@@ -132,7 +136,7 @@ class OwnWorld:
             )
 
     def _forget(self, cluster_uid: str) -> None:
-        """A list does not have the pod any more. The end of the list removes it from the world, too."""
+        """A list does not have the pod any more. The end of the list removes it here, too."""
         self._pods.remove(cluster_uid)
 
     def _departure(self, parsed: ParsedPod) -> Iterable[Event[ParsedPod]]:
@@ -155,16 +159,16 @@ class OwnWorld:
         if not pod.is_missing and not pod.follows:
             yield Event(kind, self._as_here(pod))
 
-    def _add(self, parsed: ParsedPod) -> own_pods.OwnPod:
+    def _add(self, parsed: ParsedPod) -> simulated_pods.SimulatedPod:
         """A pod that is seen for the first time."""
         now = self._clock()
-        free = not parsed.node_name and not own_pods.has_claims(parsed.base)
-        pod = own_pods.OwnPod(parsed, parsed.node_name, now if free else None, bool(parsed.node_name), now)
+        free = not parsed.node_name and not simulated_pods.has_claims(parsed.base)
+        pod = simulated_pods.SimulatedPod(parsed, parsed.node_name, now if free else None, bool(parsed.node_name), now)
         self._pods.add(pod)
         self.counts.arrivals += free
         return pod
 
-    def _note_binding_there(self, pod: own_pods.OwnPod, parsed: ParsedPod) -> None:
+    def _note_binding_there(self, pod: simulated_pods.SimulatedPod, parsed: ParsedPod) -> None:
         """Note that the pod has a node in the cluster now, if that is new; one with claims follows."""
         if not parsed.node_name or pod.is_bound_there:
             return
@@ -175,8 +179,8 @@ class OwnWorld:
             pod.node, pod.since = parsed.node_name, self._clock()
             self.counts.followed += 1
 
-    def _as_here(self, pod: own_pods.OwnPod) -> ParsedPod:
-        """The pod as a watch of this world would show it."""
+    def _as_here(self, pod: simulated_pods.SimulatedPod) -> ParsedPod:
+        """The pod as a watch of the simulated cluster would show it."""
         parsed = pod.parsed
         known = parsed.scheduler_name in self._profiles
         return parsed._replace(
@@ -206,11 +210,11 @@ class OwnWorld:
             self._place_anew(
                 pod
                 for pod in self._pods.on_node(name)
-                if own_pods.is_drained(pod.parsed.base)
+                if simulated_pods.is_drained(pod.parsed.base)
                 and self._nodes.may_drain(name, _tolerations(pod.parsed.base), pod.since)
             )
 
-    def _place_anew(self, pods: Iterable[own_pods.OwnPod]) -> None:
+    def _place_anew(self, pods: Iterable[simulated_pods.SimulatedPod]) -> None:
         """These pods lost their node here: they come back as pending pods.
 
         But not those that leave the cluster anyway: they are terminating, or on that node in the cluster too.
@@ -220,7 +224,7 @@ class OwnWorld:
                 self.counts.node_losses += 1
                 self._lose_node(pod, comes_back=True)
 
-    def _lose_node(self, pod: own_pods.OwnPod, *, comes_back: bool) -> None:
+    def _lose_node(self, pod: simulated_pods.SimulatedPod, *, comes_back: bool) -> None:
         """Deliver the deletion of a pod here, and its return as a pending pod with another UID."""
         gone = self._as_here(pod)
         with self._pods.changing(pod):
@@ -230,8 +234,8 @@ class OwnWorld:
             # If a list is under way that has shown the pod already, the end of the list must not remove it.
             is_listed = pod.parsed.uid in self._relists.seen_keys("pods")
             events.append(Event(EventKind.LISTED if is_listed else EventKind.ADDED, self._as_here(pod)))
-        self.world.handlers.pods.on_pods(events)
-        self.world.wake()
+        self.model.handlers.pods.on_pods(events)
+        self.model.wake()
 
     # What scheduling does
 
@@ -250,12 +254,12 @@ class OwnWorld:
         if pod.arrival is not None and not pod.losses:
             self.waits_here.add(self._clock() - pod.arrival)
             self.counts.bound += 1
-        self.world.handlers.pods.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
+        self.model.handlers.pods.on_pods([Event(EventKind.MODIFIED, self._as_here(pod))])
         if node not in self._nodes:
             self._place_anew([pod])
         elif node in self._nodes.cordoned:
             self._empty_if_drained(node)
-        self.world.wake()
+        self.model.wake()
 
     def _on_action(self, action: bind_pb2.Action) -> None:
         """Scheduling evicted a pod; what else it writes about pods changes nothing here."""
@@ -267,7 +271,7 @@ class OwnWorld:
         pod = self._pods.here(uid)
         if pod is not None:
             self.counts.evicted += 1
-            self._lose_node(pod, comes_back=bool(own_pods.controller_kind(pod.parsed.base)))
+            self._lose_node(pod, comes_back=bool(simulated_pods.controller_kind(pod.parsed.base)))
 
 
 def _flags(parsed: ParsedPod) -> int:

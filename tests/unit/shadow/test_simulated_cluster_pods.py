@@ -1,4 +1,4 @@
-"""The pods of the own world are those of the cluster, whatever happens to nodes and to the watch."""
+"""The pods of the simulated cluster are those of the cluster, whatever happens to nodes and to the watch."""
 
 import asyncio
 import random
@@ -40,7 +40,7 @@ class _Pod:
 
 
 class Cluster:
-    """A cluster in which random things happen; the own world sees what a watch shows of them.
+    """A cluster in which random things happen; the simulated cluster sees what a watch shows of them.
 
     While `connected` is False the watch is interrupted; the lists after it show what has become of everything.
     """
@@ -177,9 +177,9 @@ class Cluster:
 
     def check(self) -> None:
         own = self.own.own
-        cached = list(own.world.cache.pods())
+        cached = list(own.model.cache.pods())
         placed = {pod.key.partition("/")[2]: pod.node_name for pod in cached if not pod.assumed}
-        pending = {uid.partition("~")[0].removeprefix("uid-") for uid in own.world.scheduling.pending.uids()}
+        pending = {uid.partition("~")[0].removeprefix("uid-") for uid in own.model.scheduling.pending.uids()}
         here = [*placed, *pending]
         assert len(here) == len(set(here)), "a pod is there twice"
         assert set(here) <= set(self.pods), "a pod is there that the cluster has not"
@@ -193,8 +193,8 @@ class Cluster:
         arrived = [pod for pod in self.pods.values() if not pod.node and pod.kind != "claim"]
         assert own.pending_there == len(arrived)
         self.check_places(placed)
-        own.world.publish()
-        measured = measures.measure(own.world.snap)
+        own.model.publish()
+        measured = measures.measure(own.model.snap)
         assert measured.pods == sum(1 for pod in cached if pod.node_name in self.nodes)
 
     def check_places(self, placed: dict[str, str]) -> None:
@@ -228,5 +228,5 @@ async def _run(seed: int, choices: list[int]) -> None:
 @settings(max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 1_000), min_size=40, max_size=100))
 def test_every_pod_of_the_cluster_is_placed_pending_or_counted_as_missing(seed: int, choices: list[int]) -> None:
-    """A pod that is lost makes this world look better than the cluster: less load, more room, shorter waits."""
+    """A pod that is lost makes the simulated cluster look better: less load, more room, shorter waits."""
     asyncio.run(_run(seed, choices))

@@ -1,4 +1,4 @@
-"""Trireme's own world: what arrives and leaves in the cluster, placed by the scheduler itself."""
+"""Trireme's simulated cluster: what arrives and leaves in the cluster, placed by the scheduler itself."""
 
 from collections.abc import AsyncIterator
 
@@ -19,12 +19,12 @@ async def own() -> AsyncIterator[Own]:
 
 
 async def test_an_arriving_pod_is_placed_here_whatever_the_other_scheduler_does(own: Own) -> None:
-    """If the other scheduler's binding counted here, both worlds would be the same."""
+    """If the other scheduler's binding counted here, both clusters would be the same."""
     own.show(own.pods.event("old", "a", kind=EventKind.LISTED, cpu="3"))
     own.show(own.pods.added("new"))
     await own.until(lambda: own.node_of("new") != "")
     own.show(own.pods.event("new", "a"))
-    await own.until(lambda: not own.own.world.is_busy)
+    await own.until(lambda: not own.own.model.is_busy)
     assert own.node_of("new") == "b"
     assert own.node_of("old") == "a"
     assert own.own.counts.bound == 1
@@ -69,9 +69,9 @@ async def test_a_pod_that_leaves_the_cluster_leaves_this_world(own: Own) -> None
 
 
 async def test_a_pod_with_a_claim_goes_where_the_other_scheduler_puts_it(own: Own) -> None:
-    """Its volume is in one place: two worlds cannot have it in two."""
+    """Its volume is in one place: two clusters cannot have it in two."""
     own.show(own.pods.added("stateful", volumes=_CLAIM))
-    await own.until(lambda: not own.own.world.is_busy)
+    await own.until(lambda: not own.own.model.is_busy)
     assert own.node_of("stateful") == ""
     own.show(own.pods.event("stateful", "b", volumes=_CLAIM))
     assert own.node_of("stateful") == "b"
@@ -79,7 +79,7 @@ async def test_a_pod_with_a_claim_goes_where_the_other_scheduler_puts_it(own: Ow
 
 
 async def test_an_evicted_pod_with_a_controller_comes_back(own: Own) -> None:
-    """Its controller would create another one; without that, preemption would empty this world for nothing."""
+    """Its controller would create another one; without that, preemption would empty the cluster for nothing."""
     own.show(*(own.pods.added(name, cpu="4", priority=0) for name in ("low-a", "low-b")))
     await own.until(lambda: own.own.counts.bound == 2)
     own.show(own.pods.added("high", cpu="4", priority=1000))
@@ -126,7 +126,7 @@ async def test_a_nomination_of_the_other_scheduler_does_not_count_here(own: Own)
 
 
 async def test_a_list_removes_pods_that_are_missing_or_follow_here(own: Own) -> None:
-    """A world that does not have them cannot tell that they left: they would count as pending for ever."""
+    """A simulated cluster that lacks them cannot tell that they left: they would count as pending for ever."""
     alone = {"metadata": {"ownerReferences": []}}
     own.show(*(own.pods.added(name, cpu="4", priority=0, **alone) for name in ("low-a", "low-b")))
     await own.until(lambda: own.own.counts.bound == 2)

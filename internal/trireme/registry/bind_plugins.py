@@ -12,25 +12,25 @@ from trireme.plugin_kit.pod_binder import PodBinder
 from trireme.registry import json_args
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
-# The points of the phase. The side at the first of them that a plugin has a side at makes all that it is there.
+# The points of the phase. The implementation at the first of them makes all that the plugin is in the phase.
 _POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
 
 _MAKERS: Mapping[str, Callable[[BindContext], BindPhasePlugin]] = {
-    name: next(spec.sides[point].load(spec.package) for point in _POINTS if point in spec.sides)
+    name: next(spec.implementations[point].load(spec.package) for point in _POINTS if point in spec.implementations)
     for name, spec in IN_TREE.plugins.items()
-    if not spec.sides.keys().isdisjoint(_POINTS)
+    if not spec.implementations.keys().isdisjoint(_POINTS)
 }
 
 _UNRESERVE: Mapping[str, UnreserveCall] = {
-    name: spec.sides[ExtensionPoint.RESERVE].load(spec.package)
+    name: spec.implementations[ExtensionPoint.RESERVE].load(spec.package)
     for name, spec in IN_TREE.plugins.items()
-    if ExtensionPoint.RESERVE in spec.sides
+    if ExtensionPoint.RESERVE in spec.implementations
 }
 
 _ACTIONS: Mapping[str, ActionCall] = {
-    kind: side.load(spec.package) for spec in IN_TREE.plugins.values() for kind, side in spec.actions.items()
+    kind: target.load(spec.package) for spec in IN_TREE.plugins.values() for kind, target in spec.actions.items()
 }
 
 
@@ -41,7 +41,7 @@ def bind_phase_plugins(
     made = {}
     for name, make in _MAKERS.items():
         args = {
-            profile.scheduler_name: json_args.parse_args(name, profiles.args_of(profile, name))
+            profile.scheduler_name: json_args.parse_args(name, profile_messages.args_of(profile, name))
             for profile in configuration.profiles
         }
         made[name] = make(BindContext(args, configuration.feature_gates, writer, binder, wall))

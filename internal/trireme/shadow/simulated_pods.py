@@ -1,4 +1,4 @@
-"""The pods of the own world: where each is there, where the cluster has it, and how many wait or are missing.
+"""The pods of the simulated cluster: where each is there, where the cluster has it, and how many wait or are missing.
 
 Every pod of the cluster is in the table from when the watch shows it to when it shows its end. Here it is on a node, or
 it waits for one, or it is missing: the victim of a preemption here that no controller makes again.
@@ -18,7 +18,7 @@ _DRAIN_LEAVES = frozenset({"DaemonSet", "Node"})
 
 
 @dataclasses.dataclass(slots=True)
-class OwnPod:
+class SimulatedPod:
     """A pod of the cluster. `node` is its node here, "": none; `since` is when it came there.
 
     `arrival` in seconds of the clock; None: it had a node when it was first seen, or it follows the other scheduler.
@@ -55,13 +55,13 @@ class OwnPod:
         return not self.node and not self.is_missing and (self.arrival is not None or self.losses > 0)
 
 
-class OwnPods:
+class SimulatedPods:
     """The table, with counts that follow each change."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, OwnPod] = {}  # by the UID in the cluster
-        self._by_uid: dict[str, OwnPod] = {}  # by the UID here
-        self._on_node: dict[str, dict[str, OwnPod]] = {}  # by node here and UID in the cluster
+        self._pods: dict[str, SimulatedPod] = {}  # by the UID in the cluster
+        self._by_uid: dict[str, SimulatedPod] = {}  # by the UID here
+        self._on_node: dict[str, dict[str, SimulatedPod]] = {}  # by node here and UID in the cluster
         self._held: collections.Counter[str] = collections.Counter()  # by node in the cluster
         #: Pods that wait for a node, here and in the cluster.
         self.pending_here = 0
@@ -69,15 +69,15 @@ class OwnPods:
         #: Pods of the cluster that are not here any more.
         self.missing = 0
 
-    def __iter__(self) -> Iterator[OwnPod]:
+    def __iter__(self) -> Iterator[SimulatedPod]:
         """All pods."""
         return iter(self._pods.values())
 
-    def get(self, cluster_uid: str) -> OwnPod | None:
+    def get(self, cluster_uid: str) -> SimulatedPod | None:
         """The pod of this UID in the cluster."""
         return self._pods.get(cluster_uid)
 
-    def here(self, uid: str) -> OwnPod | None:
+    def here(self, uid: str) -> SimulatedPod | None:
         """The pod of this UID here; None: it left, or has another one since."""
         return self._by_uid.get(uid)
 
@@ -85,7 +85,7 @@ class OwnPods:
         """The UIDs in the cluster."""
         return set(self._pods)
 
-    def on_node(self, name: str) -> list[OwnPod]:
+    def on_node(self, name: str) -> list[SimulatedPod]:
         """The pods that are on the node here, whether or not the node exists."""
         return list(self._on_node.get(name, {}).values())
 
@@ -93,12 +93,12 @@ class OwnPods:
         """Whether the cluster has no pod on the node but what a drain leaves there, and pods that are terminating."""
         return not self._held[name]
 
-    def add(self, pod: OwnPod) -> None:
+    def add(self, pod: SimulatedPod) -> None:
         """Add a pod that is new."""
         self._pods[pod.parsed.uid] = pod
         self._enter(pod)
 
-    def remove(self, cluster_uid: str) -> OwnPod | None:
+    def remove(self, cluster_uid: str) -> SimulatedPod | None:
         """Remove a pod that left the cluster, and return it; None: it is not known."""
         pod = self._pods.pop(cluster_uid, None)
         if pod is not None:
@@ -106,13 +106,13 @@ class OwnPods:
         return pod
 
     @contextlib.contextmanager
-    def changing(self, pod: OwnPod) -> Iterator[None]:
+    def changing(self, pod: SimulatedPod) -> Iterator[None]:
         """Change the pod's fields within the block: every change of a pod in the table is made so."""
         self._leave(pod)
         yield
         self._enter(pod)
 
-    def _enter(self, pod: OwnPod) -> None:
+    def _enter(self, pod: SimulatedPod) -> None:
         """Count the pod, and index it."""
         self._count(pod, 1)
         if not pod.is_missing:
@@ -120,7 +120,7 @@ class OwnPods:
         if pod.node:
             self._on_node.setdefault(pod.node, {})[pod.parsed.uid] = pod
 
-    def _leave(self, pod: OwnPod) -> None:
+    def _leave(self, pod: SimulatedPod) -> None:
         """Count the pod no more."""
         self._count(pod, -1)
         self._by_uid.pop(pod.uid, None)
@@ -130,7 +130,7 @@ class OwnPods:
             if not on_node:
                 del self._on_node[pod.node]
 
-    def _count(self, pod: OwnPod, sign: int) -> None:
+    def _count(self, pod: SimulatedPod, sign: int) -> None:
         """Count the pod as it is, or no more (-1)."""
         self.pending_here += sign * pod.is_pending
         self.pending_there += sign * (pod.arrival is not None and not pod.is_bound_there)

@@ -6,11 +6,11 @@ from trireme.registry.in_tree import IN_TREE
 
 
 def placement_generator(name: str) -> PlacementGeneratePlugin | None:
-    """The plugin at PlacementGenerate; None where it is not in-tree or has no such side."""
+    """The plugin at PlacementGenerate; None where it is not in-tree or does not implement it."""
     spec = IN_TREE.plugins.get(name)
-    if spec is None or ExtensionPoint.PLACEMENT_GENERATE not in spec.sides:
+    if spec is None or ExtensionPoint.PLACEMENT_GENERATE not in spec.implementations:
         return None
-    made: PlacementGeneratePlugin = spec.sides[ExtensionPoint.PLACEMENT_GENERATE].load(spec.package)()
+    made: PlacementGeneratePlugin = spec.implementations[ExtensionPoint.PLACEMENT_GENERATE].load(spec.package)()
     return made
 
 
@@ -25,6 +25,5 @@ def preempts(name: str) -> bool:
 
 
 def _has_role(name: str, role: Role) -> bool:
-    """Whether the in-tree plugin of this name has the role."""
     spec = IN_TREE.plugins.get(name)
     return spec is not None and spec.role is role

@@ -1,6 +1,6 @@
-"""The nodes of the own world, as far as they take pods away from it: removals, cordons and taints with NoExecute.
+"""The nodes of the simulated cluster, as far as they take pods away: removals, cordons and taints with NoExecute.
 
-The own world has the cluster's nodes, and other pods on them. What happens to a node happens in both worlds, but the
+The simulated cluster has the cluster's nodes, and other pods on them. What happens to a node happens in both, but the
 cluster evicts its own pods alone: what it would have done to the others is decided by what is stored here.
 """
 
@@ -23,7 +23,7 @@ class _Taint(NamedTuple):
     since: float
 
 
-class OwnNodes:
+class SimulatedNodes:
     """Follows the events of nodes."""
 
     def __init__(self, clock: Callable[[], float], *, comparing: bool) -> None:
@@ -113,5 +113,4 @@ class OwnNodes:
         return begins + out
 
     def _tolerates(self, toleration: core_pb2.Toleration, taint: tolerations.Taint) -> bool:
-        """Whether the toleration tolerates the taint."""
         return tolerations.tolerates(toleration, taint, comparing=self._comparing)

@@ -1,4 +1,4 @@
-"""The frontend's side of remote plugins: the handshake, and calls for the queue."""
+"""The queue's calls to remote plugins, and the events about them."""
 
 import functools
 import logging
@@ -15,7 +15,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
 from trireme.remote import remote_client, remote_connection, remote_queue, remote_queue_sort
-from trireme.scheduling import call_back_offs, pre_enqueue_calls, queue_notifier, queue_ports, queue_sort_keys
+from trireme.scheduling import plugin_back_offs, pre_enqueue_calls, queue_notifier, queue_ports, queue_sort_keys
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision
@@ -107,7 +107,7 @@ class QueuePluginCaller:
         self._pod_of = pod_of
         self._hint_answered = reports.hint_answered
         self.background = supervision.Supervisor()
-        back_offs = call_back_offs.CallBackOffs(now)
+        back_offs = plugin_back_offs.PluginBackOffs(now)
         self.sort_keys = queue_sort_keys.QueueSortKeys(
             pod_of, reports.sort_anew, reports.queued_pods, back_offs, self.background
         )

@@ -1,4 +1,4 @@
-"""Filter plugins in shadow mode: called for the nodes that the plugins of the profile let pass, and compared."""
+"""Filter plugins in mode Shadow: called for the nodes that the plugins of the profile let pass, and compared."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -7,15 +7,15 @@ import numpy as np
 from trireme.evaluation.filtering import class_verdicts
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter, shadow_counts, shadow_queue
+from trireme.remote import comparison_counts, comparison_queue, remote_filter
 from trireme.snapshot import arrays, classes, snapshot
 
 #: The verdicts of the profile's plugins about a class, brought up to date.
 Evaluate = Callable[[str, int], Awaitable[class_verdicts.ClassVerdicts]]
 
 
-class ShadowFilters:
-    """The filter plugins in shadow mode of one configuration, by profile."""
+class ComparedFilters:
+    """The filter plugins in mode Shadow of one configuration, by profile."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class ShadowFilters:
         self._snap = snap
         self._plugins = plugins
         self._evaluate = evaluate
-        self.queue = shadow_queue.ShadowQueue(self.compare, self._count_skipped)
+        self.queue = comparison_queue.ComparisonQueue(self.compare, self._count_skipped)
 
     def observe(self, profile: str, class_id: int) -> None:
         """Filter has answered about the class: have it compared in the background, if there is a plugin to compare."""
@@ -49,7 +49,7 @@ class ShadowFilters:
             return
         for plugin in self._plugins[profile]:
             refused = await self._count_refused(plugin, pod_class, slots)
-            _record(plugin.shadow, refused)
+            _record(plugin.comparisons, refused)
 
     async def _count_refused(
         self, plugin: remote_filter.RemoteFilterPlugin, pod_class: classes.PodClass, slots: arrays.SlotArray
@@ -78,12 +78,11 @@ class ShadowFilters:
         return None if answer.unanswered else outside + int(np.count_nonzero(answer.index != interfaces.PASSES))
 
     def _count_skipped(self, profile: str) -> None:
-        """A class was left out."""
         for plugin in self._plugins[profile]:
-            plugin.shadow.skipped += 1
+            plugin.comparisons.skipped += 1
 
 
-def _record(counts: shadow_counts.ShadowCounts, refused: int | None) -> None:
+def _record(counts: comparison_counts.ComparisonCounts, refused: int | None) -> None:
     """Count one comparison."""
     counts.compared += 1
     if refused is None:

@@ -8,23 +8,23 @@ from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 
 
-def one_side_filter(plugin: interfaces.AsyncFilter, configured: Collection[str]) -> interfaces.AsyncFilter:
-    """The plugin, for its classes alone if the plugins of these names have a canary of it, or are what it is one of."""
-    return _OneSideFilter(plugin) if _has_two_sides(plugin.name, configured) else plugin
+def limit_filter(plugin: interfaces.AsyncFilter, configured: Collection[str]) -> interfaces.AsyncFilter:
+    """Limit the plugin to its share of the classes if it is a canary, or has one among the configured plugins."""
+    return _LimitedFilter(plugin) if _is_shared(plugin.name, configured) else plugin
 
 
-def one_side_score(plugin: interfaces.AsyncScore, configured: Collection[str]) -> interfaces.AsyncScore:
-    """As `one_side_filter`, for Score."""
-    return _OneSideScore(plugin) if _has_two_sides(plugin.name, configured) else plugin
+def limit_score(plugin: interfaces.AsyncScore, configured: Collection[str]) -> interfaces.AsyncScore:
+    """As `limit_filter`, for Score."""
+    return _LimitedScore(plugin) if _is_shared(plugin.name, configured) else plugin
 
 
-def _has_two_sides(name: str, configured: Collection[str]) -> bool:
+def _is_shared(name: str, configured: Collection[str]) -> bool:
     """Whether both the plugin and its canary are among those configured; a canary alone answers for its share still."""
     return canaries.is_canary(name) or canaries.canary_name(name) in configured
 
 
-class _OneSideFilter:
-    """A filter plugin that has nothing to say of the other side's classes."""
+class _LimitedFilter:
+    """A filter plugin that skips the classes of the other version."""
 
     def __init__(self, plugin: interfaces.AsyncFilter) -> None:
         self.name = plugin.name
@@ -32,7 +32,7 @@ class _OneSideFilter:
         self._plugin = plugin
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
-        """Skip the other side's classes: then nothing else is called about them."""
+        """Skip the other version's classes: then nothing else is called about them."""
         if not canaries.answers_for(self.name, pod_class.pod.metadata.annotations):
             return interfaces.SKIPPED
         return await self._plugin.pre_filter(pod_class, snap)
@@ -71,8 +71,8 @@ class _OneSideFilter:
         return await self._plugin.dry_runs(pod_class, snap, state, runs, table)
 
 
-class _OneSideScore:
-    """A score plugin that has nothing to say of the other side's classes."""
+class _LimitedScore:
+    """A score plugin that is silent about the classes of the other version."""
 
     def __init__(self, plugin: interfaces.AsyncScore) -> None:
         self.name = plugin.name
@@ -84,7 +84,7 @@ class _OneSideScore:
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> interfaces.PreparedScores:
-        """Be silent about the other side's classes: then nothing else is called about them."""
+        """Be silent about the other version's classes: then nothing else is called about them."""
         if not canaries.answers_for(self.name, pod_class.pod.metadata.annotations):
             return interfaces.PreparedScores(state, silent=True)
         return await self._plugin.prepare(pod_class, snap, state, slots)

@@ -7,7 +7,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import json_args
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme.wire import profiles as wire_profiles
+from trireme.wire import profile_messages
 
 _POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.PRE_ENQUEUE: plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
@@ -39,7 +39,7 @@ def feature_gates(configuration: snapshot_pb2.Configuration) -> gates.FeatureGat
 def _completed_profile(profile: snapshot_pb2.Profile) -> model.CompletedProfile:
     """One profile. Raises: ValueError: arguments of a plugin are no JSON object."""
     plugins = {
-        point: tuple(model.Plugin(each.name, each.weight) for each in wire_profiles.plugins_at(profile, number))
+        point: tuple(model.Plugin(each.name, each.weight) for each in profile_messages.plugins_at(profile, number))
         for point, number in _POINTS.items()
     }
     names = list(dict.fromkeys(args.name for args in profile.plugin_args))

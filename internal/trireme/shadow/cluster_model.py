@@ -1,4 +1,4 @@
-"""World: a cluster as one scheduler sees it, with the frontend's cache, queue and cycles, and evaluation in process.
+"""A cluster as one scheduler sees it, with the frontend's cache, queue and cycles, and evaluation in process.
 
 It is assembled as the frontend is (`scheduling/assembly.py`). Only its ports differ: filter and score are an engine in
 this process, on a snapshot that follows the cache, and the effects are the caller's. A world whose scheduler is not run
@@ -23,8 +23,8 @@ from trireme.v1 import snapshot_pb2
 from trireme_kube.componentbase import supervision
 
 
-class World:
-    """The state and the scheduling of one world. Make it within an event loop."""
+class ClusterModel:
+    """The state and the scheduling of one cluster. Make it within an event loop."""
 
     def __init__(
         self, completed: commandline.CompletedConfig, effects: ports.Effects, clocks: ports.Clocks = app.CLOCKS

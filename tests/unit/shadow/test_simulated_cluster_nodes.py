@@ -1,4 +1,4 @@
-"""What nodes do to the pods of the own world: none may vanish there that the cluster still has."""
+"""What nodes do to the pods of the simulated cluster: none may vanish there that the cluster still has."""
 
 import pathlib
 from collections.abc import AsyncIterator
@@ -21,14 +21,14 @@ def _taint(effect: str) -> Json:
 
 @pytest.fixture
 async def own() -> AsyncIterator[Own]:
-    """A node "a" of four CPUs, and the scheduler of the own world."""
+    """A node "a" of four CPUs, and the scheduler of the simulated cluster."""
     made = Own("a")
     async with made.scheduling():
         yield made
 
 
 async def _place_on_a_here_and_on_b_there(own: Own, *names: str, **more: object) -> None:
-    """The pods get the node "a" in the own world, which has no other then, and "b" in the cluster."""
+    """The pods get the node "a" in the simulated cluster, which has no other then, and "b" in the cluster."""
     own.show(*(own.pods.added(name, **more) for name in names))
     await own.until(lambda: all(own.node_of(name) == "a" for name in names))
     own.own.on_nodes([node_event("b")])
@@ -36,12 +36,12 @@ async def _place_on_a_here_and_on_b_there(own: Own, *names: str, **more: object)
 
 
 def _measured(own: Own) -> measures.Measures:
-    own.own.world.publish()
-    return measures.measure(own.own.world.snap)
+    own.own.model.publish()
+    return measures.measure(own.own.model.snap)
 
 
 async def test_pods_of_a_removed_node_are_placed_anew(own: Own) -> None:
-    """They run in the cluster, so no deletion of them ever comes: this world would have less to do from then on."""
+    """They run in the cluster, so no deletion of them ever comes: there would be less to do from then on."""
     await _place_on_a_here_and_on_b_there(own, "one", "two")
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED)])
     assert (own.own.pending_here, own.own.pending_there, own.own.counts.node_losses) == (2, 0, 2)
@@ -54,7 +54,7 @@ async def test_pods_of_a_removed_node_wait_where_there_is_no_room(own: Own) -> N
     """What does not fit any more must be seen as pending: that is what a comparison is for."""
     await _place_on_a_here_and_on_b_there(own, "one")
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED), node_event("b", kind=EventKind.DELETED)])
-    await own.until(lambda: not own.own.world.is_busy)
+    await own.until(lambda: not own.own.model.is_busy)
     assert (own.own.pending_here, own.own.counts.node_losses) == (1, 1)
     own.own.on_nodes([node_event("c")])
     await own.until(lambda: own.node_of("one") == "c")
@@ -95,7 +95,7 @@ async def test_a_node_that_a_list_leaves_out_is_removed(own: Own, uid: str) -> N
 
 
 async def test_a_pod_that_the_cluster_has_on_the_removed_node_leaves_as_the_watch_says(own: Own) -> None:
-    """The cluster deletes it and makes another, which arrives in both worlds: placed anew, it would be there twice."""
+    """The cluster deletes it and makes another, which arrives in both: placed anew, it would be there twice."""
     own.show(own.pods.event("old", "a", kind=EventKind.LISTED))
     own.own.on_nodes([node_event("b"), node_event("a", kind=EventKind.DELETED)])
     assert (own.own.counts.node_losses, own.own.pending_here) == (0, 0)
@@ -112,15 +112,15 @@ async def test_a_pod_that_is_terminating_is_not_placed_anew(own: Own) -> None:
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED)])
     assert (own.own.counts.node_losses, own.own.pending_here) == (0, 0)
     own.show(own.pods.deleted("one", "b"))
-    assert list(own.own.world.cache.pods()) == []
+    assert list(own.own.model.cache.pods()) == []
 
 
 async def test_a_pod_whose_node_is_removed_before_it_is_bound_is_placed_anew(own: Own) -> None:
     """It is not bound to the node, so it has lost none."""
     own.show(own.pods.added("one"))
-    await own.until(lambda: any(pod.assumed for pod in own.own.world.cache.pods()))
+    await own.until(lambda: any(pod.assumed for pod in own.own.model.cache.pods()))
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED)])
-    await own.until(lambda: not list(own.own.world.cache.pods()))
+    await own.until(lambda: not list(own.own.model.cache.pods()))
     assert (own.own.pending_here, own.own.counts.node_losses) == (1, 0)
     own.own.on_nodes([node_event("b")])
     await own.until(lambda: own.node_of("one") == "b")
@@ -191,7 +191,7 @@ async def test_a_cordon_alone_moves_no_pod(own: Own) -> None:
     own.show(own.pods.added("there", "a"))
     own.own.on_nodes([node_event("a", kind=EventKind.MODIFIED, spec=_CORDON)])
     own.show(own.pods.event("there", "a"))
-    await own.until(lambda: not own.own.world.is_busy)
+    await own.until(lambda: not own.own.model.is_busy)
     assert (own.node_of("elsewhere"), own.own.counts.node_losses) == ("a", 0)
 
 
@@ -209,7 +209,7 @@ async def test_a_drain_leaves_what_a_drain_leaves(own: Own) -> None:
     own.show(own.pods.added("agent", "a", metadata={"ownerReferences": [owner]}))
     own.own.on_nodes([node_event("a", kind=EventKind.MODIFIED, spec=_CORDON)])
     own.show(own.pods.event("agent", "a", metadata={"ownerReferences": [owner]}))
-    await own.until(lambda: not own.own.world.is_busy)
+    await own.until(lambda: not own.own.model.is_busy)
     assert own.own.counts.node_losses == 0
 
 
@@ -227,7 +227,7 @@ async def test_a_scheduler_that_ignores_cordons_places_a_pod_once(tmp_path: path
         own.show(own.pods.added("one"))
         await own.until(lambda: own.node_of("one") == "a")
         own.own.on_nodes([node_event("a", kind=EventKind.MODIFIED, spec=_CORDON, other="label")])
-        await own.until(lambda: not own.own.world.is_busy)
+        await own.until(lambda: not own.own.model.is_busy)
     assert (own.own.counts.node_losses, own.node_of("one")) == (0, "a")
 
 

@@ -8,56 +8,48 @@ the pods without a result are read back: one that is bound is a success, whateve
 import asyncio
 import contextlib
 import functools
-import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 
 from trireme.bind import binding_retries, work_in_flight
 from trireme.framework import status
 from trireme.plugin_kit import bind_phase_plugin
+from trireme.remote import plugin_connections
 from trireme.remote.remote_bind import RemoteBindPlugin
 from trireme.remote.remote_client import PluginClient
-from trireme.remote.remote_connection import ConnectionStatistics, PluginConnection, PluginError
+from trireme.remote.remote_connection import PluginError
 from trireme.rpc.fencing import Leader, Tenure
-from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
 
-class RemotePlugins:
-    """The remote plugins of this replica; connections live as long as a configuration in use names them."""
+class RemoteBindPlugins:
+    """Makes the remote plugins of this replica."""
 
     def __init__(
         self,
+        connections: plugin_connections.PluginConnections,
         writer: writes.Writer,
         register: work_in_flight.WorkInFlight,
         clock: Callable[[], float],
-        config_hash: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`register` lists the calls that may write, for a new leader to wait for; `clock` is its clock.
-
-        `config_hash` returns the hash of the configuration in force.
-        """
+        """`register` lists the calls that may write, for a new leader to wait for; `clock` is its clock."""
+        self._connections = connections
         self._writer = writer
         self._in_flight = register
         self._clock = clock
-        self._config_hash = config_hash
-        self._connections: weakref.WeakValueDictionary[bytes, PluginConnection] = weakref.WeakValueDictionary()
 
     def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, bind_phase_plugin.BindPhasePlugin]:
-        """Make the plugins that have a part in binding, by name; equal entries share a connection.
+        """Make the plugins that have a part in binding, by name.
 
         Raises:
             ValueError: naming the plugin and the field that is wrong.
         """
         made = {}
         for config in configs:
-            key = config.SerializeToString(deterministic=True)
-            connection = self._connections.get(key)
-            if connection is None:
-                connection = self._connections[key] = PluginConnection(config, config_hash=self._config_hash)
-            client = PluginClient(config, cycle_pb2.Cycle, connection)
+            client = self._connections.make_client(config)
             made[config.name] = _RemoteCalls(client, self._writer, self._track_call).plugin()
         return made
 
@@ -69,15 +61,6 @@ class RemotePlugins:
         """
         until = self._clock() + client.connection.deadline_seconds + binding_retries.SETTLE_SECONDS
         return self._in_flight.track(leader, until)
-
-    def statistics(self) -> dict[str, ConnectionStatistics]:
-        """The calls to each plugin in use, by name."""
-        return {connection.name: connection.statistics() for connection in list(self._connections.values())}
-
-    async def close(self) -> None:
-        """Ends all calls and disconnects."""
-        for connection in list(self._connections.values()):
-            await connection.close()
 
 
 class _RemoteCalls:

@@ -21,8 +21,8 @@ class FailedCall(NamedTuple):
     until: float
 
 
-class CallBackOffs:
-    """Who waits for a back-off, by the plugin that failed."""
+class PluginBackOffs:
+    """The back-offs of pods, by the plugin that failed."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` is the queue's clock."""
@@ -37,7 +37,7 @@ class CallBackOffs:
         self._recoveries.setdefault(plugin, asyncio.Event())
 
     async def wait(self, plugin: str, seconds: float, *, whatever_others: bool) -> bool:
-        """Return when the back-off is over, or earlier, but not before the first one is, once the plugin answers.
+        """Wait for the back-off; at least a second if the plugin recovers.
 
         With `whatever_others` only a change of the plugins ends it. Returns whether the next one is to be so.
         """

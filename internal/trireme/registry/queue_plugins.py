@@ -18,9 +18,9 @@ def events_to_register(name: str, context: hints.HintContext) -> Sequence[hints.
 
 
 def pre_enqueue_plugin(name: str, context: PreEnqueueContext) -> PreEnqueuePlugin | None:
-    """The plugin at PreEnqueue; None where it is not in-tree or has no such side."""
+    """The plugin at PreEnqueue; None where it is not in-tree or does not implement it."""
     spec = IN_TREE.plugins.get(name)
-    if spec is None or ExtensionPoint.PRE_ENQUEUE not in spec.sides:
+    if spec is None or ExtensionPoint.PRE_ENQUEUE not in spec.implementations:
         return None
-    made: PreEnqueuePlugin = spec.sides[ExtensionPoint.PRE_ENQUEUE].load(spec.package)(context)
+    made: PreEnqueuePlugin = spec.implementations[ExtensionPoint.PRE_ENQUEUE].load(spec.package)(context)
     return made

@@ -167,12 +167,10 @@ def _make_parser(info: description.Info) -> argparse.ArgumentParser:
 async def _lifespan(
     plugin: description.Plugin, call_metrics: metrics.CallMetrics | None
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
-    """The plugin's services, made on the running loop."""
     yield services(plugin, call_metrics)
 
 
 def _make_service(module: Any, name: str, add: Callable[[Any, aio.Server], None], servicer: Any) -> grpc_server.Service:
-    """A service of the contract with its implementation."""
     return grpc_server.Service(module.DESCRIPTOR.services_by_name[name], lambda server: add(servicer, server))
 
 

@@ -1,10 +1,10 @@
-"""Counts what would be different if the answers of a plugin in shadow mode counted."""
+"""Counts what would be different if the answers of a plugin in mode Shadow counted."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class ShadowCounts:
+class ComparisonCounts:
     """Comparisons of a plugin's answers about a class of pods with those of the plugins that count."""
 
     compared: int = 0

@@ -1,4 +1,4 @@
-"""Has classes compared with plugins in shadow mode in the background, one after the other.
+"""Has classes compared with plugins in mode Shadow in the background, one after the other.
 
 No call of the scheduler waits for it. A class that waits already is compared once; if too many wait, it is left out and
 counted, so that a slow plugin costs memory for `MAX_WAITING` names and nothing else.
@@ -16,7 +16,7 @@ MAX_WAITING = 32
 ClassKey = tuple[str, int]
 
 
-class ShadowQueue:
+class ComparisonQueue:
     """The classes that wait to be compared, and the task that compares them."""
 
     def __init__(self, compare: Callable[[str, int], Awaitable[None]], skipped: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Score plugins in shadow mode: whether another node would be the best if their scores counted."""
+"""Score plugins in mode Shadow: whether another node would be the best if their scores counted."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_score, shadow_queue
+from trireme.remote import comparison_queue, remote_score
 from trireme.snapshot import arrays, classes, snapshot
 
 #: Slots that take pods of a class, and the totals of the profile's plugins there. Shapes: (node,), (node,).
@@ -15,8 +15,8 @@ Totals = tuple[arrays.SlotArray, arrays.Int64Array]
 FindTotals = Callable[[str, int], Awaitable[Totals | None]]
 
 
-class ShadowScores:
-    """The score plugins in shadow mode of one configuration, by profile, with their weights."""
+class ComparedScores:
+    """The score plugins in mode Shadow of one configuration, by profile, with their weights."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ShadowScores:
         self._snap = snap
         self._plugins = plugins
         self._find_totals = find_totals
-        self.queue = shadow_queue.ShadowQueue(self.compare, self._count_skipped)
+        self.queue = comparison_queue.ComparisonQueue(self.compare, self._count_skipped)
 
     def observe(self, profile: str, class_id: int) -> None:
         """Pods of the class were placed: have it compared in the background, if there is a plugin to compare."""
@@ -44,7 +44,7 @@ class ShadowScores:
         slots, before = totals
         for plugin, weight in self._plugins[profile]:
             scores = await self._scores(plugin, pod_class, slots)
-            counts = plugin.shadow
+            counts = plugin.comparisons
             counts.compared += 1
             if scores is None:
                 counts.failed += 1
@@ -69,6 +69,5 @@ class ShadowScores:
         return None if isinstance(scores, status.Status) else scores
 
     def _count_skipped(self, profile: str) -> None:
-        """A class was left out."""
         for plugin, _ in self._plugins[profile]:
-            plugin.shadow.skipped += 1
+            plugin.comparisons.skipped += 1
