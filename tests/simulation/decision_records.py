@@ -161,7 +161,7 @@ class DecisionRecords:
             return
         places: list[tuple[Any, str]] = []
         for pod, slot in zip(pods, choice.placed.slots, strict=False):
-            node = cache.node_at(slot, filtered.answer.generation)
+            node = cache.node_at(slot, filtered.columns.generation)
             if node is None or not pod.in_attempt:
                 break  # the places of the next ones were chosen with this one on its node
             places.append((pod, node))

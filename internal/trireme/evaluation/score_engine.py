@@ -24,8 +24,8 @@ from trireme.evaluation.scoring import (
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import cycle_pb2, filter_phase_pb2, score_phase_pb2
-from trireme.wire import node_columns
+from trireme.v1 import cycle_pb2, score_phase_pb2
+from trireme.wire import node_columns, phase_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +43,6 @@ class PluginScores:
     plugin: str
     weight: int
     scores: arrays.Int64Array | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceAnswer:
-    """The slots that the next pods go to, in order, and their totals then.
-
-    `failure`: a plugin failed. `more`: call again once these pods are there.
-    """
-
-    slots: Sequence[int]
-    totals: Sequence[int]
-    failure: status.Status | None = None
-    more: bool = False
-    timings: Sequence[filter_phase_pb2.Timing] = ()
-    evaluated: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +179,7 @@ class ScoreEngine:
         constraints: Sequence[domain_rules.DomainConstraint] = (),
         extra_scores: Sequence[int] = (),
         seed: int = 0,
-    ) -> PlaceAnswer:
+    ) -> phase_answers.PlaceAnswer:
         """The slots of the next pods, in order; fewer than `count` where no more fit.
 
         `capacities` and `constraints` are filter's answer, which may be a patch to the one before; `extra_scores`, by
@@ -224,8 +209,8 @@ class ScoreEngine:
             timer=timer,
         )
         if isinstance(placed, status.Status):
-            return PlaceAnswer((), (), placed)
-        return PlaceAnswer(
+            return phase_answers.PlaceAnswer(failure=placed)
+        return phase_answers.PlaceAnswer(
             slots=placed.slots,
             totals=[choice.total for choice in placed.choices],
             more=placed.is_cut_short or (one_by_one and len(placed.choices) == count < requested),
@@ -440,7 +425,9 @@ def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.
     cached.store_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
-def _place_on_at_most_one_node(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:
+def _place_on_at_most_one_node(
+    count: int, known: class_scores.ClassScores, constrained: bool
+) -> phase_answers.PlaceAnswer:
     """Place all on the only open node, or nowhere: nothing is scored, so no plugin can fail by it either.
 
     `constrained`: other nodes may be admitted after one placement, or this one no more, so one pod is placed at a time.
@@ -450,7 +437,7 @@ def _place_on_at_most_one_node(count: int, known: class_scores.ClassScores, cons
         count = 1
     slots = np.flatnonzero(known.open).tolist() if known.open_count else []
     hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
-    return PlaceAnswer(hosts, [0] * len(hosts), more=bool(hosts) and count < requested)
+    return phase_answers.PlaceAnswer(slots=hosts, totals=[0] * len(hosts), more=bool(hosts) and count < requested)
 
 
 @functools.lru_cache(maxsize=2)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from trireme.framework import status
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 
 FULL = status.unschedulable("Fit", "Too many pods")
 BROKEN = status.error("Devices", "no such key")
@@ -25,15 +25,6 @@ BROKEN = status.error("Devices", "no such key")
 def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], nominated: int, refuses: bool) -> None:
     verdicts = np.array(index, dtype=np.int16)
     capacity = np.where(verdicts == 0, 1, 0).astype(np.int32)
-    answer = class_answer.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)
-    filtered = FilterResult(
-        answer=answer,
-        columns=answer.to_message(),
-        refusal=None,
-        constraints=(),
-        max_batch=0,
-        needs_reserve=False,
-        needs_pre_bind=False,
-        evaluated=(),
-    )
+    columns = node_columns.NodeColumns.complete(1, (FULL, BROKEN), verdicts, capacity)
+    filtered = FilterAnswer(columns=columns)
     assert filtered.is_refused_everywhere(nominated) is refuses
