@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter
+from trireme.remote import filter_state
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 
 Json = dict[str, Any]
@@ -55,7 +55,7 @@ class ByPods:
     # Filter
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
-        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""))
+        return interfaces.PreFilterResult(state=filter_state.RemoteFilterState(b""))
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: Any, *of: Any
@@ -81,7 +81,6 @@ class ByPods:
             index[left <= 0] = table.intern(status.unschedulable(self.name, "too many"))
             capacity = np.maximum(left, 0)
         state.write(slots, interfaces.Verdicts(index, capacity))
-        state.as_of = snap.generation
 
     def filter(
         self,
@@ -91,7 +90,7 @@ class ByPods:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        verdicts: interfaces.Verdicts = state.read(slots)
+        verdicts: interfaces.Verdicts = state.read(slots, table)
         return verdicts
 
     async def dry_runs(self, *_: Any) -> interfaces.Verdicts:

@@ -87,11 +87,11 @@ class SimulatedCluster:
         verdicts = await self.engine.evaluate(self.cycle_of_class(self.cycle.pod_class))
         if verdicts.refusal is not None:
             return {}
-        size = self.snap.nodes.size
+        slots = arrays.first_slots(self.snap.nodes.size)
         return {
-            name: column.index[:size] != interfaces.PASSES
+            name: column.read(slots, verdicts.table)[0] != interfaces.PASSES
             for name, column in verdicts.plugins.items()
-            if column.index.shape[0] >= size
+            if column.has_verdicts(slots.shape[0])
         }
 
     def with_nodes(self, proposal: insight_pb2.Proposal, slots: arrays.SlotArray) -> insight_pb2.Proposal:
