@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import agreement
-import decision_differences
-import decision_profiles
-import golden_rows
-import hint_agreement
 import pytest
-from decision_differences import Verdict
+
+from tests.conformance import agreement, decision_differences, decision_profiles, golden_rows, hint_agreement
+from tests.conformance.decision_differences import Verdict
 
 SETUP = decision_profiles.make()
 

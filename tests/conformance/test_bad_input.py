@@ -4,10 +4,11 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import decision_profiles
 import pytest
-from decision_phases import Phases
-from decisions import Decider
+
+from tests.conformance import decision_profiles
+from tests.conformance.decision_phases import Phases
+from tests.conformance.decisions import Decider
 
 Json = dict[str, Any]
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from config import agreement
+
+from tests.conformance.config import agreement
 
 DATA = Path(__file__).parent / "data"
 CONFIGURATIONS, FLAGS = DATA / "config.jsonl.gz", DATA / "flags.jsonl.gz"

@@ -8,15 +8,14 @@ What a plugin that is not there would have said is left out of it; agreement.py 
 
 from collections.abc import Callable, Iterator, Sequence
 
-import decision_differences
-import decision_profiles
-import golden_rows
 import pytest
-from decision_differences import Finding, Verdict
-from decision_phases import Phases
-from decisions import AnyPhases, Decider
-from golden_rows import Row
-from in_process_phases import InProcessPhases
+
+from tests.conformance import decision_differences, decision_profiles, golden_rows
+from tests.conformance.decision_differences import Finding, Verdict
+from tests.conformance.decision_phases import Phases
+from tests.conformance.decisions import AnyPhases, Decider
+from tests.conformance.golden_rows import Row
+from tests.conformance.in_process_phases import InProcessPhases
 
 # Asked by deltas in full; of the other categories every fifth case, for time's sake.
 IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})

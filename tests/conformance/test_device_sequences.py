@@ -9,12 +9,13 @@ import json
 import time
 from collections.abc import Iterator
 
-import decision_profiles
 import grpc
 import pytest
-from decision_cluster import Json
-from decision_phases import DEADLINE, Phases
-from unbound_pods import Sequence
+
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import Json
+from tests.conformance.decision_phases import DEADLINE, Phases
+from tests.conformance.unbound_pods import Sequence
 
 pytestmark = pytest.mark.timeout(120)
 

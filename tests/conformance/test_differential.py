@@ -6,15 +6,18 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import decision_profiles
-import differential
-import golden_rows
-import oracle_fixture
 import pytest
-import real_framework
-import shrinking
-import situation_crossings
-from decision_phases import Phases
+
+from tests.conformance import (
+    decision_profiles,
+    differential,
+    golden_rows,
+    oracle_fixture,
+    real_framework,
+    shrinking,
+    situation_crossings,
+)
+from tests.conformance.decision_phases import Phases
 
 COUNT = 60
 

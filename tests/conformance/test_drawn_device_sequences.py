@@ -11,13 +11,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import decision_profiles
-import oracle_fixture
 import pytest
-import real_framework
-import situation_devices
-from decision_phases import Phases
-from unbound_pods import Sequence
+
+from tests.conformance import decision_profiles, oracle_fixture, real_framework, situation_devices
+from tests.conformance.decision_phases import Phases
+from tests.conformance.unbound_pods import Sequence
 
 Json = dict[str, Any]
 

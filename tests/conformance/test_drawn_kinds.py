@@ -6,12 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-import drawn_kinds
-import golden_rows
-import oracle_fixture
 import pytest
-import situation_events
-from config import drawn_cases, drawn_files, drawn_flags, real
+
+from tests.conformance import drawn_kinds, golden_rows, oracle_fixture, situation_events
+from tests.conformance.config import drawn_cases, drawn_files, drawn_flags, real
 
 COUNTS = {"config": 40, "flags": 40, "hints": 96}
 

@@ -1,10 +1,11 @@
 """What insight explains is what filter and score answer, for all golden clusters: node by node, plugin by plugin."""
 
-import decision_differences
 import pytest
-from decisions import Decider
-from explained_phases import ExplainedPhases
-from test_decisions import FOUND, GATES, ROWS, SETUPS
+
+from tests.conformance import decision_differences
+from tests.conformance.decisions import Decider
+from tests.conformance.explained_phases import ExplainedPhases
+from tests.conformance.test_decisions import FOUND, GATES, ROWS, SETUPS
 
 
 @pytest.mark.timeout(300)

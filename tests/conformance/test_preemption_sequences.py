@@ -6,12 +6,9 @@ TRIREME_EXAMPLES=200 has it try so many clusters.
 import os
 from collections import Counter
 
-import differential
-import golden_rows
-import oracle_fixture
-import preemption_sequences
 import pytest
-import real_framework
+
+from tests.conformance import differential, golden_rows, oracle_fixture, preemption_sequences, real_framework
 
 EXAMPLES = int(os.environ.get("TRIREME_EXAMPLES", "8"))
 QUESTIONS = 20

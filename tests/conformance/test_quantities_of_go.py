@@ -2,10 +2,9 @@
 
 import random
 
-import oracle_fixture
 import pytest
-import real_framework
 
+from tests.conformance import oracle_fixture, real_framework
 from trireme_kube.apimachinery import quantity
 
 _SIGNS = ("", "", "", "+", "-")

@@ -5,12 +5,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import oracle_fixture
 import pytest
-import real_framework
-import selector_answers
-import selector_expressions
 
+from tests.conformance import oracle_fixture, real_framework, selector_answers, selector_expressions
 from trireme.plugins.dynamic_resources import expressions
 from trireme_kube.cel.compiler import environment
 

@@ -7,11 +7,11 @@ from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import bind_cluster
 import pytest
-from bind_cluster import Bind
 from grpc import aio
 
+from tests.contract import bind_cluster
+from tests.contract.bind_cluster import Bind
 from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.remote import remote_bind, remote_client, remote_connection

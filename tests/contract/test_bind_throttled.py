@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import bind_cluster
 import pytest
-from bind_cluster import CONFIG_HASH, Bind
 
+from tests.contract import bind_cluster
+from tests.contract.bind_cluster import CONFIG_HASH, Bind
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.frontend.phase_clients import bind_phase_client

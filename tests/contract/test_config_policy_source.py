@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 from aiohttp import web
-from kube_fake_server import Seen, answer, failure, serving_in_a_thread
 
+from tests.contract.kube_fake_server import Seen, answer, failure, serving_in_a_thread
 from trireme.cli.main import main
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []}

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import serving_frontend as support
 import yaml
+
+from tests.contract import serving_frontend as support
 
 FRONTEND = Path(__file__).parents[2] / "cmd" / "frontend"
 KINDS = {

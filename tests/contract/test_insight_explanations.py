@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-import serving_frontend as support
 
+from tests.contract import serving_frontend as support
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import phase_calls
 import pytest
 from google.protobuf import json_format
-from plugin_servers import fill, on_the_sdk
 
+from tests.contract.plugin_servers import fill, on_the_sdk
+from tests.helpers import phase_calls
 from trireme import sdk
 from trireme.cli import simulate_command
 from trireme.insight import service

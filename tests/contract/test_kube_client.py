@@ -9,12 +9,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import kube_fake_server as fake
 import pytest
 from aiohttp import web
-from kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from kubernetes.aio.config import incluster_config
 
+from tests.contract import kube_fake_server as fake
+from tests.contract.kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from trireme.framework import release
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client.rest import client, credentials

@@ -8,7 +8,9 @@ from typing import Any
 
 import grpc
 import pytest
-from contract_services import (
+from grpc import aio
+
+from tests.contract.contract_services import (
     CYCLE,
     DEADLINE,
     FOLLOWERS,
@@ -18,8 +20,6 @@ from contract_services import (
     connected,
     get,
 )
-from grpc import aio
-
 from trireme.remote import remote_client
 from trireme.v1 import (
     core_pb2,

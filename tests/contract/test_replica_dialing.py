@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import ports
 import pytest
-from certificates import Authority
 from grpc import aio
-from linked_frontend import Frontend
 
+from tests.contract.certificates import Authority
+from tests.contract.linked_frontend import Frontend
+from tools.controlplane import ports
 from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle

@@ -9,11 +9,11 @@ from typing import Any
 
 import grpc
 import pytest
-from certificates import Authority, Pair
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from tests.contract.certificates import Authority, Pair
 from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import grpc_server
 from trireme.rpc.fencing import REASON_METADATA, Refusal, RefusalReason

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from linked_frontend import NODES, Frontend
 
+from tests.contract.linked_frontend import NODES, Frontend
 from trireme.frontend.phase_clients import replica_link
 from trireme.phases import phase_process
 from trireme.rpc import follower, grpc_server, listen_flags

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import certificates
-import kube_fake_server as fake
 import orjson
 import pytest
-import serving_frontend as support
 from aiohttp import web
 
+from tests.contract import certificates
+from tests.contract import kube_fake_server as fake
+from tests.contract import serving_frontend as support
 from trireme.cache import pod_projection
 from trireme.cli import main
 from trireme.frontend.serving import serving

@@ -4,8 +4,8 @@ import io
 from pathlib import Path
 
 import pytest
-import serving_frontend as support
 
+from tests.contract import serving_frontend as support
 from trireme.config import commandline
 from trireme.frontend.serving import serving_site
 from trireme_kube.componentbase.server import http_site

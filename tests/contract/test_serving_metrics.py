@@ -5,13 +5,13 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-import metrics_document
-import ports
 import pytest
-import serving_frontend as support
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.contract import metrics_document
+from tests.contract import serving_frontend as support
+from tools.controlplane import ports
 from trireme.config import commandline, inspection, trireme_configuration_loading
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics

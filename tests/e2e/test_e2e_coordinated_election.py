@@ -3,13 +3,11 @@
 import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import PODS, Stage
 
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import PODS, Stage
+from tools.controlplane import controlplane_fixture, launcher
 from trireme_kube.client.leaderelection import lease_candidate
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]

@@ -6,12 +6,11 @@ Both count them for the pods that come next, and write the same to the pod's sta
 import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import PODS, Json, Stage
+
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import PODS, Json, Stage
+from tools.controlplane import controlplane_fixture, launcher
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 

@@ -5,8 +5,9 @@
 
 import pathlib
 
-import installation
 import pytest
+
+from tests.e2e import installation
 
 pytestmark = pytest.mark.timeout(120)
 

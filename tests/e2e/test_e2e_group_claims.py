@@ -6,12 +6,11 @@ Its controller makes them from templates, the pods of a group share one, and it 
 import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import GROUPS, PODS, Json, Stage, gang, members
+
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import GROUPS, PODS, Json, Stage, gang, members
+from tools.controlplane import controlplane_fixture, launcher
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 

@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import clusters
-import installation
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 

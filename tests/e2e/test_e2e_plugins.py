@@ -11,14 +11,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
-import all_points
-import clusters
-import installation
 import orjson
 import pytest
-import witness
-from installation import pod
 
+from tests.e2e import all_points, clusters, installation, witness
+from tests.e2e.installation import pod
 from trireme import sdk
 from trireme.config import trireme_configuration
 from trireme.v1 import cycle_pb2

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import insight_http
 import orjson
 import pytest
+
+from tests.helpers import insight_http
 
 PATH = "/v1/simulation"
 

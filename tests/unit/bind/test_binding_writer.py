@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
 from trireme.bind.call_results import BusyError

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
-import virtual_time
-from virtual_time import on_virtual_time
 
+from tests.helpers import virtual_time
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
 from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight

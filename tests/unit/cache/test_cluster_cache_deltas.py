@@ -3,8 +3,8 @@
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from snapshot_views import node_of, node_view, view
 
+from tests.helpers.snapshot_views import node_of, node_view, view
 from trireme.cache import class_registry, cluster_cache, delta_chunks, placed_pod, pod_projection
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from recorded_decisions import IMPORTANT, SMALL, with_every_call
-from recordings import encoded, end_frame
 
+from tests.helpers.recorded_decisions import IMPORTANT, SMALL, with_every_call
+from tests.helpers.recordings import encoded, end_frame
 from trireme.cli import main
 from trireme.recording import verification
 from trireme.v1 import decision_pb2, filter_pb2, remote_answer_pb2, status_pb2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from config_starts import HEADER
 
+from tests.helpers.config_starts import HEADER
 from trireme.cli.main import main
 from trireme_kube.componentbase.tls import self_signed
 

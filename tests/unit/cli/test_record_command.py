@@ -6,8 +6,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from recordings import BEGIN, SECOND, delta_frame, encoded, end_frame, header, read, state_frame, write
 
+from tests.helpers.recordings import BEGIN, SECOND, delta_frame, encoded, end_frame, header, read, state_frame, write
 from trireme.cli import main
 from trireme.recording import export, segment_folder, segment_writer, verification
 from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2

@@ -3,10 +3,10 @@
 import pathlib
 import re
 
-import gates_document
 import pytest
-from config_starts import feature_gates
 
+from tests.helpers import gates_document
+from tests.helpers.config_starts import feature_gates
 from trireme.config import gate_effects, gates, ineffective_gates
 from trireme.config.gates import GateError, GateResult, GateStage
 from trireme_kube.componentbase.cli import versions

@@ -1,8 +1,8 @@
 """From bytes to a configuration: kinds, strictness, types, defaults."""
 
 import pytest
-from config_starts import HEADER, feature_gates
 
+from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import SchedulerConfiguration

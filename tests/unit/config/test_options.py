@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from config_starts import Desk
+
+from tests.helpers.config_starts import Desk
 
 _METRIC = (
     "must have keys with format `metricName,labelName` where metricName matches "

@@ -1,8 +1,8 @@
 """What a profile runs: defaults, `multiPoint`, single points, weights, and what cannot be made."""
 
 import pytest
-from config_starts import HEADER, feature_gates
 
+from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading, profiles
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from config_starts import Desk, Ended
 
+from tests.helpers.config_starts import Desk, Ended
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme_kube.componentbase.tls.self_signed import make_certificate

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from config_starts import HEADER, Desk
 
+from tests.helpers.config_starts import HEADER, Desk
 from trireme.config import commandline
 from trireme.config.commandline import CompletedConfig
 from trireme_kube.apimachinery.golang import Duration

@@ -1,8 +1,8 @@
 """The rules of a configuration: each is broken once, and reported with its field, its value and its words."""
 
 import pytest
-from config_starts import HEADER, feature_gates
 
+from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading, validation
 from trireme.config.gates import join_messages
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
-from config_conversions import ALWAYS, GROUP, OLD_SCORES, convert, filters, from_policy, named
 
+from tests.helpers.config_conversions import ALWAYS, GROUP, OLD_SCORES, convert, filters, from_policy, named
 from trireme.config.loading import ConfigurationError
 from trireme.config.old_flags import OLD_FLAGS
 from trireme.config_convert import command_lines

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from config_conversions import ALWAYS, GENERAL, OLD_SCORES, P, filters, from_policy, named
 
+from tests.helpers.config_conversions import ALWAYS, GENERAL, OLD_SCORES, P, filters, from_policy, named
 from trireme.config_convert.reading import ConversionError
 
 

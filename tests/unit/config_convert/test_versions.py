@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 import yaml
-from config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
 
+from tests.helpers.config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
 from trireme.registry import legacy
 
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import at_once
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import rule
-from plugin_answers import class_of
-from snapshot_machine import NODES, SnapshotMachine
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import at_once
+from tests.helpers.plugin_answers import class_of
+from tests.helpers.snapshot_machine import NODES, SnapshotMachine
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import status

@@ -7,10 +7,10 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from fake_remote_filter import FakeRemoteFilter
 from hypothesis import given, settings
-from snapshot_views import SnapshotBuilder, pod_of
 
+from tests.helpers.fake_remote_filter import FakeRemoteFilter
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_filter, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces

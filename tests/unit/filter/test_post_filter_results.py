@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import domain_cluster
 import pytest
-from domain_cluster import HASH, PROFILE, affinity, node, pod, term
-from phase_calls import context
 
+from tests.helpers import domain_cluster
+from tests.helpers.domain_cluster import HASH, PROFILE, affinity, node, pod, term
+from tests.helpers.phase_calls import context
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status

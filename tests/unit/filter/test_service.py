@@ -6,12 +6,12 @@ from typing import Any
 
 import grpc
 import numpy as np
-import phase_calls
 import pytest
-from fake_remote_filter import FakeRemoteFilter
-from phase_calls import Aborted, context
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.fake_remote_filter import FakeRemoteFilter
+from tests.helpers.phase_calls import Aborted, context
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
 from trireme.framework import status
 from trireme.plugin_api import interfaces

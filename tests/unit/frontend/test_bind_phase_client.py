@@ -6,8 +6,7 @@ import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import fake_binder
-
+from tests.helpers import fake_binder
 from trireme.cache import object_waits
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing

@@ -6,8 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-import virtual_time
-
+from tests.helpers import virtual_time
 from trireme.frontend.phase_clients import endpoints
 from trireme.frontend.phase_clients.endpoints import Discovery
 from trireme_kube.client.rest.errors import ApiError

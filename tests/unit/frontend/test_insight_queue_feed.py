@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import queue_builders
-from pod_group_builders import grouping_queue, member, pod_group
-from queue_builders import T0, fail, popped, record
-
+from tests.helpers import queue_builders
+from tests.helpers.pod_group_builders import grouping_queue, member, pod_group
+from tests.helpers.queue_builders import T0, fail, popped, record
 from trireme.frontend import insight_queue_feed
 from trireme.insight import queued_pods
 from trireme.queueing.scheduling_queue import SchedulingQueue

@@ -1,8 +1,8 @@
 """/livez fails when scheduling stands still though there is work, and at no other time."""
 
 import pytest
-from frontend_world import World, one_node
 
+from tests.helpers.frontend_world import World, one_node
 from trireme.frontend.serving import liveness
 from trireme.scheduling import scheduler
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from frontend_world import GUARD, T0, World, one_node
-from frontend_world_api import PROFILE
-from pod_group_builders import of_groups, pod_group
 
+from tests.helpers.frontend_world import GUARD, T0, World, one_node
+from tests.helpers.frontend_world_api import PROFILE
+from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
 from trireme.frontend.serving import status_report
 from trireme.queueing import states

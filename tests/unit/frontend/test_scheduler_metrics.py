@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from queue_builders import NODE_ADD, record
 
+from tests.helpers.queue_builders import NODE_ADD, record
 from trireme.frontend import scheduler_metrics
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.queued_pod import QueuedPodInfo

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import frontend_world
 import pytest
 
+from tests.helpers import frontend_world
 from trireme.cache import object_kinds, pod_projection
 from trireme.cache.pod_projection import ParsedPod
 from trireme.frontend import app

@@ -1,6 +1,6 @@
 """RemoteEvaluators: what is answered from an older snapshot than the call named does not count."""
 
-import frontend_world
+from tests.helpers import frontend_world
 
 
 def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:

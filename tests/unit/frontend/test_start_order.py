@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.frontend import leadership_runner
 from trireme.frontend.term import Term
 from trireme_kube.client.events.event_series import ObjectReference

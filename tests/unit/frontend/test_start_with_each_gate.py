@@ -1,9 +1,9 @@
 """The scheduler is put together and schedules with each feature gate flipped, as far as kube-scheduler starts so."""
 
 import pytest
-from frontend_world import World
-from phase_calls import no_remote_plugins
 
+from tests.helpers.frontend_world import World
+from tests.helpers.phase_calls import no_remote_plugins
 from trireme.config import gates
 from trireme.filter.service import FilterPhase
 from trireme.frontend import phase_configuration

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.cache import class_registry, cluster_cache
 from trireme.frontend.phase_clients import snapshot_publisher
 from trireme.v1 import core_pb2, snapshot_pb2

@@ -1,8 +1,8 @@
 """The wall clock is set back and forward while pods wait: waiting goes on as if nothing had happened."""
 
-import frontend_world
 import pytest
 
+from tests.helpers import frontend_world
 from trireme.queueing import states
 from trireme_kube.componentbase import clocks
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from phase_calls import PROFILE, configuration, no_remote_plugins
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import engine
 from trireme.in_process import in_process_evaluators
 from trireme.registry import filter_profiles, score_profiles

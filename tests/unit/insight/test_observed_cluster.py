@@ -1,8 +1,8 @@
 """ObservedCluster: what insight sees while groups are tried, and which pods it knows."""
 
 import pytest
-from snapshot_views import pod_of
 
+from tests.helpers.snapshot_views import pod_of
 from trireme.insight import observed_cluster
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-import proposed_changes
 import pytest
-from proposed_changes import PENDING, Cluster, cycle_of_pod
-from snapshot_views import pod_of, requesting
 
+from tests.helpers import proposed_changes
+from tests.helpers.proposed_changes import PENDING, Cluster, cycle_of_pod
+from tests.helpers.snapshot_views import pod_of, requesting
 from trireme.insight.proposals import request_changes, search
 from trireme.v1 import insight_pb2, policy_pb2, snapshot_pb2
 

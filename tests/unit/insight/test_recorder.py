@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-import phase_calls
 import pytest
-from phase_calls import configuration, context, no_remote_plugins
-from recordings import BEGIN, SECOND, read
-from snapshot_views import node_of, pod_of, view
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import configuration, context, no_remote_plugins
+from tests.helpers.recordings import BEGIN, SECOND, read
+from tests.helpers.snapshot_views import node_of, pod_of, view
 from trireme.insight import observed_cluster, recorder, recording_flags, service
 from trireme.phases import phase_process
 from trireme.recording import applied_configuration, segment_folder, segment_writer, verification

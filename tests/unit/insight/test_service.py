@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncIterator
 
-import console_states
 import grpc
-import phase_calls
 import pytest
-from phase_calls import PROFILE, Aborted, configuration, context, no_remote_plugins
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import console_states, phase_calls
+from tests.helpers.phase_calls import PROFILE, Aborted, configuration, context, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
 from trireme.rpc import stream_age
 from trireme.snapshot import snapshot

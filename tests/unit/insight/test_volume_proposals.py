@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from phase_calls import context
-from simulated_insight import SimulatedInsight, stored
-
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.cli import proposals_display
 from trireme.frontend.serving import proposals_report
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, snapshot_pb2

@@ -4,13 +4,13 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import phase_calls
 import pytest
-from frontend_world import World
-from hint_answers import QUEUE, SKIP, Hints, asking, node, on
-from plugin_answers import Answers
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.frontend_world import World
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, asking, node, on
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.cache import pod_projection
 from trireme.filter import service
 from trireme.framework import resizes

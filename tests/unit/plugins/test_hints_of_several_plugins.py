@@ -1,8 +1,9 @@
 """What several plugins' hints have in common."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry, nominated, on, pod
-from volume_hint_objects import EPHEMERAL, Json, using
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, nominated, on, pod
+from tests.helpers.volume_hint_objects import EPHEMERAL, Json, using
 
 
 def _claim(name: str, namespace: str = "ns") -> Json:

@@ -1,9 +1,9 @@
 """ImageLocality: images that a node has, by size and by how many nodes have them."""
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import cluster_of, pod_of
 from trireme.plugins.image_locality import score as image_locality
 
 MIB = 1024 * 1024

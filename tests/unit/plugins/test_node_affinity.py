@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, cluster_of, pod_of
 from trireme.framework import status
 from trireme.plugins.node_affinity import filter as node_affinity
 from trireme.plugins.node_affinity import score as affinity_score

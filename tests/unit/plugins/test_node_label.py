@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from hint_answers import configuration as profile_of
-from phase_calls import PROFILE, configuration, no_remote_plugins
-from plugin_answers import Answers
-from snapshot_views import SnapshotBuilder, node_of, pod_of
 
+from tests.helpers.hint_answers import configuration as profile_of
+from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
 from trireme.config import gates, loading, model, profiles, validation
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status

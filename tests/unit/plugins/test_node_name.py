@@ -1,8 +1,7 @@
 """NodeName: the one node that a pod names."""
 
-from plugin_answers import Answers
-from snapshot_views import cluster_of, pod_of
-
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import cluster_of, pod_of
 from trireme.framework import status
 from trireme.plugins.node_name import filter as node_name
 

@@ -1,6 +1,6 @@
 """What wakes pods that NodeName refused."""
 
-from hint_answers import QUEUE, Hints, node, pod
+from tests.helpers.hint_answers import QUEUE, Hints, node, pod
 
 
 def test_a_new_node_may_be_the_named_one() -> None:

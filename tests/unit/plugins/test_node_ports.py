@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, one_node, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, one_node, pod_of
 from trireme.framework import status
 from trireme.plugins.node_ports import filter as node_ports
 from trireme.v1 import core_pb2

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from plugin_answers import Answers
-from snapshot_views import cluster_of, one_node, pod_of, requesting
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import cluster_of, one_node, pod_of, requesting
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
 from trireme.plugins.node_resources_fit import args as fit_args

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_answers import Answers
-from snapshot_views import Json, SnapshotBuilder, one_node, pod_of, requesting
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, one_node, pod_of, requesting
 from trireme.framework import status
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation

@@ -1,9 +1,9 @@
 """NodeUnschedulable: cordoned nodes, and pods that tolerate that."""
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, cluster_of, pod_of
 from trireme.plugins.node_unschedulable import filter as node_unschedulable
 
 

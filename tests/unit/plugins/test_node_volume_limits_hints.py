@@ -1,8 +1,9 @@
 """What wakes pods that NodeVolumeLimits refused."""
 
 import pytest
-from hint_answers import ERROR, QUEUE, SKIP, Hints, entry, on, pod
-from volume_hint_objects import EPHEMERAL, INLINE, Json, csi_node, using, volume
+
+from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, entry, on, pod
+from tests.helpers.volume_hint_objects import EPHEMERAL, INLINE, Json, csi_node, using, volume
 
 AZURE_FILE = pod(volumes=[volume(azureFile={"secretName": "s", "shareName": "s"})])
 

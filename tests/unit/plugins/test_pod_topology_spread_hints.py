@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
+
+from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """What wakes pods that SchedulingGates refused."""
 
-from hint_answers import QUEUE, Hints, pod
+from tests.helpers.hint_answers import QUEUE, Hints, pod
 
 
 def test_an_eliminated_gate_wakes_its_pod() -> None:

@@ -1,9 +1,9 @@
 """TaintToleration: hard taints refuse, soft ones count."""
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, cluster_of, pod_of
 from trireme.framework import status
 from trireme.plugins.taint_toleration import filter as taint_toleration
 from trireme.plugins.taint_toleration import score as taint_score

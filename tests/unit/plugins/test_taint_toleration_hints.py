@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, node, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, pod
 
 Json = dict[str, Any]
 

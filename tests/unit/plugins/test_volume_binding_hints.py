@@ -1,8 +1,9 @@
 """What wakes pods that VolumeBinding refused."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry, pod
-from volume_hint_objects import Json, csi_node, storage_class, using, volume
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, pod
+from tests.helpers.volume_hint_objects import Json, csi_node, storage_class, using, volume
 
 
 def _migrated(plugins: str) -> Json:

@@ -1,8 +1,9 @@
 """What wakes pods that VolumeRestrictions refused."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, on, pod
-from volume_hint_objects import EPHEMERAL, Json, using, volume
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, on, pod
+from tests.helpers.volume_hint_objects import EPHEMERAL, Json, using, volume
 
 OF_Q = {"metadata": pod("q")["metadata"]}
 DISK = pod(volumes=[volume(gcePersistentDisk={"pdName": "d"})])

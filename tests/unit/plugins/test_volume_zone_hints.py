@@ -1,8 +1,9 @@
 """What wakes pods that VolumeZone refused."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry
-from volume_hint_objects import Json, storage_class, using
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry
+from tests.helpers.volume_hint_objects import Json, storage_class, using
 
 
 def _persistent(**labels: str) -> Json:

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_builders import T0, keys, pending, record
 
+from tests.helpers.queue_builders import T0, keys, pending, record
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.queued_pod import QueuedPodInfo

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from queue_builders import T0, exact, keys, record
 
+from tests.helpers.queue_builders import T0, exact, keys, record
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.queued_pod import QueuedPodInfo
 

@@ -1,7 +1,8 @@
 """SchedulingQueue: gates, and updates and deletions in each place."""
 
 import pytest
-from queue_builders import (
+
+from tests.helpers.queue_builders import (
     GATES_GONE,
     NODE_ADD,
     OWN_LABEL,
@@ -16,7 +17,6 @@ from queue_builders import (
     queue,
     record,
 )
-
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 
+from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.framework.sort_key import SortKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, one_by_one, record
 
+from tests.helpers.queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, one_by_one, record
 from trireme.framework.cluster_event import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_builders import NODE_ADD
 
+from tests.helpers.queue_builders import NODE_ADD
 from trireme.queueing.in_flight_events import EventCursor, InFlightEvent, InFlightEvents
 
 

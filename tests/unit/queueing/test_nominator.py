@@ -1,8 +1,8 @@
 """Nominator: who waits for which node."""
 
 import pytest
-from queue_builders import record
 
+from tests.helpers.queue_builders import record
 from trireme.queueing.nominator import NominatedPod, Nominator
 
 

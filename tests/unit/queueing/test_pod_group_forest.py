@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from pod_group_builders import of_groups, pod_group
 
+from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Forest, Group, GroupNode
 

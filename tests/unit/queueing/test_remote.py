@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from queue_builders import (
+
+from tests.helpers.queue_builders import (
     NODE_ADD,
     OWN_LABEL,
     POD_DELETE,
@@ -18,7 +19,6 @@ from queue_builders import (
     queue,
     record,
 )
-
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint

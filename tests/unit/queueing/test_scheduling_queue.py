@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from queue_builders import (
+
+from tests.helpers.queue_builders import (
     NODE_ADD,
     NODE_TAINT,
     OWN_LABEL,
@@ -25,7 +26,6 @@ from queue_builders import (
     queue,
     record,
 )
-
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience

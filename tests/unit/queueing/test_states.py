@@ -6,8 +6,8 @@ import typing
 from pathlib import Path
 
 import pytest
-import queue_document
 
+from tests.helpers import queue_document
 from trireme.queueing import states
 
 ROOM = Path(states.__file__).parent

@@ -4,9 +4,16 @@ import dataclasses
 from typing import Any
 
 import pytest
-from phase_calls import PROFILE
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, with_decision_changed, with_every_call
 
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import (
+    IMPORTANT,
+    LARGE,
+    SMALL,
+    RecordedCluster,
+    with_decision_changed,
+    with_every_call,
+)
 from trireme.framework import status
 from trireme.replay import decision_replay
 from trireme.v1 import (

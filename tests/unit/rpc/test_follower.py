@@ -6,8 +6,8 @@ from typing import Any
 
 import grpc
 import pytest
-from phase_calls import Aborted, context
 
+from tests.helpers.phase_calls import Aborted, context
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2

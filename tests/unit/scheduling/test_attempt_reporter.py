@@ -6,9 +6,9 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import queue_builders
-from virtual_time import on_virtual_time
 
+from tests.helpers import queue_builders
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.framework import status
 from trireme.scheduling import attempt_reporter, failure, status_outbox
 from trireme.v1 import bind_pb2

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from cluster_objects import KINDS
-from queue_builders import exact
 
+from tests.helpers.cluster_objects import KINDS
+from tests.helpers.queue_builders import exact
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import scheduler_metrics

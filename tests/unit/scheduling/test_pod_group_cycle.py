@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from pod_group_builders import pod_group
-from pod_group_cluster import Cluster
 
+from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_cluster import Cluster
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports

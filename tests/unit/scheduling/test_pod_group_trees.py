@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
-from pod_group_cluster import Cluster
-from queue_builders import NODE_ADD
 
+from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
+from tests.helpers.pod_group_cluster import Cluster
+from tests.helpers.queue_builders import NODE_ADD
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
 from trireme.queueing.scheduling_queue import SchedulingQueue

@@ -1,8 +1,7 @@
 """Deltas of a group's attempt are marked as a trial: insight does not take what is assumed then for what is."""
 
-from pod_group_builders import pod_group
-from pod_group_cluster import Cluster
-
+from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_cluster import Cluster
 from trireme.insight import observed_cluster
 from trireme.snapshot import snapshot
 

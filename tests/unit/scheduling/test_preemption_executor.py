@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import queue_builders
 
+from tests.helpers import queue_builders
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import PendingCall, World
 
+from tests.helpers.frontend_world import PendingCall, World
 from trireme.frontend import leadership_runner
 from trireme.frontend.phase_clients import local_phases
 from trireme.queueing.states import BackOff

@@ -5,11 +5,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import fake_binder
 import pytest
-import virtual_time
 from google.protobuf import duration_pb2
 
+from tests.helpers import fake_binder, virtual_time
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.scheduling import call_batches, calls_to_bind, ports, pre_binding, waiting_pods

@@ -5,13 +5,13 @@ from typing import Any
 
 import grpc
 import numpy as np
-import phase_calls
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from phase_calls import Aborted, context
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import Aborted, context
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_evaluator
 from trireme.filter import service as filter_service

@@ -1,8 +1,7 @@
 """Pods of manifests have in a simulation what the scheduler's remote plugins read of pods."""
 
-import phase_calls
-from simulated_insight import SimulatedInsight, default_configuration, manifest
-
+from tests.helpers import phase_calls
+from tests.helpers.simulated_insight import SimulatedInsight, default_configuration, manifest
 from trireme.simulation import known_classes, manifests, simulation
 from trireme.v1 import core_pb2, simulation_pb2
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from phase_calls import context
-from simulated_insight import PROFILE, SimulatedInsight, stored
-from waiting_gang import waiting_gang
 
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import PROFILE, SimulatedInsight, stored
+from tests.helpers.waiting_gang import waiting_gang
 from trireme.insight.simulations import group_proposals
 from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2, snapshot_pb2
 

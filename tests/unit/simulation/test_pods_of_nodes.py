@@ -1,7 +1,6 @@
 """Which pods are on a node of a simulation: those that came are known at once, the others when somebody needs them."""
 
-from simulated_insight import SimulatedInsight, stored
-
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.simulation import known_classes, simulation
 from trireme.v1 import simulation_pb2
 

@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 import pytest
-from simulated_insight import SimulatedInsight, manifest, nodes_of, stored
 
+from tests.helpers.simulated_insight import SimulatedInsight, manifest, nodes_of, stored
 from trireme.evaluation import engine
 from trireme.insight.simulations import simulator as simulating
 from trireme.simulation import manifests

@@ -5,9 +5,9 @@ import asyncio
 import grpc
 import pytest
 from google.protobuf import json_format
-from simulated_insight import Json, SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
-from snapshot_views import view
 
+from tests.helpers.simulated_insight import Json, SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
+from tests.helpers.snapshot_views import view
 from trireme.simulation import pacing
 from trireme.v1 import simulation_pb2, snapshot_pb2
 

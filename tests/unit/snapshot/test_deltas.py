@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from snapshot_views import SnapshotBuilder, node_of, node_view, pod_of, requesting, view
 
+from tests.helpers.snapshot_views import SnapshotBuilder, node_of, node_view, pod_of, requesting, view
 from trireme.snapshot import nominations, pods, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
 

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import at_once
-import changed_clusters
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from snapshot_views import SnapshotBuilder, node_of, pod_of, requesting, view
 
+from tests.helpers import at_once, changed_clusters
+from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of, requesting, view
 from trireme.evaluation import class_priorities
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_pods
 from trireme.evaluation.preemption import potential_victims

@@ -5,13 +5,13 @@ import random
 import weakref
 from typing import Any
 
-import changed_clusters
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, pod_of, requesting, view
 
+from tests.helpers import changed_clusters
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting, view
 from trireme.snapshot import forkable_columns, pods, snapshot
 from trireme.v1 import snapshot_pb2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, pod, true_conditions, workload
 
+from tests.helpers.embedded_harness import Cluster, pod, true_conditions, workload
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, Object, pod, workload
 
+from tests.helpers.embedded_harness import Cluster, Object, pod, workload
 from trireme_kube.embedded.controllers import endpoint_subsets
 
 SLICES = "endpointslices.discovery.k8s.io"

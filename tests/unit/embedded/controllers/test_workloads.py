@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, true_conditions, workload
 
+from tests.helpers.embedded_harness import Cluster, true_conditions, workload
 from trireme_kube.embedded.controllers.jobs import index_text
 from trireme_kube.embedded.kubelet.kubelets import EXIT_CODE_ANNOTATION, KubeletPace
 from trireme_kube.embedded.registry.subresources import bind

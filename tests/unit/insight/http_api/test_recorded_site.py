@@ -5,14 +5,14 @@ import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import console_states
 import orjson
 import pytest
 from aiohttp import test_utils
-from phase_calls import PROFILE
-from recorded_decisions import SMALL, RecordedCluster
-from recordings import BEGIN, SECOND, encoded, end_frame
 
+from tests.helpers import console_states
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import SMALL, RecordedCluster
+from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame
 from trireme.insight import recorded_insight
 from trireme.insight.http_api import recorded_moments, recorded_site
 from trireme.recording import segment_reader

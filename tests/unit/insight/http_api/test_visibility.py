@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-import texts_in_messages
 from google.protobuf import message
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import texts_in_messages
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import observed_cluster
 from trireme.insight.http_api import visibility
 from trireme.v1 import (

@@ -1,6 +1,6 @@
 """What wakes pods that DefaultPreemption refused."""
 
-from hint_answers import SKIP, Hints, pod
+from tests.helpers.hint_answers import SKIP, Hints, pod
 
 
 def test_a_pod_that_ends_does_not_wake_preemptors() -> None:

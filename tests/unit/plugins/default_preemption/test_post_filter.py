@@ -5,11 +5,11 @@ import random
 import time
 from typing import Any
 
-import phase_calls
 import pytest
-from phase_calls import context
-from preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import context
+from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 from trireme.evaluation.preemption import dry_run
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2

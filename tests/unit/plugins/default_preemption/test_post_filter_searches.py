@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import phase_calls
 import pytest
-from fake_remote_filter import FakeRemoteFilter
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.fake_remote_filter import FakeRemoteFilter
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import pausing, status

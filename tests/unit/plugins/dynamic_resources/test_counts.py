@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from snapshot_views import Json, SnapshotBuilder
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import device_counts, features
 from trireme.registry import score_sides

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from config_starts import feature_gates
 
+from tests.helpers.config_starts import feature_gates
 from trireme.config import loading, profiles
 from trireme.registry import filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE

@@ -4,8 +4,18 @@ import re
 from typing import Any
 
 import pytest
-from device_searches import DRIVER, Json, all_devices, claim_of, exactly, held_device, search, selected, slices_of
 
+from tests.helpers.device_searches import (
+    DRIVER,
+    Json,
+    all_devices,
+    claim_of,
+    exactly,
+    held_device,
+    search,
+    selected,
+    slices_of,
+)
 from trireme.plugins.dynamic_resources import features
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError
 

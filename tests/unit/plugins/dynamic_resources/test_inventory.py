@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from snapshot_views import Json, SnapshotBuilder
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.plugins.dynamic_resources import features, inventory
 from trireme.v1 import resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

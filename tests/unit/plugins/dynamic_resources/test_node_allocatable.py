@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import amounts, status
 from trireme.plugins.dynamic_resources import features, inventory, node_allocatable

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from snapshot_views import Json, pod_of
 
+from tests.helpers.snapshot_views import Json, pod_of
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.plugins.dynamic_resources import pre_enqueue
 from trireme.v1 import resource_pb2

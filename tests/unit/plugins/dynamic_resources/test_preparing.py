@@ -4,8 +4,8 @@ import asyncio
 
 import numpy as np
 import pytest
-from snapshot_views import SnapshotBuilder
 
+from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.framework import pausing
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import args
