@@ -87,7 +87,7 @@ class FilterEngine:
         elif cached.refusal is None:
             columns = answers.columns_of_class(cached, base_generation)
         else:
-            columns = node_columns.NodeColumns(self._snap.generation)
+            columns = node_columns.NodeColumns()
         constraints: Sequence[domain_rules.DomainConstraint] = ()
         if count > 1 and answers.may_return_constraints(cached):
             constraints = self.evaluator.constraints(cycle.profile, self._class_of_cycle(cycle), cached)

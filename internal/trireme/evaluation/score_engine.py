@@ -68,7 +68,7 @@ class ScoreEngine:
         """`timed`: answers say how long extension points and plugins took."""
         self._snap = snap
         self._configured = configured
-        self._evaluator = score_evaluator.ScoreEvaluator(snap, configured.chains)
+        self.evaluator = score_evaluator.ScoreEvaluator(snap, configured.chains)
         self._ties = np.zeros(0, dtype=np.int64)
         self._timers = plugin_timer.PluginTimers(timed=timed)
 
@@ -77,25 +77,13 @@ class ScoreEngine:
         """The score plugins, by profile."""
         return self._configured.chains
 
-    def statistics(self) -> score_evaluator.ScoreEvaluatorStatistics:
-        """Counters of what was evaluated and cached so far."""
-        return self._evaluator.statistics()
-
     def columns_of(self, cycle: cycle_pb2.Cycle) -> class_scores.ClassScores:
         """What is cached of the class."""
-        return self._evaluator.columns_of(cycle.profile, self._class_of_cycle(cycle))
-
-    def drop(self, profile: str, class_id: int) -> None:
-        """Drop what was computed for a class, so that all plugins are called anew."""
-        self._evaluator.drop(profile, class_id)
-
-    def drop_all(self) -> None:
-        """Drop what was computed for all classes, which is computed again when it is needed."""
-        self._evaluator.drop_all()
+        return self.evaluator.columns_of(cycle.profile, self._class_of_cycle(cycle))
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
-        cached = await self._evaluator.evaluate(
+        cached = await self.evaluator.evaluate(
             cycle.profile, self._class_of_cycle(cycle), self._timers.timer_of_next_call()
         )
         return cached if isinstance(cached, status.Status) else None
@@ -105,7 +93,7 @@ class ScoreEngine:
     ) -> Sequence[PluginScores] | status.Status:
         """What each plugin says of these slots, which are all that passed; the status where one fails."""
         pod_class = self._class_of_cycle(cycle)
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
         self._check_slots_hold_nodes(slots)
@@ -122,7 +110,7 @@ class ScoreEngine:
     ) -> Sequence[PluginScores] | status.Status:
         """These scores of the slots, each plugin's normalised as it normalises; the status where one fails."""
         pod_class = self._class_of_cycle(cycle)
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
         self._check_slots_hold_nodes(slots)
@@ -148,11 +136,11 @@ class ScoreEngine:
         Shapes: (node,), (node,). None: there are fewer than two such nodes, or a plugin fails.
         """
         pod_class = self._class_of_cycle(cycle)
-        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        known = self.evaluator.columns_of(cycle.profile, pod_class)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return None
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return None
         known.refresh_open_slots(self._snap.nodes)
@@ -189,7 +177,7 @@ class ScoreEngine:
         Raises: StaleRequestError for a patch to another answer than was given last.
         """
         pod_class = self._class_of_cycle(cycle)
-        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        known = self.evaluator.columns_of(cycle.profile, pod_class)
         _store_filter_answer(known, capacities)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
@@ -238,9 +226,9 @@ class ScoreEngine:
 
         Raises: OutOfStepError where the snapshot was replaced meanwhile.
         """
-        search = copy_search.CopySearch(self._evaluator, cycle.profile, pod_class, count)
+        search = copy_search.CopySearch(self.evaluator, cycle.profile, pod_class, count)
         while True:
-            evaluated = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
+            evaluated = await self.evaluator.evaluate(cycle.profile, pod_class, timer)
             if isinstance(evaluated, status.Status):
                 return evaluated
             if evaluated is not known:

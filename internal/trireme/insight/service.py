@@ -151,7 +151,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
 
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
-        filters, scores = self._engine.filter.evaluator.statistics(), self._engine.score.statistics()
+        filters = self._engine.filter.evaluator.statistics()
+        scores = self._engine.score.evaluator.statistics()
         cached = filters.column_bytes + scores.column_bytes
         recorded = recorder.NOTHING if self._recorder is None else self._recorder.statistics()
         return ServiceStatistics(

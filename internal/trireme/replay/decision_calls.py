@@ -110,7 +110,7 @@ class DecisionCalls:
         if filtered is None:
             return None
         if decision.HasField("remote") or place.HasField("failure"):
-            self._evaluators.engine.score.drop(*_key(decision))
+            self._evaluators.engine.score.evaluator.drop(*_key(decision))
         placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
         recorded = outcomes.recorded_placement(place, names)
         return MadeAgain("Place", recorded, outcomes.replayed_placement(placed, names))

@@ -58,7 +58,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 
     def statistics(self) -> ScorePhaseStatistics:
         """What it has done so far."""
-        engine = self._engine.statistics()
+        engine = self._engine.evaluator.statistics()
         return ScorePhaseStatistics(
             self._placed, self._batches, engine.classes, engine.column_bytes, engine.slots_evaluated
         )

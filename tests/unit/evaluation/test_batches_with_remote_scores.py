@@ -265,7 +265,7 @@ def test_copies_are_not_scored_by_slots_of_a_snapshot_that_was_replaced() -> Non
     cluster = _large(plugin)
     class_id = cluster.class_of(domain_cluster.pod({"app": "blue"}))
     cluster.follow()
-    evaluator = cluster.score._engine._evaluator
+    evaluator = cluster.score._engine.evaluator
     pod_class = cluster.snap.classes[class_id]
 
     async def find_while_the_lock_is_held() -> None:

@@ -139,7 +139,7 @@ class ClassVerdicts:
             if column.prefilter.skip:
                 continue
             refused, limit = column.read(slots, self.table)
-            stale = column.unanswered_slots(table, slots)
+            stale = None if column.asynchronous is None else column.unanswered_slots(table, slots)
             if stale is not None:
                 refused = np.where(stale, interfaces.PASSES, refused)
                 unanswered = np.zeros_like(index) if unanswered is None else unanswered

@@ -53,8 +53,8 @@ class FilterColumn:
         if self.asynchronous is not None:
             verdicts = self._prepared.read(slots, table)
             return verdicts.index, verdicts.capacity
-        capacity = None if self.capacity is None else arrays.entries_at(self.capacity, slots)
-        return arrays.entries_at(self.index, slots), capacity
+        where = arrays.slot_index(slots)
+        return self.index[where], None if self.capacity is None else self.capacity[where]
 
     @property
     def answered_generation(self) -> int:
@@ -70,8 +70,6 @@ class FilterColumn:
 
         Shape: as `slots`.
         """
-        if self.asynchronous is None:
-            return None
         generation, pods = self.answered_generation, self.asynchronous is not interfaces.Dependency.NODE
         if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
             return None
