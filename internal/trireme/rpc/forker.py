@@ -51,6 +51,7 @@ SHARED = (
     "trireme.evaluation.plugin_timer",
     "trireme.wire.domain_constraints",
     "trireme.wire.node_columns",
+    "trireme.wire.phase_answers",
     "trireme.wire.profiles",
     "trireme.wire.status",
 )
