@@ -64,18 +64,14 @@ class ScoreEngine:
     Each request begins with a cycle, which names profile and class.
     """
 
-    def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles, *, timed: bool = True) -> None:
+    def __init__(self, snap: snapshot.Snapshot, profiles: ScoreProfiles, *, timed: bool = True) -> None:
         """`timed`: answers say how long extension points and plugins took."""
         self._snap = snap
-        self._configured = configured
-        self.evaluator = score_evaluator.ScoreEvaluator(snap, configured.chains)
+        #: The plugins, by profile.
+        self.profiles = profiles
+        self.evaluator = score_evaluator.ScoreEvaluator(snap, profiles.chains)
         self._ties = np.zeros(0, dtype=np.int64)
         self._timers = plugin_timer.PluginTimers(timed=timed)
-
-    @property
-    def chains(self) -> Mapping[str, score_chain.ScoreChain]:
-        """The score plugins, by profile."""
-        return self._configured.chains
 
     def columns_of(self, cycle: cycle_pb2.Cycle) -> class_scores.ClassScores:
         """What is cached of the class."""
@@ -98,7 +94,7 @@ class ScoreEngine:
             return cached
         self._check_slots_hold_nodes(slots)
         out = []
-        for name, weight in self.chains[cycle.profile].weights.items():
+        for name, weight in self.profiles.chains[cycle.profile].weights.items():
             column = cached.plugins[name]
             skipped = column.silent or getattr(column.state, "skipped", False)
             raw = None if skipped else self._raw_scores_of_plugin(cycle.profile, pod_class, name, column, slots)
@@ -148,7 +144,7 @@ class ScoreEngine:
         if slots.size < 2:
             return None
         totals = np.zeros(slots.shape[0], dtype=np.int64)
-        for name, weight in self.chains[cycle.profile].weights.items():
+        for name, weight in self.profiles.chains[cycle.profile].weights.items():
             column = cached.plugins.get(name)
             if column is None or column.silent:
                 continue
@@ -183,7 +179,7 @@ class ScoreEngine:
         if known.open_count < 2:
             return _place_on_at_most_one_node(count, known, bool(constraints))
         timer = self._timers.timer_of_next_call()
-        requested, one_by_one = count, self.chains[cycle.profile].places_one_by_one
+        requested, one_by_one = count, self.profiles.chains[cycle.profile].places_one_by_one
         if one_by_one:
             count, constraints = 1, ()
         placed = await self._place_with_scores(
@@ -255,7 +251,7 @@ class ScoreEngine:
         """How good each placement of a group is; the status where a plugin fails."""
         self._class_of_cycle(request.cycle)
         return group_placements.placement_totals(
-            request, self._snap, self._configured.placement_scorers[request.cycle.profile]
+            request, self._snap, self.profiles.placement_scorers[request.cycle.profile]
         )
 
     async def _make_placer(
@@ -274,7 +270,7 @@ class ScoreEngine:
         If a placement changes only its own node's score, the best nodes of the cached ranking do. Otherwise all open
         nodes are compared (a sample if the profile scores a percentage).
         """
-        chain = self.chains[cycle.profile]
+        chain = self.profiles.chains[cycle.profile]
         ties = self._tie_order_of_slots()
         ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
         factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
@@ -345,7 +341,7 @@ class ScoreEngine:
         `column` is the plugin's of the class; None: the profile lacks the plugin. Slots may repeat; plugins that score
         all nodes together see each once.
         """
-        chain = self.chains[profile]
+        chain = self.profiles.chains[profile]
         if column is None:
             return status.error(name, f"no score plugin {name} in profile {profile}")
         if name in chain.joint:
@@ -367,7 +363,7 @@ class ScoreEngine:
         slots: arrays.SlotArray,
     ) -> arrays.Int64Array:
         """One plugin's raw scores of these slots, which are all that passed. Shape: as `slots`."""
-        joint = self.chains[profile].joint.get(name)
+        joint = self.profiles.chains[profile].joint.get(name)
         if joint is not None:
             each, place = np.unique(slots, return_inverse=True)
             return self._joint_scores(joint, pod_class, column, each).raw_scores()[place]
@@ -399,7 +395,7 @@ class ScoreEngine:
 
     def _class_of_cycle(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         """The class that the cycle names. Raises: InvalidRequestError."""
-        return request_errors.class_of(cycle, self.chains, self._snap)
+        return request_errors.class_of(cycle, self.profiles.chains, self._snap)
 
 
 def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:

@@ -54,7 +54,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:
         """The plugins that run, by profile."""
-        return self._engine.chains
+        return self._engine.profiles.chains
 
     def statistics(self) -> ScorePhaseStatistics:
         """What it has done so far."""
@@ -142,7 +142,7 @@ def _remote_answers(
     engine: score_engine.ScoreEngine, cycle: cycle_pb2.Cycle, recorded: answer_recording.CollectedAnswers
 ) -> bytes:
     """What remote plugins answered in the call that has just ended, serialised."""
-    answer_recording.add_scores(recorded, engine.chains[cycle.profile].asynchronous, engine.columns_of(cycle))
+    answer_recording.add_scores(recorded, engine.profiles.chains[cycle.profile].asynchronous, engine.columns_of(cycle))
     return recorded.content()
 
 

@@ -249,7 +249,7 @@ def test_a_class_that_is_dropped_while_copies_are_scored_is_scored_anew(
         # From here on the plugin's scores are others, of which the host is told.
         plugin._score_of = SCORES["rising"]
         if next(turn) < times:
-            cluster.score._engine.drop_all()
+            cluster.score._engine.evaluator.drop_all()
         return True
 
     plugin.while_copies = answer_otherwise
