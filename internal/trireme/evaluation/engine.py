@@ -26,13 +26,13 @@ class Engine:
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class, which is computed again when it is needed."""
-        self.filter.drop(profile, class_id)
-        self.score.drop(profile, class_id)
+        self.filter.evaluator.drop(profile, class_id)
+        self.score.evaluator.drop(profile, class_id)
 
     def drop_all(self) -> None:
         """Drop what was computed for all classes, which is computed again when it is needed."""
-        self.filter.drop_all()
-        self.score.drop_all()
+        self.filter.evaluator.drop_all()
+        self.score.evaluator.drop_all()
 
 
 class LastEvaluating:

@@ -37,6 +37,7 @@ from trireme.frontend.phase_clients import (
     insight_replicas,
     phase_links,
     plugin_streams,
+    recording_evaluators,
     remote_evaluators,
     snapshot_publisher,
 )
@@ -174,7 +175,7 @@ def build(
         membership=membership,
         settings=settings,
         leader=leader,
-        evaluators=phases.evaluators,
+        answers=phases.answers,
         links=phases.links,
         streams=phases.streams,
         queue=changes,
@@ -278,21 +279,26 @@ def build_phases(
     answers = class_answers.ClassAnswers()
     decisions = decision_log.DecisionLog(
         lambda: cache.generation,
-        lambda profile: profile_messages.has_remote_plugin(
-            settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
-        ),
         lambda profile: profile_messages.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
     )
     if links.insight is not None:
         links.insight.send_decisions(decisions)
-    evaluators = remote_evaluators.RemoteEvaluators(
+    remote = remote_evaluators.RemoteEvaluators(
         links.filters,
         links.scores,
         answers,
         fence,
         settings.config_hash,
+        decisions.wants_remote_answers,
         metrics=context.metrics,
-        decisions=decisions,
+    )
+    evaluators = recording_evaluators.RecordingEvaluators(
+        remote,
+        decisions,
+        context.metrics.clock,
+        lambda profile: profile_messages.has_remote_plugin(
+            settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
+        ),
     )
     streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
     return PhaseClients(publisher, links, answers, evaluators, streams, decisions)

@@ -15,7 +15,6 @@ from trireme.frontend.phase_clients import (
     fallback,
     phase_links,
     plugin_streams,
-    remote_evaluators,
     snapshot_publisher,
 )
 from trireme.frontend.phase_settings import PhaseSettings
@@ -65,7 +64,7 @@ class PhaseClients:
     publisher: snapshot_publisher.SnapshotPublisher
     links: phase_links.PhaseLinks
     answers: class_answers.ClassAnswers
-    evaluators: remote_evaluators.RemoteEvaluators
+    evaluators: ports.Evaluators
     streams: plugin_streams.PluginStreams
     #: What insight gets of the answers.
     decisions: decision_log.DecisionLog

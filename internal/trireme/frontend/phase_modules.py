@@ -25,6 +25,7 @@ SHARED = (
     "trireme.evaluation.plugin_timer",
     "trireme.wire.domain_constraints",
     "trireme.wire.node_columns",
+    "trireme.wire.phase_answers",
     "trireme.wire.profile_messages",
     "trireme.wire.status",
 )

@@ -8,7 +8,7 @@ from trireme.cache import class_registry, node_json
 from trireme.config import commandline, profiles
 from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, queue_plugin_calls
 from trireme.frontend.leader_status import LeaderStatus
-from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
+from trireme.frontend.phase_clients import class_answers, phase_links, plugin_streams
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.client.informers import informer
@@ -31,7 +31,7 @@ class PluginUpdates:
         membership: plugin_membership.PluginMembership,
         settings: PhaseSettings,
         leader: LeaderStatus,
-        evaluators: remote_evaluators.RemoteEvaluators,
+        answers: class_answers.ClassAnswers,
         links: phase_links.PhaseLinks,
         streams: plugin_streams.PluginStreams,
         queue: queue_changes.QueueChanges,
@@ -45,7 +45,7 @@ class PluginUpdates:
         self._membership = membership
         self._settings = settings
         self._leader = leader
-        self._evaluators = evaluators
+        self._answers = answers
         self._links = links
         self._streams = streams
         self._queue = queue
@@ -113,7 +113,7 @@ class PluginUpdates:
         """Send the phases the configuration, if it is another one; what is cached of their answers is dropped."""
         if not self._settings.replace(configuration):
             return
-        self._evaluators.forget_answers()
+        self._answers.clear()
         self._queue.reconnect(configuration)
         if self._leader.leading:
             self._streams.configure(configuration, self._membership.is_rejected)

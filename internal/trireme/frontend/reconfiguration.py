@@ -158,7 +158,7 @@ class Reconfiguration:
         if changed:
             named = frozenset(name for profile in completed.profiles for name in profile.all_names())
             scheduling.waiting.forget_plugins(named.__contains__)
-            phases.evaluators.forget_answers()
+            phases.answers.clear()
             scheduling.scheduler.forget_prepared()
             if context.leader.leading:
                 phases.streams.configure(configuration, context.membership.is_rejected)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.evaluation import engine, request_errors, score_engine
-from trireme.evaluation.filtering import filter_answers
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import cycle_pb2
+from trireme.wire import phase_answers
 
 # How often filter and score are evaluated while the cluster changes between them.
 _ATTEMPTS = 5
@@ -76,7 +76,7 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     """Filter and, if requested, score. The result's generation is that of Filter; score may see a later one."""
     snap = evaluating.snap
     answer = await evaluating.filter.filter(cycle)
-    if answer.columns is None:
+    if answer.refusal is not None:
         return Explanation(snap.generation, answer.refusal, (), np.zeros(0, dtype=np.intp), None)
     generation = answer.columns.generation
     alive = snap.nodes.alive[: answer.columns.size]
@@ -87,9 +87,8 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     return Explanation(generation, None, _refusals_by_status(answer, alive), feasible, found)
 
 
-def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:
+def _refusals_by_status(answer: phase_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:
     """The refusing slots by status: that of most nodes first, then by plugin and messages. Shape: alive (slot,)."""
-    assert answer.columns is not None
     index = np.where(alive, answer.columns.index, 0)
     by_status = np.argsort(index, kind="stable")
     bounds = np.searchsorted(index[by_status], np.arange(1, len(answer.columns.statuses) + 2))

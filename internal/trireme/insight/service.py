@@ -138,7 +138,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The filter plugins that run, by profile."""
-        return self._engine.filter.chains
+        return self._engine.filter.profiles.chains
 
     @property
     def waiting_explanations(self) -> int:
@@ -156,7 +156,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
 
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
-        filters, scores = self._engine.filter.statistics(), self._engine.score.statistics()
+        filters = self._engine.filter.evaluator.statistics()
+        scores = self._engine.score.evaluator.statistics()
         cached = filters.column_bytes + scores.column_bytes
         recorded = recorder.NOTHING if self._recorder is None else self._recorder.statistics()
         return ServiceStatistics(

@@ -74,8 +74,9 @@ class ComparedFilters:
         table = interfaces.StatusTable()
         if await plugin.prepare(pod_class, self._snap, found.state, slots, table) is not None:
             return None
-        answer = plugin.filter(pod_class, self._snap, found.state, slots, table)
-        return None if answer.unanswered else outside + int(np.count_nonzero(answer.index != interfaces.PASSES))
+        if found.state.unanswered:
+            return None
+        return outside + int(np.count_nonzero(found.state.read(slots, table).index != interfaces.PASSES))
 
     def _count_skipped(self, profile: str) -> None:
         for plugin in self._plugins[profile]:

@@ -45,7 +45,7 @@ async def content() -> bytes:
     await cluster.nominate(SMALL, "n1")
     cluster.log.add_placed(("p", SMALL), cluster.generation, [("u1", 1)])
     bound = decision_pb2.BoundPods(uid=["u1"], attempts=[1], queue_us=[1], attempt_us=[1], permit_us=[0])
-    cluster.log._add(("p", SMALL), cluster.generation, decision_pb2.Decision(bound=bound))
+    cluster.log.add(("p", SMALL), cluster.generation, decision_pb2.Decision(bound=bound))
     frames = cluster.frames()
     kinds = {each.WhichOneof("decision") for each in cluster.decisions()}
     assert kinds == KINDS

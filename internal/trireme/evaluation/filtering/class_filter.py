@@ -100,7 +100,6 @@ class ClassFilter:
                 timer.record_plugin(plugin.name, "Filter", started)
         for prepared in self._chain.asynchronous:
             column = cached.plugins[prepared.name]
-            column.ensure_capacity(nodes.capacity)
             parts.append(column.changed_since(nodes, column.answered_generation))
         return parts, renewed
 

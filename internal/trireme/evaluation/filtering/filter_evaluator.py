@@ -64,6 +64,12 @@ class FilterEvaluator:
         """What is cached of the class, as of its last evaluation."""
         return self._cache.columns_of(profile, pod_class)
 
+    def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
+        """The asynchronous plugins that have nothing to say of the class, as far as it was evaluated."""
+        columns = self._cache.columns_of(profile, self._snap.classes[class_id]).plugins
+        names = [plugin.name for plugin in self._profiles[profile].chain.asynchronous]
+        return [name for name in names if name in columns and columns[name].prefilter.skip]
+
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class: plugins may answer otherwise than the snapshot's changes let expect."""
         self._cache.drop(profile, class_id)

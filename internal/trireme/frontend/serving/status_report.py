@@ -15,8 +15,8 @@ from trireme.framework import release
 from trireme.framework import status as framework_status
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.queueing import states
-from trireme.results import class_answer
 from trireme.scheduling import fit_error
+from trireme.wire import node_columns
 from trireme_kube.client.informers import informer
 
 Json = dict[str, Any]
@@ -262,7 +262,7 @@ def _status_json(entry: framework_status.Status) -> Json:
     }
 
 
-def _last_answer_json(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
+def _last_answer_json(cache: cluster_cache.ClusterCache, answer: node_columns.NodeColumns) -> Json:
     """Filter's last answer about the pod's class: how many nodes pass, and why each of the others does not."""
     refusals = []
     numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}

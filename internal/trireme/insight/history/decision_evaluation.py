@@ -130,7 +130,7 @@ async def evaluate(
     if place.HasField("capacities"):
         refusals, feasible = _left_by_others(place.capacities, refusals, feasible)
     compared = feasible
-    percentage = evaluating.score.chains[cycle.profile].percentage
+    percentage = evaluating.score.profiles.chains[cycle.profile].percentage
     if percentage:
         open_before = await _feasible_at_first(past, placement, cycle, feasible)
         sample = sampling.sample_slots(open_before, before.snap.nodes.count, percentage, cycle.generation)

@@ -196,7 +196,7 @@ class _SearchOfPod:
 
     async def _add_node(self) -> None:
         """Add one node of the shape of another one; not with remote plugins, which know no node that is not there."""
-        chain = self._cluster.engine.chains[self._cluster.cycle.profile]
+        chain = self._cluster.engine.profiles.chains[self._cluster.cycle.profile]
         of_nodes = {plugin.name for plugin in chain.plugins if plugin.depends_on == interfaces.Dependency.NODE}
         refused = [slots for name, slots in self._refused.items() if name in of_nodes]
         shapes = node_shapes.node_shapes(self._cluster.snap, refused)

@@ -17,7 +17,6 @@ from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
 from trireme.registry import group_plugins
-from trireme.results.phase_results import FilterResult
 from trireme.scheduling import assumed_pod, attempt, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
@@ -31,6 +30,8 @@ from trireme.scheduling.groups.pod_group_results import (
     unschedulable_if_none_placed,
 )
 from trireme.v1 import cycle_pb2, filter_pb2
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 
 
 class PodGroupTrials:
@@ -273,12 +274,12 @@ class PodGroupTrials:
         if uids:
             self._reserved.end_claim_sharing(uids)
 
-    def _columns_for_claim_release(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
+    def _columns_for_claim_release(self, class_id: int, filtered: FilterAnswer) -> filter_pb2.NodeColumns | None:
         """The columns by which PodGroupPostFilter finds claims to release: those where their plugin refuses nodes.
 
         None: it refuses none, the class has more than one pod (so no claims), or PreFilter refused everywhere.
         """
         if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
-        refused = any(group_plugins.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
-        return filtered.answer.to_message() if refused else None
+        refused = any(group_plugins.releases_claims(refusal.plugin) for refusal in filtered.columns.statuses)
+        return node_columns.to_message(filtered.columns) if refused else None

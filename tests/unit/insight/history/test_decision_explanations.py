@@ -106,11 +106,11 @@ async def test_nodes_and_scores_of_extenders_are_those_that_were_recorded() -> N
     """Only the frontend calls them, and they would say something else now."""
     cluster = await RecordedCluster(4).open()
     filtered = await cluster.filter(SMALL)
-    answer = dataclasses.replace(
-        filtered.answer, statuses=(status.unschedulable("extender", "no"),), index=filtered.answer.index.copy()
+    columns = dataclasses.replace(
+        filtered.columns, statuses=(status.unschedulable("extender", "no"),), index=filtered.columns.index.copy()
     )
-    answer.index[0] = 1
-    fewer = dataclasses.replace(filtered, answer=answer, columns=answer.to_message())
+    columns.index[0] = 1
+    fewer = dataclasses.replace(filtered, columns=columns, update=None)
     extra = [0, 0, 0, 7]
     placed = await cluster.evaluators.place(PROFILE, SMALL, 1, fewer, extra)
     assert placed.slots == (3,)
