@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 NODES ?= 100
 BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $(NODES))
 STAMP := $(VENV)/.installed
+# Where the environment forbids bytecode, each run of pytest would compile and rewrite a thousand modules again: ten
+# seconds in each worker.
+export PYTHONDONTWRITEBYTECODE :=
 comma := ,
 empty :=
 space := $(empty) $(empty)
@@ -41,7 +44,7 @@ up: $(STAMP) ## Run everything against the embedded cluster, with sample workloa
 
 .PHONY: up-real
 up-real: $(STAMP) controlplane ## As up, against a real control plane without kubelets (needs Go)
-	@$(BIN)/python tests/controlplane/launcher.py --controllers --nodes $(NODES) -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
+	@$(BIN)/python -m tools.controlplane.launcher --controllers --nodes $(NODES) -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
 
 .PHONY: run-frontend
 run-frontend: $(STAMP) ## Run the frontend alone (ARGS="--kubeconfig FILE")
@@ -105,75 +108,75 @@ check: $(STAMP) lint types ## While you work: style, types and the quick unit te
 
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
-	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py && $(BIN)/python tests/conformance/real_framework.py; fi
-	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest tests --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
+	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane && $(BIN)/python -m tests.conformance.real_framework; fi
+	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
 
 .PHONY: flaky
 flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and list the failed ones (ROUNDS=20 TESTS=tests/contract)
-	@$(BIN)/python tests/flaky.py --rounds $(or $(ROUNDS),20) $(or $(TESTS),tests)
+	@$(BIN)/python -m tools.flaky --rounds $(or $(ROUNDS),20) $(TESTS)
 
 .PHONY: conformance
 conformance: $(STAMP) ## Agreement with kube-scheduler's decisions, of services and in process (CASES=file for another set, ANSWERS=1: print ours)
-	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
+	@$(BIN)/python -m tests.conformance.agreement $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
 differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch|preemption|gates; needs Go)
-	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
+	@$(BIN)/python -m tests.conformance.differential --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 
 .PHONY: simulate
 simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with)
-	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
+	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY))
 
 .PHONY: compare-simulations
 compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
-	@$(BIN)/python tests/simulation/simulated_questions.py --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
+	@$(BIN)/python -m tests.simulation.simulated_questions --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)
 
 .PHONY: compare-scenarios
 compare-scenarios: $(STAMP) controlplane ## As compare-simulations, on a real control plane, and scenarios of all kinds (N=100 SEED=1 KINDS=drain,scale; needs Go)
-	@PYTHONPATH=tests/controlplane:tests/simulation $(BIN)/python tests/scenarios/compare_scenarios.py --seed $(or $(SEED),1) \
+	@$(BIN)/python -m tests.simulation.scenarios.compare_scenarios --seed $(or $(SEED),1) \
 		--scenarios $(or $(N),100) $(if $(KINDS),--kinds $(KINDS)) $(ARGS)
 
 .PHONY: replay-proof
 replay-proof: $(STAMP) ## Record a simulated run of mixed load, and decide all of it again (N=100000 SEED=1 REDACT=1 KEEP=folder)
-	@$(BIN)/python tests/simulation/replay_proof.py --decisions $(or $(N),100000) --seed $(or $(SEED),1) $(if $(REDACT),--redact) \
+	@$(BIN)/python -m tests.simulation.replay_proof --decisions $(or $(N),100000) --seed $(or $(SEED),1) $(if $(REDACT),--redact) \
 		$(if $(KEEP),--keep $(KEEP))
 
 .PHONY: simulate-long
 simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a violation (SEED=1 to begin with, HOURS=1 each, FAULTS=kill,stall LOAD=light)
-	@$(BIN)/python tests/simulation/simulate.py --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
+	@$(BIN)/python -m tests.simulation.simulate --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
 simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows")
-	@$(BIN)/python tests/simulation/regression_run.py $(NAMES)
+	@$(BIN)/python -m tests.simulation.regression_run $(NAMES)
 
 .PHONY: chaos
 chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces)
-	@PYTHONPATH=tests/controlplane:tests/bench $(BIN)/python tests/chaos/chaos.py --faults $(or $(N),1000) \
+	@$(BIN)/python -m tools.chaos.chaos --faults $(or $(N),1000) \
 		--side $(or $(SIDE),trireme) --seed $(or $(SEED),1) --lease $(or $(LEASE),4) $(ARGS)
 
 .PHONY: mutation
 mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
-	@$(BIN)/python tests/mutation/mutation_run.py $(MODULES)
+	@$(BIN)/python -m tools.mutation.mutation_run $(MODULES)
 
 .PHONY: sig-scheduling
 sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)
-	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
-	@$(BIN)/python tests/sige2e/sig_scheduling.py $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
+	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane; fi
+	@$(BIN)/python -m tests.e2e.sig_scheduling.sig_scheduling $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## Fuzz parsers and RPC handlers, a minute each (SECONDS=60 RUNS=n TARGETS=cel,delta; SAVE=1: keep interesting inputs)
-	@PYTHONPATH=tests/helpers $(BIN)/python tests/fuzz/fuzz_run.py --seconds $(or $(SECONDS),60) $(if $(RUNS),--runs $(RUNS)) \
+	@$(BIN)/python -m tools.fuzz.fuzz_run --seconds $(or $(SECONDS),60) $(if $(RUNS),--runs $(RUNS)) \
 		$(if $(TARGETS),--targets $(TARGETS)) $(if $(SAVE),--save)
 
 .PHONY: audit
 audit: $(STAMP) ## Known vulnerabilities of the installed packages (OSV_URL=server to ask in place of PyPI)
-	@$(BIN)/python tests/security/dependency_audit.py $(if $(OSV_URL),--osv-url "$(OSV_URL)")
+	@$(BIN)/python -m tests.security.dependency_audit $(if $(OSV_URL),--osv-url "$(OSV_URL)")
 
 .PHONY: clients
 clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS="helm rust"; needs their toolchains)
-	@$(BIN)/python tests/clients/run_clients.py $(CLIENTS)
+	@$(BIN)/python -m tests.e2e.clients.run_clients $(CLIENTS)
 
 .PHONY: presubmit
 presubmit: test ## Check whether a change may land: everything that CI checks
@@ -193,33 +196,33 @@ console: ## Build the console's page from console/ into the package (needs npm)
 
 .PHONY: docs
 docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins
-	@PYTHONPATH=tests/helpers:tests/controlplane $(BIN)/python tests/contract/metrics_document.py
-	@$(BIN)/python tests/helpers/configuration_document.py
-	@$(BIN)/python tests/helpers/gates_document.py
-	@$(BIN)/python tests/helpers/queue_document.py
-	@$(BIN)/python tests/helpers/verification_document.py
-	@$(BIN)/python tests/helpers/contract_document.py
+	@$(BIN)/python -m tests.contract.metrics_document
+	@$(BIN)/python -m tests.helpers.configuration_document
+	@$(BIN)/python -m tests.helpers.gates_document
+	@$(BIN)/python -m tests.helpers.queue_document
+	@$(BIN)/python -m tests.helpers.verification_document
+	@$(BIN)/python -m tests.helpers.contract_document
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
-	@$(BIN)/python tests/controlplane/build_controlplane.py
+	@$(BIN)/python -m tools.controlplane.build_controlplane
 
 .PHONY: bench
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
-	@$(BIN)/python tests/bench/run.py $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
+	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
 .PHONY: event-pace
 event-pace: $(STAMP) controlplane ## Check that events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
-	@$(BIN)/python tests/bench/run.py --workloads eventpace --nodes 5000 --rounds 1 --result build/eventpace.json \
+	@$(BIN)/python -m tools.bench.run --workloads eventpace --nodes 5000 --rounds 1 --result build/eventpace.json \
 		--set measurePods=$(or $(PODS),100000),podsPerSecond=$(or $(RATE),200)
 
 .PHONY: soak
 soak: simulated-soak ## A simulated day, then two hours of pods that come and go, and whether anything grows (HOURS=2 RATE=100 PLOT=file.svg)
-	@PYTHONPATH=tests/e2e:tests/controlplane $(BIN)/python tests/soak/soak_run.py --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT)) $(ARGS)
+	@$(BIN)/python -m tools.soak.soak_run --hours $(or $(HOURS),2) --rate $(or $(RATE),100) $(if $(PLOT),--plot $(PLOT)) $(ARGS)
 
 .PHONY: simulated-soak
 simulated-soak: $(STAMP) ## A day of steady load in the simulator, ten minutes, and whether anything grows (VIRTUAL_HOURS=24)
-	@$(BIN)/python tests/soak/simulated_soak.py --hours $(or $(VIRTUAL_HOURS),24)
+	@$(BIN)/python -m tools.soak.simulated_soak --hours $(or $(VIRTUAL_HOURS),24)
 
 .PHONY: clean
 clean: ## Remove build results and the environment

@@ -1,6 +1,6 @@
 """How far Trireme's decisions agree with golden ones: a table by category, field and plugin, and the first differences.
 
-    python tests/conformance/agreement.py [--cases PATH] [--category NAME] [--replicas N] [--print-answers]
+    python -m tests.conformance.agreement [--cases PATH] [--category NAME] [--replicas N] [--print-answers]
 
 Without a path it reads the golden data beside it. A file may hold rows of several kinds; each goes to who knows it.
 Decisions are asked twice: of processes, over gRPC, and of an engine in this process.
@@ -16,16 +16,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import decision_profiles
-import golden_rows
 import grpc
-import hint_agreement
-from decision_differences import Finding, Verdict, compare, refused_elsewhere
-from decision_phases import PhaseError, Phases
-from decisions import AnyPhases, Decider
-from golden_rows import Row, RowKind
-from in_process_phases import InProcessPhases
 
+from tests.conformance import decision_profiles, golden_rows, hint_agreement
+from tests.conformance.decision_differences import Finding, Verdict, compare, refused_elsewhere
+from tests.conformance.decision_phases import PhaseError, Phases
+from tests.conformance.decisions import AnyPhases, Decider
+from tests.conformance.golden_rows import Row, RowKind
+from tests.conformance.in_process_phases import InProcessPhases
 from trireme.config import loading
 
 # In the order in which they are shown: that of a cycle, and last what each plugin says alone.
@@ -48,7 +46,7 @@ FIELDS = (
 )
 
 # It is run where it finds its own parts by name.
-CONFIGURATION_SUITE, CONFIGURATION_FOLDER = "config.agreement", Path(__file__).parent
+CONFIGURATION_SUITE, CONFIGURATION_FOLDER = "tests.conformance.config.agreement", Path(__file__).parents[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

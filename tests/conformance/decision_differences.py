@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from decision_profiles import Setup
-from golden_rows import Row, category_of
+from tests.conformance.decision_profiles import Setup
+from tests.conformance.golden_rows import Row, category_of
 
 Json = Mapping[str, Any]
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from golden_rows import Row
-
+from tests.conformance.golden_rows import Row
 from trireme.config import gates, loading, model, profiles
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import filter_sides, score_sides

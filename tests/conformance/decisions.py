@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import decision_profiles
 import numpy as np
-from decision_cluster import DecisionCluster, Json
-from decision_phases import Filtered, Phases
-from golden_rows import Row
-from in_process_phases import InProcessPhases
 
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import DecisionCluster, Json
+from tests.conformance.decision_phases import Filtered, Phases
+from tests.conformance.golden_rows import Row
+from tests.conformance.in_process_phases import InProcessPhases
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.scheduling import fit_error

@@ -1,8 +1,8 @@
 """Random situations, decided by Trireme and by Kubernetes' own framework: they must say the same.
 
-    python tests/conformance/differential.py [--count N] [--seed S] [--from golden|scratch] [--like CATEGORY]
+    python -m tests.conformance.differential [--count N] [--seed S] [--from golden|scratch] [--like CATEGORY]
         [--replicas N] [--keep FILE]
-    python tests/conformance/differential.py --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
+    python -m tests.conformance.differential --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
 
 Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
 framework's maps in many orders, made as small as it gets, and printed with what either side says. `--keep` adds it
@@ -19,25 +19,28 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import decision_profiles
-import drawn_kinds
-import golden_rows
 import grpc
-import real_framework
-import shrinking
-import situation_devices
-import situation_exclusive
-import situation_gates
-import situation_preemption
-import situation_rarities
-import situations
-from decision_differences import Finding, Verdict, compare, refused_elsewhere
-from decision_phases import PhaseError, Phases
-from decisions import Decider
-from golden_rows import Row
-from real_framework import Oracle
-from situation_crossings import Crossings
-from situation_mutations import Mutations
+
+from tests.conformance import (
+    decision_profiles,
+    drawn_kinds,
+    golden_rows,
+    real_framework,
+    shrinking,
+    situation_devices,
+    situation_exclusive,
+    situation_gates,
+    situation_preemption,
+    situation_rarities,
+    situations,
+)
+from tests.conformance.decision_differences import Finding, Verdict, compare, refused_elsewhere
+from tests.conformance.decision_phases import PhaseError, Phases
+from tests.conformance.decisions import Decider
+from tests.conformance.golden_rows import Row
+from tests.conformance.real_framework import Oracle
+from tests.conformance.situation_crossings import Crossings
+from tests.conformance.situation_mutations import Mutations
 
 DECISIONS = "decisions"
 

@@ -11,15 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import golden_rows
-import hint_agreement
-import situation_devices
-import situation_events
-import situations
-from config import agreement, drawn_cases, drawn_files, drawn_flags, real
-from decision_differences import Verdict
-from golden_rows import Row
-from real_framework import Oracle
+from tests.conformance import golden_rows, hint_agreement, situation_devices, situation_events, situations
+from tests.conformance.config import agreement, drawn_cases, drawn_files, drawn_flags, real
+from tests.conformance.decision_differences import Verdict
+from tests.conformance.golden_rows import Row
+from tests.conformance.real_framework import Oracle
 
 #: How many events are asked at a time.
 CHUNK = 32

@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-import phase_calls
-from decision_phases import Filtered, hash_of, no_remote
-from in_process_phases import InProcessPhases
-
+from tests.conformance.decision_phases import Filtered, hash_of, no_remote
+from tests.conformance.in_process_phases import InProcessPhases
+from tests.helpers import phase_calls
 from trireme.evaluation import score_engine
 from trireme.framework import status
 from trireme.insight import service

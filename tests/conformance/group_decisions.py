@@ -8,11 +8,10 @@ taken back, and asked what claims it may give up.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import decision_profiles
-from decision_cluster import DecisionCluster
-from decisions import AnyPhases
-from situation_groups import GATES, GROUP
-
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import DecisionCluster
+from tests.conformance.decisions import AnyPhases
+from tests.conformance.situation_groups import GATES, GROUP
 from trireme.cache import pod_projection
 from trireme.framework import status
 from trireme.plugins.dynamic_resources import reserve_state

@@ -8,11 +8,10 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-import decision_profiles
-from decision_cluster import DecisionCluster
-from decision_differences import Finding, Verdict
-from golden_rows import Row
-
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import DecisionCluster
+from tests.conformance.decision_differences import Finding, Verdict
+from tests.conformance.golden_rows import Row
 from trireme.cache import object_kinds, pod_projection
 from trireme.config import gates, model
 from trireme.framework import cluster_event

@@ -11,8 +11,7 @@ import types
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from decision_phases import Filtered, no_remote
-
+from tests.conformance.decision_phases import Filtered, no_remote
 from trireme.cache import cluster_cache
 from trireme.evaluation import engine, score_engine
 from trireme.framework import amounts, status

@@ -3,9 +3,10 @@
 import os
 
 import pytest
-import real_framework
 
-MISSING = "the oracle is not built: `python tests/conformance/real_framework.py` (needs Go 1.26)"
+from tests.conformance import real_framework
+
+MISSING = "the oracle is not built: `python -m tests.conformance.real_framework` (needs Go 1.26)"
 
 
 def require_oracle() -> None:

@@ -13,15 +13,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-import decision_profiles
-import decisions
 import grpc
-import in_process_phases
-import situation_preemption
-from decision_cluster import DecisionCluster, Json
-from decision_phases import hash_of
-from golden_rows import Row
 
+from tests.conformance import decision_profiles, decisions, in_process_phases, situation_preemption
+from tests.conformance.decision_cluster import DecisionCluster, Json
+from tests.conformance.decision_phases import hash_of
+from tests.conformance.golden_rows import Row
 from trireme.filter import service as filter_service
 from trireme.framework import status
 from trireme.results import class_answer

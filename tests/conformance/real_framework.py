@@ -1,8 +1,8 @@
 """Asking Kubernetes' own scheduling framework: the Go program in oracle/, built once and kept running.
 
-It is built with the versions that tests/controlplane/go.mod pins, and only where its sources have changed:
+It is built with the versions that tools/controlplane/go.mod pins, and only where its sources have changed:
 
-    python tests/conformance/real_framework.py
+    python -m tests.conformance.real_framework
 
 After the control plane has been built, that takes seconds. Who has no Go toolchain cannot ask, and tests are skipped.
 """
@@ -21,11 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from golden_rows import Row
+from tests.conformance.golden_rows import Row
 
 SOURCES = Path(__file__).parent / "oracle"
 REPOSITORY = Path(__file__).parents[2]
-MODULE = REPOSITORY / "tests" / "controlplane" / "go.mod"
+MODULE = REPOSITORY / "tools" / "controlplane" / "go.mod"
 BINARY = REPOSITORY / "build" / "oracle"
 _STAMP = BINARY.with_suffix(".inputs")
 

@@ -2,7 +2,7 @@
 
 Run as a program it asks the oracle about the selectors of data/selectors.jsonl, and writes its answers beside them:
 
-    python tests/conformance/selector_answers.py
+    python -m tests.conformance.selector_answers
 """
 
 import json
@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import real_framework
-import selector_expressions
-
+from tests.conformance import real_framework, selector_expressions
 from trireme.plugins.dynamic_resources import devices, expressions
 from trireme.v1 import resource_pb2
 from trireme_kube.cel import values

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from situation_mutations import KEPT, REQUIRED
+from tests.conformance.situation_mutations import KEPT, REQUIRED
 
 Json = Any
 

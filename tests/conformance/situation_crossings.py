@@ -13,8 +13,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import golden_rows
-from golden_rows import Row
+from tests.conformance import golden_rows
+from tests.conformance.golden_rows import Row
 
 Json = Any
 

@@ -7,9 +7,8 @@ and something to fail at: counters that run out, shares that are left, constrain
 import random
 from typing import Any
 
-import situation_arguments
-import situation_device_oddities
-from golden_rows import Row
+from tests.conformance import situation_arguments, situation_device_oddities
+from tests.conformance.golden_rows import Row
 
 Json = dict[str, Any]
 

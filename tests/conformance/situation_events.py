@@ -9,9 +9,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import situation_arguments
-from golden_rows import Row
-from situation_mutations import Mutations
+from tests.conformance import situation_arguments
+from tests.conformance.golden_rows import Row
+from tests.conformance.situation_mutations import Mutations
 
 Json = Any
 

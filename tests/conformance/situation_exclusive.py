@@ -7,7 +7,7 @@ names; a pod names one twice; volumes are made for pods under these names.
 import random
 from typing import Any
 
-from golden_rows import Row
+from tests.conformance.golden_rows import Row
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ claim comes before one that is still to be allocated, and nobody should want the
 import random
 from typing import Any
 
-from golden_rows import Row
+from tests.conformance.golden_rows import Row
 
 Json = dict[str, Any]
 

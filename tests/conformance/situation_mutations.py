@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from golden_rows import Row
+from tests.conformance.golden_rows import Row
 
 Json = Any
 

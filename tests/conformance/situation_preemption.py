@@ -9,9 +9,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import situation_devices
-import situation_volumes
-from golden_rows import Row
+from tests.conformance import situation_devices, situation_volumes
+from tests.conformance.golden_rows import Row
 
 Json = dict[str, Any]
 

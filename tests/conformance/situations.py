@@ -10,13 +10,15 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import situation_arguments
-import situation_devices
-import situation_faults
-import situation_oddities
-import situation_rarities
-import situation_volumes
-from golden_rows import Row
+from tests.conformance import (
+    situation_arguments,
+    situation_devices,
+    situation_faults,
+    situation_oddities,
+    situation_rarities,
+    situation_volumes,
+)
+from tests.conformance.golden_rows import Row
 
 Json = dict[str, Any]
 

@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import agreement
-import decision_differences
-import decision_profiles
-import golden_rows
-import hint_agreement
 import pytest
-from decision_differences import Verdict
+
+from tests.conformance import agreement, decision_differences, decision_profiles, golden_rows, hint_agreement
+from tests.conformance.decision_differences import Verdict
 
 SETUP = decision_profiles.make()
 
@@ -40,7 +37,6 @@ def _verdicts(row: golden_rows.Row, answer: Json) -> dict[tuple[str, str], Verdi
 
 
 def test_the_golden_answer_agrees_with_itself_in_any_order_of_reasons() -> None:
-    """Else the order of a Go map is counted as a difference."""
     row = _row()
     answer = copy.deepcopy(row["expect"])
     answer["filter"]["n0"]["reasons"].reverse()
@@ -95,7 +91,6 @@ def _speak_up_alone(answer: Json) -> None:
     ],
 )
 def test_a_difference_is_found(change: Any, where: tuple[str, str]) -> None:
-    """Else a wrong answer counts as agreement."""
     row = _row()
     answer = copy.deepcopy(row["expect"])
     change(answer)
@@ -120,7 +115,6 @@ def _setup_without(plugin: str) -> decision_profiles.Setup:
 
 
 def test_rows_of_an_absent_plugin_are_undecided() -> None:
-    """Else a plugin that is still missing looks like a fault of the others, or like agreement."""
     row, answer = _elsewhere("Absent")
     findings = decision_differences.compare(row, answer, _setup_without("Absent"))
     verdicts = {(finding.field, finding.plugin): finding.verdict for finding in findings}
@@ -141,7 +135,6 @@ def test_rows_of_an_absent_plugin_are_undecided() -> None:
 def test_only_later_plugins_may_refuse_what_a_plugin_that_is_not_there_refuses(
     plugin: str, verdict: Verdict | None
 ) -> None:
-    """Else a plugin that refuses too much hides behind one that is missing."""
     row, answer = _elsewhere("Absent")
     answer["filter"]["n2"] = {"code": "Unschedulable", "plugin": plugin, "reasons": ["no"]}
     findings = decision_differences.compare(row, answer, _setup_without("Absent"))
@@ -150,7 +143,6 @@ def test_only_later_plugins_may_refuse_what_a_plugin_that_is_not_there_refuses(
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
 def test_each_golden_row_is_assigned_to_its_suite(tmp_path: Path, packed: bool) -> None:
-    """Else another file of golden rows cannot be asked, or is asked of the wrong suite."""
     rows = [_row(), {"name": "h", "case": {"plugin": "NodeName"}, "expect": {}}, {"name": "c", "file": "x"}]
     content = "\n".join(json.dumps(row) for row in rows).encode() + b"\n\n"
     path = tmp_path / "rows"
@@ -163,7 +155,6 @@ def test_each_golden_row_is_assigned_to_its_suite(tmp_path: Path, packed: bool) 
 
 @pytest.mark.parametrize("content", [b"{]\n", b"[1]\n", b"\x1f\x8bno gzip"], ids=["no-json", "no-object", "no-gzip"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
-    """Else a broken file looks like one without differences."""
     path = tmp_path / "rows"
     path.write_bytes(content)
     with pytest.raises(golden_rows.GoldenFileError, match=str(path)):
@@ -171,7 +162,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> 
 
 
 def test_registrations_hints_and_changes_are_those_of_the_hint_rows() -> None:
-    """Else pods are woken by other events than kube-scheduler's."""
     rows = list(golden_rows.read(golden_rows.HINTS))
     findings = [finding for row in rows for finding in hint_agreement.compare(row, hint_agreement.answer(row))]
     assert len(findings) == sum(len(row["expect"]) for row in rows) > 800
@@ -179,7 +169,6 @@ def test_registrations_hints_and_changes_are_those_of_the_hint_rows() -> None:
 
 
 def test_a_different_hint_is_a_disagreement() -> None:
-    """Else a wrong hint counts as agreement."""
     row = next(row for row in golden_rows.read(golden_rows.HINTS) if row["expect"].get("hint") == "Queue")
     (finding,) = hint_agreement.compare(
         {**row, "expect": {"hint": "Queue"}}, {**hint_agreement.answer(row), "hint": "QueueSkip"}
@@ -216,7 +205,6 @@ def _spoil_flag(row: Json) -> None:
 def test_the_command_takes_a_file_of_each_kind(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], file: str, spoil: Any
 ) -> None:
-    """Else `make conformance CASES=…` passes over what it cannot read, or calls a difference agreement."""
     rows = list(golden_rows.read(golden_rows.DATA / f"{file}.jsonl.gz"))[:2]
     path = tmp_path / "rows.jsonl"
 

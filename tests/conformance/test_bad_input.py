@@ -4,10 +4,11 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import decision_profiles
 import pytest
-from decision_phases import Phases
-from decisions import Decider
+
+from tests.conformance import decision_profiles
+from tests.conformance.decision_phases import Phases
+from tests.conformance.decisions import Decider
 
 Json = dict[str, Any]
 
@@ -92,7 +93,6 @@ def _decided(decider: Decider, pod: Json, placed: list[Json], waiting: list[Json
 
 @pytest.mark.parametrize(("fault", "reason"), FAULTS)
 def test_a_pod_that_cannot_be_read_is_refused(decider: Decider, fault: Json, reason: str | None) -> None:
-    """Else it runs where nobody wanted it, waits without a reason, or ends the process that is asked about it."""
     answer = _decided(decider, _pod("bad", **fault), [_pod("p", nodeName="n0")], [])
     assert answer["feasible"] == []
     if reason is None:
@@ -103,7 +103,6 @@ def test_a_pod_that_cannot_be_read_is_refused(decider: Decider, fault: Json, rea
 
 @pytest.mark.parametrize(("fault", "reason"), FAULTS)
 def test_other_pods_are_decided_as_without_it(decider: Decider, fault: Json, reason: str | None) -> None:
-    """Else whoever may create a pod can stop those of everybody else."""
     good = _pod("good")
     good["spec"] |= {
         "affinity": {

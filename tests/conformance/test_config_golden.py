@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from config import agreement
+
+from tests.conformance.config import agreement
 
 DATA = Path(__file__).parent / "data"
 CONFIGURATIONS, FLAGS = DATA / "config.jsonl.gz", DATA / "flags.jsonl.gz"
@@ -33,14 +34,13 @@ def _cases() -> dict[str, list[agreement.Case]]:
 
 @pytest.mark.parametrize("kind", _cases())
 def test_every_case_of_the_kind_is_answered_as_by_kube_scheduler(kind: str) -> None:
-    """Else a file or flag that works with kube-scheduler does not here, or is refused in other words."""
     cases = _cases()[kind]
     found = {case["name"]: agreement.differences(case, agreement.our_answer(case)) for case in cases}
     assert {name: difference for name, difference in found.items() if difference} == {}
 
 
 def test_all_recorded_cases_are_there() -> None:
-    """Else the test above passed with little to check."""
+    """The golden file is complete: the tests above do not pass on an empty one."""
     cases = _cases()
     assert sum(len(cases[kind]) for kind in cases) > 635
     assert len(cases) > 35
@@ -48,7 +48,6 @@ def test_all_recorded_cases_are_there() -> None:
 
 
 def test_a_difference_is_found() -> None:
-    """Else another scheduler's answer counts as ours."""
     case = next(case for case in _cases()["config:valid"] if case["exit"] == 0)
     for name in ("exit", "errors", "written", "plugins"):
         assert list(agreement.differences({**case, name: "other"}, case)) == [name]
@@ -66,7 +65,6 @@ def _one_of_each_end() -> list[agreement.Case]:
 
 @pytest.mark.parametrize("case", _one_of_each_end(), ids=lambda case: str(case["name"]))
 def test_the_program_ends_like_the_case(tmp_path: Path, case: agreement.Case) -> None:
-    """Else what is right in process never reaches the operator: a wrong exit code, or the error on the wrong stream."""
     places = agreement.Places(str(tmp_path), 0)
     places.write_files(case)
     program = subprocess.run(

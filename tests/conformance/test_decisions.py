@@ -8,15 +8,14 @@ What a plugin that is not there would have said is left out of it; agreement.py 
 
 from collections.abc import Callable, Iterator, Sequence
 
-import decision_differences
-import decision_profiles
-import golden_rows
 import pytest
-from decision_differences import Finding, Verdict
-from decision_phases import Phases
-from decisions import AnyPhases, Decider
-from golden_rows import Row
-from in_process_phases import InProcessPhases
+
+from tests.conformance import decision_differences, decision_profiles, golden_rows
+from tests.conformance.decision_differences import Finding, Verdict
+from tests.conformance.decision_phases import Phases
+from tests.conformance.decisions import AnyPhases, Decider
+from tests.conformance.golden_rows import Row
+from tests.conformance.in_process_phases import InProcessPhases
 
 # Asked by deltas in full; of the other categories every fifth case, for time's sake.
 IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})
@@ -47,7 +46,6 @@ def phases(request: pytest.FixtureRequest) -> Iterator[AnyPhases]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_decision_of_the_category_is_kube_schedulers(phases: AnyPhases, category: str) -> None:
-    """Else a pod lands elsewhere than with kube-scheduler, or is refused in other words."""
     rows = [row for row in ROWS if golden_rows.category_of(row) == category]
     if phases.follows_deltas and category not in IN_FULL:
         rows = rows[::5]
@@ -70,7 +68,6 @@ def _findings(phases: AnyPhases, rows: Sequence[Row]) -> list[Finding]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyPhases, scenario: str) -> None:
-    """Else a feature gate is accepted, and pods are placed as if it were not."""
     rows = [row for row in GATES if golden_rows.category_of(row) == scenario]
     findings = _findings(phases, rows)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
@@ -78,14 +75,13 @@ def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyP
 
 
 def test_differences_found_at_random_stay_fixed(phases: AnyPhases) -> None:
-    """Else a mistake that was mended comes back."""
     findings = _findings(phases, FOUND)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
     assert len(findings) > len(FOUND) > 0
 
 
 def test_all_golden_decisions_are_there() -> None:
-    """Else the tests above passed with little to check."""
+    """The golden files are complete: the tests above do not pass on empty ones."""
     assert len(ROWS) > 900
     assert len(CATEGORIES) == 18
     assert set(CATEGORIES) > IN_FULL

@@ -9,12 +9,13 @@ import json
 import time
 from collections.abc import Iterator
 
-import decision_profiles
 import grpc
 import pytest
-from decision_cluster import Json
-from decision_phases import DEADLINE, Phases
-from unbound_pods import Sequence
+
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import Json
+from tests.conformance.decision_phases import DEADLINE, Phases
+from tests.conformance.unbound_pods import Sequence
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -183,10 +184,7 @@ def test_the_real_claim_takes_the_place_of_the_assumed_one(phases: Phases) -> No
 
 
 def test_a_long_search_lets_others_work_and_ends_with_its_caller(phases: Phases) -> None:
-    """Else one claim that is hard to meet stops every other pod for the ten seconds of a search.
-
-    Health checks would stop, too, and the search go on for nobody after its deadline.
-    """
+    """A search for devices may take ten seconds: other pods and health checks go on meanwhile."""
     # Two groups of devices, and one more is asked for than there are in either: all subsets of each are tried.
     asked = _claim("hard", count=21)
     asked["spec"]["devices"]["constraints"] = [{"requests": ["r"], "matchAttribute": f"{DRIVER}/group"}]
@@ -210,7 +208,6 @@ GATE = "DRANodeAllocatableResources"
 
 
 def test_devices_that_stand_for_cpu_are_counted_like_requests() -> None:
-    """Else a node runs more than it has: the pod of a claim counts for others as soon as it is reserved."""
     setup = decision_profiles.make(flipped=json.dumps({GATE: True}))
     device = {"name": "a", "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "6"}}}}
     objects = _cluster(_claim("c0"), _claim("c1"), devices=[device], nodes=1)

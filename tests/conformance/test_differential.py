@@ -6,22 +6,24 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import decision_profiles
-import differential
-import golden_rows
-import oracle_fixture
 import pytest
-import real_framework
-import shrinking
-import situation_crossings
-from decision_phases import Phases
+
+from tests.conformance import (
+    decision_profiles,
+    differential,
+    golden_rows,
+    oracle_fixture,
+    real_framework,
+    shrinking,
+    situation_crossings,
+)
+from tests.conformance.decision_phases import Phases
 
 COUNT = 60
 
 
 @pytest.mark.timeout(300)
 def test_random_situations_are_decided_as_the_framework_does() -> None:
-    """Else the golden cases are met, but not the rules behind them."""
     oracle_fixture.require_oracle()
     rows = list(differential.drawn(seed=1, count=COUNT))
     setups = decision_profiles.Setups(rows)
@@ -39,7 +41,6 @@ def test_random_situations_are_decided_as_the_framework_does() -> None:
 
 @pytest.mark.timeout(300)
 def test_random_situations_with_feature_gates_are_decided_as_the_framework_does() -> None:
-    """Else a gate has the effect that the golden cases show, and another one elsewhere."""
     oracle_fixture.require_oracle()
     rows = list(differential.drawn(seed=1, count=2 * differential.CHUNK, source="gates"))
     setups = decision_profiles.Setups(rows)
@@ -54,7 +55,6 @@ def test_random_situations_with_feature_gates_are_decided_as_the_framework_does(
 
 
 def test_runs_of_situations_have_feature_gates_and_use_what_belongs_to_them() -> None:
-    """Else only the defaults are compared, or gates without anything that they could change."""
     rows = list(differential.drawn(seed=2, count=10 * differential.CHUNK, source="gates"))
     runs = [rows[start : start + differential.CHUNK] for start in range(0, len(rows), differential.CHUNK)]
     flipped = [{json.dumps(row["case"]["featureGates"]) for row in run} for run in runs]
@@ -67,7 +67,6 @@ def test_runs_of_situations_have_feature_gates_and_use_what_belongs_to_them() ->
 
 
 def test_the_oracle_agrees_with_the_golden_data() -> None:
-    """Else a difference to it is no difference to kube-scheduler."""
     oracle_fixture.require_oracle()
     rows = list(golden_rows.read(golden_rows.DECISIONS))[::40]
     with real_framework.Oracle(4) as oracle:
@@ -83,14 +82,13 @@ def _ordered(value: Any) -> Any:
 
 
 def test_a_seed_draws_the_same_situations_each_time() -> None:
-    """Else a difference that somebody found cannot be looked at again."""
     first = list(differential.drawn(seed=7, count=30))
     assert first == list(differential.drawn(seed=7, count=30))
     assert first != list(differential.drawn(seed=8, count=30))
 
 
 def test_a_crossing_names_every_object_once() -> None:
-    """Else the sides differ over which of two claims of a name there is, and nobody learns anything."""
+    """A situation that is mixed from two others has one object of each name, so that differences can be read."""
     crossings = situation_crossings.Crossings(list(golden_rows.read(golden_rows.DECISIONS)))
     draw = random.Random(4)
     cases = [crossings.draw(draw, str(number))["case"] for number in range(150)]
@@ -105,7 +103,6 @@ def test_a_crossing_names_every_object_once() -> None:
 
 
 def test_shrinking_leaves_what_makes_the_situation_interesting() -> None:
-    """Else a difference is printed among a hundred objects that have nothing to do with it."""
     row = next(iter(differential.drawn(seed=3, count=1)))
     case = copy.deepcopy(row["case"])
     marked = random.Random(1).choice(case["nodes"])

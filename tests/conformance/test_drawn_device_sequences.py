@@ -11,13 +11,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import decision_profiles
-import oracle_fixture
 import pytest
-import real_framework
-import situation_devices
-from decision_phases import Phases
-from unbound_pods import Sequence
+
+from tests.conformance import decision_profiles, oracle_fixture, real_framework, situation_devices
+from tests.conformance.decision_phases import Phases
+from tests.conformance.unbound_pods import Sequence
 
 Json = dict[str, Any]
 
@@ -92,7 +90,6 @@ def bound(case: Json, pod: Json, node: str, allocations: Json) -> Json:
 
 @pytest.mark.timeout(300)
 def test_each_of_random_pods_in_a_row_gets_what_the_framework_gives_it() -> None:
-    """Else what is assumed for a pod is not what it will have, and the next one gets something else or the same."""
     oracle_fixture.require_oracle()
     placed = refused = 0
     with real_framework.Oracle(4) as oracle, Phases(decision_profiles.make().configuration, replicas=2) as phases:

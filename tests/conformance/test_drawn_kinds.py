@@ -6,12 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-import drawn_kinds
-import golden_rows
-import oracle_fixture
 import pytest
-import situation_events
-from config import drawn_cases, drawn_files, drawn_flags, real
+
+from tests.conformance import drawn_kinds, golden_rows, oracle_fixture, situation_events
+from tests.conformance.config import drawn_cases, drawn_files, drawn_flags, real
 
 COUNTS = {"config": 40, "flags": 40, "hints": 96}
 
@@ -29,7 +27,6 @@ def _require(kind: str) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", sorted(COUNTS))
 def test_drawn_values_are_read_as_by_kubernetes(kind: str) -> None:
-    """Else the recorded cases are met, but not the rules behind them."""
     _require(kind)
     compared = list(drawn_kinds.KINDS[kind](1, COUNTS[kind]))
     assert {one.row["name"]: one.differences for one in compared if one.differences} == {}
@@ -41,7 +38,6 @@ def test_drawn_values_are_read_as_by_kubernetes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(COUNTS))
 def test_another_answer_of_ours_is_a_difference(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test above passes whatever we answer."""
     _require(kind)
     other = {"hint": "neither"} if kind == "hints" else {"exit": 7}
     asked = drawn_kinds.hint_agreement if kind == "hints" else drawn_kinds.agreement
@@ -64,7 +60,6 @@ def _drawn(kind: str, seed: int) -> Iterator[object]:
 
 @pytest.mark.parametrize("kind", sorted(COUNTS))
 def test_a_seed_draws_the_same_each_time(kind: str) -> None:
-    """Else a difference that somebody found cannot be looked at again."""
     first = list(itertools.islice(_drawn(kind, 7), 40))
     assert first == list(itertools.islice(_drawn(kind, 7), 40))
     assert first != list(itertools.islice(_drawn(kind, 8), 40))

@@ -1,16 +1,16 @@
 """What insight explains is what filter and score answer, for all golden clusters: node by node, plugin by plugin."""
 
-import decision_differences
 import pytest
-from decisions import Decider
-from explained_phases import ExplainedPhases
-from test_decisions import FOUND, GATES, ROWS, SETUPS
+
+from tests.conformance import decision_differences
+from tests.conformance.decisions import Decider
+from tests.conformance.explained_phases import ExplainedPhases
+from tests.conformance.test_decisions import FOUND, GATES, ROWS, SETUPS
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("by_deltas", "every"), [(False, 4), (True, 10)], ids=["at-once", "by-deltas"])
 def test_explanations_are_what_filter_and_score_answer(by_deltas: bool, every: int) -> None:
-    """Else people look for a cause that is none, or expect a pod where it will not go."""
     with ExplainedPhases(SETUPS.default.configuration, by_deltas=by_deltas) as phases:
         decider = Decider(phases, SETUPS)
         for row in [*ROWS, *FOUND, *GATES][::every]:

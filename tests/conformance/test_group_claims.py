@@ -1,6 +1,6 @@
 """Groups whose pods share claims for devices: what Kubernetes' own framework answers, as data and asked anew.
 
-python tests/conformance/test_group_claims.py    # asks Kubernetes anew, and writes data/group_claims.jsonl.gz
+python -m tests.conformance.test_group_claims    # asks Kubernetes anew, and writes data/group_claims.jsonl.gz
 """
 
 import gzip
@@ -10,18 +10,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import differential
-import golden_rows
-import group_decisions
 import grpc
-import oracle_fixture
 import pytest
-import real_framework
-import situation_groups
-from decision_phases import Phases
-from decisions import AnyPhases
-from in_process_phases import InProcessPhases
 
+from tests.conformance import (
+    differential,
+    golden_rows,
+    group_decisions,
+    oracle_fixture,
+    real_framework,
+    situation_groups,
+)
+from tests.conformance.decision_phases import Phases
+from tests.conformance.decisions import AnyPhases
+from tests.conformance.in_process_phases import InProcessPhases
 from trireme.evaluation import request_errors
 from trireme.v1 import bind_phase_pb2
 
@@ -53,7 +55,6 @@ def _differences(phases: AnyPhases, row: golden_rows.Row) -> dict[str, Any]:
 
 @pytest.mark.parametrize("row", list(golden_rows.read(GOLDEN)), ids=lambda row: row["name"])
 def test_a_group_is_tried_as_the_framework_tries_it(phases: AnyPhases, row: golden_rows.Row) -> None:
-    """Else a device is promised twice, a group's claim is used up by one pod, or what hinders the group stays."""
     assert not _differences(phases, row), row
 
 

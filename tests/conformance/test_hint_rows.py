@@ -4,10 +4,11 @@
 tests run the rows of the plugins that a change concerns.
 """
 
-import hint_agreement
 import pytest
-from decision_differences import Verdict
-from golden_rows import HINTS, Row, read
+
+from tests.conformance import hint_agreement
+from tests.conformance.decision_differences import Verdict
+from tests.conformance.golden_rows import HINTS, Row, read
 
 ROWS: dict[str, list[Row]] = {}
 for row in read(HINTS):

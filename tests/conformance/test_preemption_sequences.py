@@ -6,12 +6,9 @@ TRIREME_EXAMPLES=200 has it try so many clusters.
 import os
 from collections import Counter
 
-import differential
-import golden_rows
-import oracle_fixture
-import preemption_sequences
 import pytest
-import real_framework
+
+from tests.conformance import differential, golden_rows, oracle_fixture, preemption_sequences, real_framework
 
 EXAMPLES = int(os.environ.get("TRIREME_EXAMPLES", "8"))
 QUESTIONS = 20
@@ -36,7 +33,7 @@ MAKES = {"service": preemption_sequences.ServiceFilter, "in-process": preemption
 @pytest.mark.parametrize("who", MAKES)
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_preemption_does_not_depend_on_earlier_calls(seed: int, who: str) -> None:
-    """Else who is preempted depends on who was asked about before, in which call, and of which replica."""
+    """The same preemptor gets the same victims, whatever was evaluated before, in which call, on which replica."""
     for number, decision in enumerate(
         preemption_sequences.decisions_of(seed, QUESTIONS, MAKES[who], few=seed % 3 == 2)
     ):
@@ -44,14 +41,12 @@ def test_preemption_does_not_depend_on_earlier_calls(seed: int, who: str) -> Non
 
 
 def test_a_service_and_an_engine_decide_alike() -> None:
-    """Else what a service hands on is another thing than what is decided."""
     both = [[*preemption_sequences.decisions_of(EXAMPLES, QUESTIONS, make)] for make in MAKES.values()]
     assert both[0] == both[1]
 
 
 @pytest.mark.timeout(60 + 20 * EXAMPLES)
 def test_sequences_are_decided_as_the_framework_does() -> None:
-    """Else both agree with each other, and not with kube-scheduler."""
     oracle_fixture.require_oracle()
     found: Counter[str] = Counter()
     for seed in range(1000, 1000 + max(EXAMPLES // 3, 1)):

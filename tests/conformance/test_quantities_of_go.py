@@ -2,10 +2,9 @@
 
 import random
 
-import oracle_fixture
 import pytest
-import real_framework
 
+from tests.conformance import oracle_fixture, real_framework
 from trireme_kube.apimachinery import quantity
 
 _SIGNS = ("", "", "", "+", "-")
@@ -52,7 +51,7 @@ def _text(draw: random.Random) -> str:
 
 @pytest.mark.timeout(300)
 def test_quantities_are_those_of_go() -> None:
-    """Else a request or a node's room is another number than for kube-scheduler."""
+    """Quantities are parsed and rounded as by Go's resource.Quantity."""
     oracle_fixture.require_oracle()
     draw = random.Random(5)
     texts = sorted({_text(draw) for _ in range(6000)})

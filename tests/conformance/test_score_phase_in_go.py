@@ -10,16 +10,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import contract_services
-import decision_phases
-import decision_profiles
-import golden_rows
 import grpc
 import numpy as np
 import pytest
-from decision_cluster import DecisionCluster
-from golden_rows import Row
 
+from tests.conformance import decision_phases, decision_profiles, golden_rows
+from tests.conformance.decision_cluster import DecisionCluster
+from tests.conformance.golden_rows import Row
+from tests.contract import contract_services
 from trireme.evaluation import score_engine
 from trireme.framework import amounts
 from trireme.framework.plugin_spec import ExtensionPoint

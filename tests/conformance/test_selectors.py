@@ -5,12 +5,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import oracle_fixture
 import pytest
-import real_framework
-import selector_answers
-import selector_expressions
 
+from tests.conformance import oracle_fixture, real_framework, selector_answers, selector_expressions
 from trireme.plugins.dynamic_resources import expressions
 from trireme_kube.cel.compiler import environment
 
@@ -20,7 +17,6 @@ _MISTYPED = 300
 
 
 def test_every_function_answers_as_in_kubernetes() -> None:
-    """Else a claim gets another device than from kube-scheduler, or its pod another event."""
     assert _differing_from_recorded() == []
 
 

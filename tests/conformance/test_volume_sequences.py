@@ -6,11 +6,12 @@ What one pod was promised the next must not get, whichever replica answers; and 
 from collections.abc import Iterator
 from typing import Any
 
-import decision_profiles
 import pytest
-from decision_cluster import Json
-from decision_phases import Phases
-from unbound_pods import Sequence
+
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import Json
+from tests.conformance.decision_phases import Phases
+from tests.conformance.unbound_pods import Sequence
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -3,10 +3,9 @@
 What one pod was promised is told to the replicas by the cache alone, as the frontend does it.
 """
 
-import decision_profiles
-from decision_cluster import DecisionCluster, Json
-from decision_phases import DEADLINE, Phases
-
+from tests.conformance import decision_profiles
+from tests.conformance.decision_cluster import DecisionCluster, Json
+from tests.conformance.decision_phases import DEADLINE, Phases
 from trireme.cache import pod_projection
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.v1 import bind_phase_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import sdk_examples
 from grpc import aio
 
+from tests.contract import sdk_examples
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_response
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, meta_pb2

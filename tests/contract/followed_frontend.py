@@ -9,8 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from contract_services import DEADLINE, ROOT
-
+from tests.contract.contract_services import DEADLINE, ROOT
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.frontend import phase_configuration
 from trireme.frontend.phase_clients import insight_replicas, snapshot_publisher

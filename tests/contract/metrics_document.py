@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import serving_frontend
 import yaml
 
+from tests.contract import serving_frontend
 from trireme.bind import metrics as bind_metrics
 from trireme.config import commandline
 from trireme.filter.service import FilterPhase

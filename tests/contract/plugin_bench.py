@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_servers import ScriptedPlugin, fill, remote, scripted
 
+from tests.contract.plugin_servers import ScriptedPlugin, fill, remote, scripted
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_filter, remote_plugins, remote_score

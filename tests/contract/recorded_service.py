@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from plugin_servers import on_the_sdk
-from recorded_decisions import RecordedCluster
-
+from tests.contract.plugin_servers import on_the_sdk
+from tests.helpers.recorded_decisions import RecordedCluster
 from trireme import sdk
 from trireme.remote import remote_client
 from trireme.replay import decision_replay

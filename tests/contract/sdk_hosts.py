@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plugin_servers import fill, on_the_sdk
 
+from tests.contract.plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.framework import status
 from trireme.plugin_api import interfaces

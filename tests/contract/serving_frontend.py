@@ -9,11 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import kube_fake_server as fake
-import ports
 import yaml
 from aiohttp import web
 
+from tests.contract import kube_fake_server as fake
+from tools.controlplane import ports
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import commandline
 from trireme.delegated_access import serving_trust

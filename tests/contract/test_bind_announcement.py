@@ -79,7 +79,6 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
 
 
 async def test_replicas_that_are_found_late_are_waited_for(setting: Setting) -> None:
-    """Else pods are placed where one that a DNS name stands for still binds others for the predecessor."""
     setting.binds[1].drain_ms = 5000
     setting.client.observe(Discovery(complete=False))
     setting.client.set_endpoints([setting.first])

@@ -98,7 +98,6 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
 
 
 async def test_an_answer_to_the_former_configuration_does_not_count(setting: Setting) -> None:
-    """Else the replica is called with a configuration that it never got, and refuses every Permit and PostBind."""
     setting.bind.answering.clear()
     assert await setting.bind.fences.get() == 1
     setting.config_hash = 2

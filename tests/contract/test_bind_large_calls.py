@@ -4,9 +4,8 @@ import asyncio
 import time
 from pathlib import Path
 
-import bind_cluster
-from bind_cluster import CONFIG_HASH
-
+from tests.contract import bind_cluster
+from tests.contract.bind_cluster import CONFIG_HASH
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.frontend.phase_clients import bind_phase_client, divided_binder

@@ -13,14 +13,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import bind_cluster
 import grpc
-import metrics_document
-import ports
 import pytest
-from bind_cluster import Bind
 from grpc import aio
 
+from tests.contract import bind_cluster, metrics_document
+from tests.contract.bind_cluster import Bind
+from tools.controlplane import ports
 from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, snapshot_pb2
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.credentials import Source

@@ -7,11 +7,11 @@ from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import bind_cluster
 import pytest
-from bind_cluster import Bind
 from grpc import aio
 
+from tests.contract import bind_cluster
+from tests.contract.bind_cluster import Bind
 from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.remote import remote_bind, remote_client, remote_connection
@@ -158,7 +158,6 @@ async def test_pre_bind_waits_for_objects_and_keeps_its_state(setup: _Setup) -> 
     ids=["an unknown kind", "no kind", "no name"],
 )
 async def test_pre_bind_waits_for_nothing_that_cannot_come(setup: _Setup, key: dict[str, str], text: str) -> None:
-    """Else the pod waits until the timeout, and nobody learns that the plugin named nothing that exists."""
     bind = setup.bind
     await setup.configure(pre_bind=[NAME])
     await bind.make_pods("web")
@@ -172,7 +171,6 @@ async def test_pre_bind_waits_for_nothing_that_cannot_come(setup: _Setup, key: d
 
 @pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
 async def test_a_pod_whose_plugin_is_not_called_hears_of_no_mistake_as_its_own(setup: _Setup, ignore: bool) -> None:
-    """Else its event says that the answer about it is wrong, though only those about other pods were."""
     policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignore else snapshot_pb2.FAILURE_POLICY_FAIL
     bind = setup.bind
     await setup.configure(policy, pre_bind=[NAME])
@@ -205,7 +203,7 @@ class _Surveyor(_Harbour):
 
 
 async def test_a_plugin_finds_out_whether_it_has_work(tmp_path: Path) -> None:
-    """Else a pod is nominated for nothing, or prepared before its status names the node."""
+    """A nomination is written only for pods for which some PreBind plugin has work."""
     plugin = _Surveyor()
     async with _plugin_at(tmp_path, plugin) as target, bind_cluster.running(tmp_path) as bind:
         await bind.acquire()
@@ -225,7 +223,6 @@ async def test_a_plugin_finds_out_whether_it_has_work(tmp_path: Path) -> None:
     "policy", [snapshot_pb2.FAILURE_POLICY_FAIL, snapshot_pb2.FAILURE_POLICY_IGNORE], ids=["fail", "ignore"]
 )
 async def test_a_plugin_that_does_not_serve_the_pre_flight_has_work(setup: _Setup, policy: Any) -> None:
-    """Else its PreBind is left out, or calls that it need not serve open its circuit breaker."""
     bind = setup.bind
     await setup.configure(policy, pre_bind=[NAME])
     await bind.make_pods("a", "b")
@@ -316,7 +313,6 @@ async def test_an_absent_plugin_follows_its_failure_policy(
 
 @pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
 async def test_a_failed_post_bind_is_logged(caplog: pytest.LogCaptureFixture, ignore: bool) -> None:
-    """Else nobody learns why a plugin does not know of pods that run."""
     policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignore else snapshot_pb2.FAILURE_POLICY_FAIL
     target = "unix:/nonexistent/plugin.sock"
     info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS)
@@ -340,7 +336,7 @@ async def test_a_failed_post_bind_is_logged(caplog: pytest.LogCaptureFixture, ig
 
 @pytest.mark.parametrize("gone", [False, True], ids=["caller-waits", "caller-is-gone"])
 async def test_a_new_leader_waits_for_pods_that_a_plugin_binds(setup: _Setup, gone: bool) -> None:
-    """Else it places pods on nodes that are filled a moment later: the plugin goes on, whether or not anybody waits."""
+    """A plugin's Bind goes on without its caller, and fills nodes that the new leader must know of."""
     bind = setup.bind
     await setup.configure(bind=[NAME])
     await bind.make_pods("web")
@@ -368,7 +364,6 @@ async def test_a_new_leader_waits_for_pods_that_a_plugin_binds(setup: _Setup, go
 
 
 async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_pods_waited(tmp_path: Path) -> None:
-    """Else pods that wait for the plugin's turn are bound after a new leader has looked at the cluster."""
     plugin = _Harbour()
     begun, bound = asyncio.Event(), []
 
@@ -409,7 +404,7 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
 
 
 async def test_the_duration_of_a_bind_call_is_the_time_that_it_waits_for_the_plugin(tmp_path: Path) -> None:
-    """Else p99 of a plugin that answers at once shows how long bind's own caller took to read the results."""
+    """The time that bind's caller takes to read the results does not count."""
     now = 0.0
     async with _plugin_at(tmp_path, _Harbour()) as target:
         info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS)

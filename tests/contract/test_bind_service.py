@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import bind_cluster
 import grpc
 import pytest
-from bind_cluster import Bind, details
 from grpc import aio
 
+from tests.contract import bind_cluster
+from tests.contract.bind_cluster import Bind, details
 from trireme.bind import binding_retries
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
 from trireme_kube.client.rest.errors import ApiError

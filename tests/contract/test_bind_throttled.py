@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import bind_cluster
 import pytest
-from bind_cluster import CONFIG_HASH, Bind
 
+from tests.contract import bind_cluster
+from tests.contract.bind_cluster import CONFIG_HASH, Bind
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.frontend.phase_clients import bind_phase_client
@@ -76,10 +76,10 @@ def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_silence")
 async def test_work_behind_other_work_is_waited_for(bind: Bind) -> None:
-    """Else a healthy replica is taken out of service, and all that waits there is sent once more: it never ends.
+    """A call that queues behind another is not taken for a hung one.
 
-    The second call gets its first result after the whole of the first one, longer than a replica may be silent and
-    longer than the Lease that the calls began with is valid.
+    The second call gets its first result after the whole of the first: later than a replica may be silent, and
+    later than the end of the Lease that the calls began with.
     """
     names = [f"pod-{number}" for number in range(QPS * 5)]
     await bind.make_pods(*names)
@@ -96,7 +96,6 @@ async def test_work_behind_other_work_is_waited_for(bind: Bind) -> None:
 
 @pytest.mark.usefixtures("short_silence")
 async def test_bindings_wait_for_the_rate_limit(bind: Bind) -> None:
-    """Else pods that wait for their turn go back to the queue, or are bound by a second call at the limit's expense."""
     names = [f"pod-{number}" for number in range(QPS * 5)]
     await bind.make_pods(*names)
     counted = bind.cluster.faults.add(Fault(FaultAction.DELAY, "POST", "/binding", times=-1))

@@ -7,10 +7,10 @@ import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import certificates
 import pytest
 from aiohttp import web
 
+from tests.contract import certificates
 from trireme.cli import frontend_connection
 from trireme_kube.componentbase.server import status_documents
 from trireme_kube.componentbase.tls import self_signed

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 from aiohttp import web
-from kube_fake_server import Seen, answer, failure, serving_in_a_thread
 
+from tests.contract.kube_fake_server import Seen, answer, failure, serving_in_a_thread
 from trireme.cli.main import main
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []}
@@ -17,8 +17,6 @@ def _convert(url: str) -> int:
 
 
 def test_a_policy_is_read_from_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    """Else whoever kept the Policy in the cluster cannot convert it."""
-
     async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:
         return answer({"kind": "ConfigMap", "apiVersion": "v1", "data": {"policy.cfg": json.dumps(POLICY)}})
 
@@ -45,8 +43,6 @@ def test_a_policy_is_read_from_the_cluster(capsys: pytest.CaptureFixture[str]) -
 def test_a_policy_that_cannot_be_read_is_reported(
     capsys: pytest.CaptureFixture[str], response: Callable[[], web.Response], error: str
 ) -> None:
-    """Else the default is taken for what the Policy said."""
-
     async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:
         return response()
 

@@ -5,7 +5,8 @@ import pathlib
 import random
 
 import pytest
-from frontend_with_phases import Cluster, Server, node
+
+from tests.contract.frontend_with_phases import Cluster, Server, node
 
 NODES, PODS_PER_NODE = 100, 104
 PODS = 10_000

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import certificates
-import ports
 import pytest
 from aiohttp import web
 
+from tests.contract import certificates
+from tools.controlplane import ports
 from trireme.config import model
 from trireme.extenders import extender_client, extender_wire
 from trireme_kube.apimachinery import golang

@@ -34,7 +34,7 @@ class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
 async def test_a_busy_replica_stays_available_to_other_callers(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else each refusal takes the replica from all callers and costs a Fence, and the log a line for each."""
+    """A refusal because of load costs one log line and no Fence, and other callers are still served."""
     monkeypatch.setattr(bind_phase_client, "BUSY_SECONDS", 0.01)
     bind = _Bind(refusals=3)
     server = aio.server()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import Seen, end_of_list, line, listing, serving, stream, thing, without_streams
 
+from tests.contract.kube_fake_server import Seen, end_of_list, line, listing, serving, stream, thing, without_streams
 from trireme.config import gates
 from trireme.frontend import early_lists
 from trireme_kube.client.informers import resources, watch

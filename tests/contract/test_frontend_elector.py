@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import Seen, listing, serving
 
+from tests.contract.kube_fake_server import Seen, listing, serving
 from trireme.config import trireme_configuration
 from trireme.frontend import running, term
 from trireme_kube.client.rest import client, credentials

@@ -8,11 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import grpc
-import metrics_document
-import plugin_servers
-import serving_frontend
-from plugin_servers import on_the_sdk
 
+from tests.contract import metrics_document, plugin_servers, serving_frontend
+from tests.contract.plugin_servers import on_the_sdk
 from trireme import sdk
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import remote_plugins

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import serving_frontend as support
 import yaml
+
+from tests.contract import serving_frontend as support
 
 FRONTEND = Path(__file__).parents[2] / "cmd" / "frontend"
 KINDS = {
@@ -57,7 +58,6 @@ def remote(*names: str) -> dict[str, Any]:
 def test_a_plugin_that_cannot_be_had_ends_the_start(
     tmp_path: Path, configuration: dict[str, Any], own: dict[str, Any], told: str
 ) -> None:
-    """Else the scheduler runs without what was asked for, or somebody has to guess which line is meant."""
     (tmp_path / "kubeconfig").write_text(support.kubeconfig_for(f"http://{NOBODY}"))
     connection = {"clientConnection": {"kubeconfig": "kubeconfig"}}
     for name, document in (("kube.yaml", {**connection, **configuration}), ("own.yaml", own)):

@@ -7,8 +7,8 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
-import serving_frontend as support
 
+from tests.contract import serving_frontend as support
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
 from trireme.wire import json_documents
@@ -105,7 +105,10 @@ class Insight:
         self.requests.append(request)
         if isinstance(self._answer, Exception):
             raise self._answer
-        return self._answer
+        # Each call has a message of its own.
+        answer = insight_pb2.ExplainResponse()
+        answer.CopyFrom(self._answer)
+        return answer
 
 
 async def _explained(folder: Path, insight: Insight | None, query: str, **document: Any) -> tuple[int, Any]:
@@ -123,7 +126,6 @@ async def _explained(folder: Path, insight: Insight | None, query: str, **docume
 
 
 async def test_an_explanation_has_insights_evaluation(tmp_path: Path) -> None:
-    """Else `trireme explain` shows what filter answered in the last attempt, of the nodes of that time."""
     insight = Insight(RESPONSE)
     code, report = await _explained(tmp_path, insight, "pod=default/waits&nodes=n1,n3")
     assert code == 200
@@ -189,7 +191,6 @@ async def test_an_explanation_does_not_depend_on_insight(tmp_path: Path, error: 
 
 
 async def test_nodes_that_do_not_exist_are_the_callers_mistake(tmp_path: Path) -> None:
-    """Else the answer looks as if no node refused the pod."""
     refusal = insight_replicas.InsightRefusal(grpc.StatusCode.INVALID_ARGUMENT, "nodes: there is no node n9")
     assert await _explained(tmp_path, Insight(refusal), "pod=default/waits&nodes=n9") == (400, f"{refusal}\n")
     code, text = await _explained(tmp_path, None, "pod=default/waits&nodes=n1")
@@ -207,7 +208,6 @@ async def test_a_pod_that_has_left_the_queue_is_not_evaluated(tmp_path: Path) ->
 
 
 async def test_an_explanation_of_a_bound_pod_has_the_decision(tmp_path: Path) -> None:
-    """Else `trireme explain` says of a bound pod where it is, and nothing of why."""
     insight = Insight(RESPONSE)
     code, report = await _explained(tmp_path, insight, "pod=default/placed&allNodes=true&nodes=n3")
     assert code == 200

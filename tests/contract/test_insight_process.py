@@ -4,13 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import certificates
-import followed_frontend
 import grpc
 import pytest
-from contract_services import DEADLINE
 from grpc import aio
 
+from tests.contract import certificates, followed_frontend
+from tests.contract.contract_services import DEADLINE
 from trireme.frontend.phase_clients import decision_log, insight_replicas
 from trireme.rpc import dialing
 from trireme.v1 import (

@@ -16,13 +16,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
-import insight_http as support
 import orjson
 import pytest
 from aiohttp import test_utils
-from recorded_decisions import record_folder
-from recordings import BEGIN
 
+from tests.helpers import insight_http as support
+from tests.helpers.recorded_decisions import record_folder
+from tests.helpers.recordings import BEGIN
 from trireme.insight.http_api import access, api, recorded_console
 
 BEGIN_MS = BEGIN // 1_000_000

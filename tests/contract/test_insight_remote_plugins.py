@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import phase_calls
 import pytest
 from google.protobuf import json_format
-from plugin_servers import fill, on_the_sdk
 
+from tests.contract.plugin_servers import fill, on_the_sdk
+from tests.helpers import phase_calls
 from trireme import sdk
 from trireme.cli import simulate_command
 from trireme.insight import service
@@ -101,7 +101,6 @@ async def opened(tmp_path: Path) -> AsyncIterator[Any]:
 
 
 async def test_remote_plugins_refuse_and_score(opened: Any) -> None:
-    """Else an explanation calls a node feasible that the scheduler does not take, and nobody sees why."""
     insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
     response = await insight.explain()
     (refusal,) = response.refusals

@@ -3,8 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-import serving_frontend
-
+from tests.contract import serving_frontend
 from trireme.frontend.phase_clients import bind_phase_client, insight_replicas, replica_link
 from trireme.frontend.serving import insight_status_feed
 from trireme.queueing import queued_pod

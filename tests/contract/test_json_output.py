@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-import certificates
 import grpc
 import pytest
 from grpc import aio
 
+from tests.contract import certificates
 from trireme_kube.componentbase.logs import process_output
 
 REPOSITORY = pathlib.Path(__file__).parents[2]

@@ -9,12 +9,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import kube_fake_server as fake
 import pytest
 from aiohttp import web
-from kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from kubernetes.aio.config import incluster_config
 
+from tests.contract import kube_fake_server as fake
+from tests.contract.kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from trireme.framework import release
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client.rest import client, credentials
@@ -529,13 +529,11 @@ async def test_an_open_watch_ends_when_it_falls_silent_or_is_closed() -> None:
 def test_the_user_agent_has_the_form_of_kube_schedulers(
     monkeypatch: pytest.MonkeyPatch, purpose: str, version: str, agent: str
 ) -> None:
-    """Else audit policies and dashboards that know kube-scheduler by its user agent do not know this one."""
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr("platform.system", lambda: "Linux")
     assert release.user_agent(purpose, version) == agent.format(release.TRIREME)
 
 
 def test_the_release_is_that_of_the_package() -> None:
-    """Else the API server's log names another release than the one that runs."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert project["project"]["version"] == release.TRIREME

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
 
+from tests.contract.kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client.events import event_recorder, event_series
 from trireme_kube.client.events.event_series import ObjectReference

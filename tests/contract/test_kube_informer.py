@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import (
+
+from tests.contract.kube_fake_server import (
     FakeServer,
     Script,
     Seen,
@@ -21,7 +22,6 @@ from kube_fake_server import (
     thing,
     without_streams,
 )
-
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers import informer, list_prefetch, listwatch, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind

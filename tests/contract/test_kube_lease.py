@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import FakeServer, Seen, answer, failure, serving, serving_in_a_thread
 
+from tests.contract.kube_fake_server import FakeServer, Seen, answer, failure, serving, serving_in_a_thread
 from trireme_kube.client.leaderelection import lease
 from trireme_kube.client.leaderelection.election import ElectionSettings, Leading, Lost, Notice
 from trireme_kube.client.rest import client, credentials

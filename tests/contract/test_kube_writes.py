@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import FakeServer, Seen, answer, failure, serving
 
+from tests.contract.kube_fake_server import FakeServer, Seen, answer, failure, serving
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.apimachinery.api_writes import (
     Conflict,

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
-from contract_services import CYCLE, DEADLINE, ROOT
 
+from tests.contract.contract_services import CYCLE, DEADLINE, ROOT
 from trireme.v1 import core_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc, status_pb2
 
 _EXAMPLE = ROOT / "examples" / "moved-extender"

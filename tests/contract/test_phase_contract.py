@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from contract_services import CYCLE, DEADLINE, Served, check_columns, connected, get
 from grpc import aio
 
+from tests.contract.contract_services import CYCLE, DEADLINE, Served, check_columns, connected, get
 from trireme.v1 import (
     core_pb2,
     cycle_pb2,

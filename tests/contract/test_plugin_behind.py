@@ -5,8 +5,8 @@ from typing import Any
 
 import grpc
 import pytest
-from plugin_servers import CONFIGURE, FILTER, ScriptedPlugin, remote, scripted
 
+from tests.contract.plugin_servers import CONFIGURE, FILTER, ScriptedPlugin, remote, scripted
 from trireme.remote import remote_connection
 from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plugin_servers import fill, on_the_sdk
 
+from tests.contract.plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.evaluation.filtering import class_verdicts, filter_evaluator
 from trireme.evaluation.scoring import class_scores, score_evaluator

@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from plugin_bench import Bench
-from plugin_servers import (
+
+from tests.contract.plugin_bench import Bench
+from tests.contract.plugin_servers import (
     FILTER,
     NORMALIZE,
     PRE_FILTER,
@@ -24,7 +25,6 @@ from plugin_servers import (
     remote,
     scored,
 )
-
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import plugin_statistics, remote_connection, remote_filter, remote_score

@@ -14,7 +14,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from contract_services import (
+from google.protobuf import descriptor_pb2
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from tests.contract.contract_services import (
     CHANNEL_OPTIONS,
     CYCLE,
     DEADLINE,
@@ -28,11 +33,6 @@ from contract_services import (
     get,
     start,
 )
-from google.protobuf import descriptor_pb2
-from grpc import aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-
 from trireme.plugin_api import interfaces, plugin_info_validation
 from trireme.remote import plugin_control, remote_client, remote_connection, remote_response
 from trireme.v1 import (

@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import phase_calls
 import pytest
-from phase_calls import context
-from plugin_servers import on_the_sdk
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.contract.plugin_servers import on_the_sdk
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import context
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme import sdk
 from trireme.filter import service
 from trireme.remote import remote_client, remote_plugins

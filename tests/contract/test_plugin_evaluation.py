@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_servers import fill, on_the_sdk
 
+from tests.contract.plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator

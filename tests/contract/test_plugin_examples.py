@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from contract_services import PYTHON_EXAMPLES, RUST_PACKAGE, WITH_GO_PACKAGE, require_toolchain, run_cargo, run_cargo_in
+
+from tests.contract.contract_services import (
+    PYTHON_EXAMPLES,
+    RUST_PACKAGE,
+    WITH_GO_PACKAGE,
+    require_toolchain,
+    run_cargo,
+    run_cargo_in,
+)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GO_SDK = EXAMPLES.parent / "sdk" / "go"

@@ -7,7 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from contract_services import EXAMPLES, FOLLOWERS, PLUGINS, ROOT, Served, get
+
+from tests.contract.contract_services import EXAMPLES, FOLLOWERS, PLUGINS, ROOT, Served, get
 
 # The first test of a plugin builds it.
 pytestmark = pytest.mark.timeout(600)

@@ -8,7 +8,9 @@ from typing import Any
 
 import grpc
 import pytest
-from contract_services import (
+from grpc import aio
+
+from tests.contract.contract_services import (
     CYCLE,
     DEADLINE,
     FOLLOWERS,
@@ -18,8 +20,6 @@ from contract_services import (
     connected,
     get,
 )
-from grpc import aio
-
 from trireme.remote import remote_client
 from trireme.v1 import (
     core_pb2,
@@ -225,7 +225,7 @@ async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> N
 
 
 async def test_a_follower_passes_over_messages_of_an_unknown_kind(follower: Served) -> None:
-    """Else the stream may never grow: a newer scheduler could not be followed by an older plugin."""
+    """New kinds of messages can be added to the stream without breaking older plugins."""
     async with following(follower, 10, "unknown") as frontend:
         await frontend.send_unknown()
         await frontend.send(3, 4, pods=placed(p3=1))

@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 from grpc import aio
-from plugin_bench import PROFILE, Bench
-from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, on_the_sdk, remote
 
+from tests.contract.plugin_bench import PROFILE, Bench
+from tests.contract.plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, on_the_sdk, remote
 from trireme import sdk
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2, plugin_pb2_grpc

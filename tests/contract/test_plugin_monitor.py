@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
 
+from tests.contract.plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
 from trireme.config import commandline
 from trireme.frontend import phase_configuration, plugin_changes, plugin_monitor, remote_plugins
 from trireme.remote import remote_client

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
-from test_plugin_monitor import accept, completed, configured, described, running, until
 
+from tests.contract.plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
+from tests.contract.test_plugin_monitor import accept, completed, configured, described, running, until
 from trireme.config import commandline
 from trireme.frontend import plugin_monitor
 from trireme.remote import remote_client

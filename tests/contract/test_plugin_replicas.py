@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_servers import on_the_sdk
 
+from tests.contract.plugin_servers import on_the_sdk
 from trireme import sdk
 from trireme.remote import endpoint_set, remote_client, remote_connection
 from trireme.rpc import dialing

@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 import pytest
 from grpc import aio
-from phase_calls import PROFILE
-from plugin_servers import on_the_sdk
-from recorded_decisions import LARGE, SMALL, RecordedCluster
 
+from tests.contract.plugin_servers import on_the_sdk
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import LARGE, SMALL, RecordedCluster
 from trireme import sdk
 from trireme.remote import remote_client
 from trireme.results.phase_results import PlaceResult

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from grpc import aio
-from plugin_servers import on_the_sdk
 
+from tests.contract.plugin_servers import on_the_sdk
 from trireme import sdk
 from trireme.v1 import (
     core_pb2,

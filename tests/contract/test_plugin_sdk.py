@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import certificates
 import grpc
 import pytest
 from grpc import aio
-from plugin_servers import fill
-from sdk_hosts import PerNode
 
+from tests.contract import certificates
+from tests.contract.plugin_servers import fill
+from tests.contract.sdk_hosts import PerNode
 from trireme import sdk
 from trireme.remote import (
     remote_plugins,
@@ -184,11 +184,13 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
 def test_a_plugin_on_a_unix_socket_has_no_tls_and_reads_no_files(tmp_path: Path) -> None:
     """Broken, it serves TLS on a socket where the scheduler speaks none, and no call comes through."""
     socket, none = f"unix:{tmp_path}/plugin.sock", str(tmp_path / "none")
-    code = "from sdk_hosts import PerNode; from trireme import sdk; raise SystemExit(sdk.main(PerNode()))"
+    code = (
+        "from tests.contract.sdk_hosts import PerNode; from trireme import sdk; raise SystemExit(sdk.main(PerNode()))"
+    )
     flags = ["--tls-cert-file", none, "--tls-private-key-file", none, "--client-ca-file", none]
     process = subprocess.Popen(
         [sys.executable, "-c", code, "--listen", socket, *flags, "--allowed-identities", "filter"],
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         text=True,
     )

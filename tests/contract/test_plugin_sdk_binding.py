@@ -5,8 +5,8 @@ from contextlib import aclosing, nullcontext
 from typing import Any
 
 import pytest
-from sdk_hosts import CYCLE, Stack, item
 
+from tests.contract.sdk_hosts import CYCLE, Stack, item
 from trireme import sdk
 from trireme.framework import status
 from trireme.remote import (

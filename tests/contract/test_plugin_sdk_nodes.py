@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sdk_hosts import Hosts, PerNode, Stack
 
+from tests.contract.sdk_hosts import Hosts, PerNode, Stack
 from trireme import sdk
 from trireme.framework import status
 from trireme.plugin_api import interfaces

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from sdk_hosts import POD, Stack
 
+from tests.contract.sdk_hosts import POD, Stack
 from trireme import sdk
 from trireme.framework import status
 from trireme.v1 import (

@@ -14,10 +14,10 @@ import aiohttp
 import grpc
 import numpy as np
 import orjson
-import plugin_servers
 import pytest
 from grpc import aio
 
+from tests.contract import plugin_servers
 from trireme import sdk
 from trireme.sdk import logs, metrics
 from trireme.v1 import (

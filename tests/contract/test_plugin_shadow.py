@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plugin_servers import fill, on_the_sdk
 
+from tests.contract.plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.evaluation.filtering import class_verdicts
 from trireme.framework import status

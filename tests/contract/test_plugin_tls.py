@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import certificates
 import grpc
 import pytest
-from contract_services import DEADLINE, PLUGINS, ROOT, command
 from grpc import aio
 
+from tests.contract import certificates
+from tests.contract.contract_services import DEADLINE, PLUGINS, ROOT, command
 from trireme.v1 import plugin_pb2, plugin_pb2_grpc
 
 # The first test of a plugin builds it.

@@ -3,11 +3,11 @@
 import pathlib
 from collections.abc import Sequence
 
-import certificates
 import grpc
 import pytest
-from broken import broken_followers, broken_plugins, reference_plugin
 
+from tests.contract import certificates
+from tests.contract.broken import broken_followers, broken_plugins, reference_plugin
 from trireme.plugin_verification import rpcs, session, verification
 from trireme.rpc import dialing
 from trireme.v1 import bind_pb2, plugin_pb2, status_pb2

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from frontend_with_phases import Cluster, Server, node
 
+from tests.contract.frontend_with_phases import Cluster, Server, node
 from trireme.frontend import leadership_runner
 from trireme.v1 import core_pb2
 from trireme_kube.client.informers.watch import EventKind

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from phase_calls import PROFILE
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
-from recorded_service import Moody, recorded, replayed
-from remembering_insight import RememberingInsight
 
+from tests.contract.recorded_service import Moody, recorded, replayed
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
+from tests.helpers.remembering_insight import RememberingInsight
 from trireme import sdk
 from trireme.insight import recorded_insight
 from trireme.v1 import (

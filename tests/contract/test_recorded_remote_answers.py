@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import rich.console
-from phase_calls import PROFILE
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
-from recorded_service import Moody, recorded, replayed
-from remembering_insight import RememberingInsight
 
+from tests.contract.recorded_service import Moody, recorded, replayed
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
+from tests.helpers.remembering_insight import RememberingInsight
 from trireme import sdk
 from trireme.cli import explain_command
 from trireme.insight import recorded_insight

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from contract_services import DEADLINE, ROOT
-from plugin_servers import fill
 
+from tests.contract.contract_services import DEADLINE, ROOT
+from tests.contract.plugin_servers import fill
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.remote import remote_client, remote_plugins
 from trireme.snapshot import snapshot

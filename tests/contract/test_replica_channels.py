@@ -94,7 +94,6 @@ async def test_a_call_under_way_fails_as_unavailable_when_its_channel_closes(
 
 @CALLS
 async def test_the_callers_own_cancellation_stays_one(call: Callable[..., Any], answer: bytes) -> None:
-    """Else a scheduler that is told to stop asks another replica instead."""
     server = _Server()
     async with server.channel() as channel:
         calling = asyncio.create_task(call(channel))
@@ -210,7 +209,7 @@ async def test_a_bind_batch_survives_that_its_endpoint_is_removed() -> None:
 
 
 async def test_permit_is_called_elsewhere_when_a_replica_goes() -> None:
-    """Else each rollout of bind fails pods by an error that is none of theirs."""
+    """A rollout of bind fails no pod."""
     never, at_once = asyncio.Event(), asyncio.Event()
     at_once.set()
     leaving, staying = _Bind(never), _Bind(at_once)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import ports
 import pytest
-from certificates import Authority
 from grpc import aio
-from linked_frontend import Frontend
 
+from tests.contract.certificates import Authority
+from tests.contract.linked_frontend import Frontend
+from tools.controlplane import ports
 from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
@@ -423,7 +423,6 @@ async def test_a_plugin_is_called_over_tls_and_its_identity_verified(tmp_path: P
 
 
 async def test_a_server_s_own_words_are_left_as_they_are() -> None:
-    """Else the details of a plugin whose backend's certificate has expired accuse the plugin's own certificate."""
     details = "the inventory: certificate has expired"
     error = aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details=details)
     assert dialing.Dialer().error_details(error, "10.0.0.1:1", 0) == details

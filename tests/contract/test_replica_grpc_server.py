@@ -9,11 +9,11 @@ from typing import Any
 
 import grpc
 import pytest
-from certificates import Authority, Pair
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from tests.contract.certificates import Authority, Pair
 from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import grpc_server
 from trireme.rpc.fencing import REASON_METADATA, Refusal, RefusalReason
@@ -299,7 +299,6 @@ async def test_a_refusal_reaches_the_caller_with_its_reason(tmp_path: Path, reas
 
 
 async def test_the_pings_of_the_frontend_are_welcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else an idle snapshot stream is ended for too_many_pings, and every call on its connection with it."""
     keepalive = dict(replica_link.CHANNEL_OPTIONS)["grpc.keepalive_time_ms"]
     assert keepalive > 2 * grpc_server.MIN_PING_INTERVAL_MS
     # As often as gRPC lets it, once a second; the third that is not welcome is the last.

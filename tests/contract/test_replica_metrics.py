@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable
 
 import aiohttp
-import metrics_document
-import ports
 import pytest
-from phase_calls import no_remote_plugins
 
+from tests.contract import metrics_document
+from tests.helpers.phase_calls import no_remote_plugins
+from tools.controlplane import ports
 from trireme.filter.service import FilterPhase
 from trireme.phases import phase_metrics
 from trireme.rpc import listen_flags

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from linked_frontend import NODES, Frontend
 
+from tests.contract.linked_frontend import NODES, Frontend
 from trireme.frontend.phase_clients import replica_link
 from trireme.phases import phase_process
 from trireme.rpc import follower, grpc_server, listen_flags
@@ -105,7 +105,7 @@ async def test_a_replica_that_comes_back_gets_everything_again(tmp_path: pathlib
 
 
 async def test_a_replica_that_is_added_again_is_taken_for_another_one(tmp_path: pathlib.Path) -> None:
-    """Else a patch of the new one is applied to an answer of the old one, whose numbers mean something else."""
+    """A patch of a replica that came back is never applied to an answer of its former incarnation."""
     frontend = Frontend()
     frontend.add_nodes(5)
     identities = set()

@@ -1,7 +1,8 @@
 """The SDKs' own tests, and those of the example plugins that are built from the SDKs' packages."""
 
 import pytest
-import sdk_examples
+
+from tests.contract import sdk_examples
 
 pytestmark = pytest.mark.timeout(600)
 

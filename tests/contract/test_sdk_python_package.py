@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from contract_services import PYTHON_EXAMPLES, ROOT
+
+from tests.contract.contract_services import PYTHON_EXAMPLES, ROOT
 
 _PLUGINS = {"plugin-python": ("maintenance.py",), **PYTHON_EXAMPLES}
 

@@ -4,8 +4,8 @@ import io
 from pathlib import Path
 
 import pytest
-import serving_frontend as support
 
+from tests.contract import serving_frontend as support
 from trireme.config import commandline
 from trireme.frontend.serving import serving_site
 from trireme_kube.componentbase.server import http_site
@@ -30,19 +30,17 @@ async def _text(site: serving_site.FrontendSite, path: str) -> str:
 
 @pytest.mark.parametrize(("gate", "path"), [("ComponentFlagz", "/flagz"), ("ComponentStatusz", "/statusz")])
 async def test_a_page_is_served_by_its_gate(tmp_path: Path, gate: str, path: str) -> None:
-    """Else who switches a page off, for what it tells, still serves it."""
+    """The gate of a page switches it off and on."""
     assert path in _site(tmp_path)._pages()
     assert path not in _site(tmp_path, f"--feature-gates={gate}=false")._pages()
 
 
 async def test_statusz_names_flagz_only_where_it_is_served(tmp_path: Path) -> None:
-    """Else it names a path that answers 404."""
     assert "/flagz" in await _text(_site(tmp_path), "/statusz")
     assert "/flagz" not in await _text(_site(tmp_path, "--feature-gates=ComponentFlagz=false"), "/statusz")
 
 
 async def test_a_candidate_is_ready_once_its_informers_have_synced(tmp_path: Path) -> None:
-    """Else a scheduler is taken for ready that the API server cannot choose yet."""
     assert "informer-sync" not in await _text(_site(tmp_path), "/readyz")
     chosen = _site(tmp_path, "--feature-gates=CoordinatedLeaderElection=true")
     assert "[-]informer-sync failed" in await _text(chosen, "/readyz")

@@ -9,7 +9,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-import serving_frontend as support
+
+from tests.contract import serving_frontend as support
 
 GOLDEN = json.loads(gzip.decompress((Path(__file__).parent / "data/surface_http.json.gz").read_bytes()))
 # What was sent with each PUT, in order, which the recording leaves to its answers.

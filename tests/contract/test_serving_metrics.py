@@ -5,13 +5,13 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-import metrics_document
-import ports
 import pytest
-import serving_frontend as support
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.contract import metrics_document
+from tests.contract import serving_frontend as support
+from tools.controlplane import ports
 from trireme.config import commandline, inspection, trireme_configuration_loading
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
@@ -84,7 +84,6 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
 
 
 def test_the_metrics_to_alert_on_exist() -> None:
-    """Else an alert that somebody copies never fires."""
     section, _, rest = metrics_document.DOCUMENT.read_text().partition("## What to alert on")[2].partition("\n## ")
     named = set(re.findall(r"\b((?:trireme|scheduler|leader)_[a-z_]+)", section))
     assert len(named) > 5

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import aiohttp
-import ports
 import pytest
 
+from tools.controlplane import ports
 from trireme.shadow import flags, process, report, report_server, settings, shadow_run
 from trireme.shadow.migration import check, finding
 from trireme_kube.client.rest import client, credentials

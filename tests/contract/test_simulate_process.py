@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import followed_frontend
 import grpc
 import pytest
 from google.protobuf import json_format
 from grpc import aio
 
+from tests.contract import followed_frontend
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.insight.simulations import turns
 from trireme.v1 import cycle_pb2, insight_pb2, insight_pb2_grpc, simulation_pb2, snapshot_pb2

@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 
 import pytest
-from certificates import Authority
 
+from tests.contract.certificates import Authority
 from trireme.rpc import tls_files
 
 

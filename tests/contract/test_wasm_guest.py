@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from contract_services import ROOT, WITH_GO_PACKAGE, go_plugin, require_toolchain
+
+from tests.contract.contract_services import ROOT, WITH_GO_PACKAGE, go_plugin, require_toolchain
 
 # The host and a guest are built.
 pytestmark = pytest.mark.timeout(600)

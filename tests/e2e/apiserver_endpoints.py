@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver_requests import APPLY, CLASSES, SPACE, TABLE, WATCH, Step, pod
+from tests.e2e.apiserver_requests import APPLY, CLASSES, SPACE, TABLE, WATCH, Step, pod
 
 ENDPOINTS: tuple[Step, ...] = (
     Step("method", "DELETE", f"{SPACE}/pods/x/status"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver_requests import APPS, BATCH, MERGE, POLICY, SPACE, STORAGE, STRATEGIC, Step, pod
+from tests.e2e.apiserver_requests import APPS, BATCH, MERGE, POLICY, SPACE, STORAGE, STRATEGIC, Step, pod
 
 Object = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver_requests import JSON_PATCH, MERGE, SPACE, STRATEGIC, WAIT, Step, pod
+from tests.e2e.apiserver_requests import JSON_PATCH, MERGE, SPACE, STRATEGIC, WAIT, Step, pod
 
 PODS: tuple[Step, ...] = (
     Step("ns", "POST", "/api/v1/namespaces", {"metadata": {"name": "space"}}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver_requests import MERGE, STRATEGIC, TABLE, WAIT, Step
+from tests.e2e.apiserver_requests import MERGE, STRATEGIC, TABLE, WAIT, Step
 
 Object = dict[str, Any]
 _COMPUTE, _SCOPED = "/api/v1/namespaces/compute", "/api/v1/namespaces/scoped"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver_requests import EVENTS, LEASES, MERGE, SPACE, STRATEGIC, Step
+from tests.e2e.apiserver_requests import EVENTS, LEASES, MERGE, SPACE, STRATEGIC, Step
 
 SMALL_OBJECTS: tuple[Step, ...] = (
     Step("node get", "GET", "/api/v1/nodes/n1"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver_requests import CLASSES, DEVICES, POLICY, SPACE, STORAGE, Step
+from tests.e2e.apiserver_requests import CLASSES, DEVICES, POLICY, SPACE, STORAGE, Step
 
 STORAGE_AND_DEVICES: tuple[Step, ...] = (
     Step(

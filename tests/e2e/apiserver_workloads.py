@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver_requests import APPS, BATCH, MERGE, SPACE, Step
+from tests.e2e.apiserver_requests import APPS, BATCH, MERGE, SPACE, Step
 
 WORKLOADS: tuple[Step, ...] = (
     Step(

@@ -13,11 +13,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import aiohttp
-import controlplane_fixture
-import installation
-import launcher
 import pytest
-import witness
+
+from tests.e2e import installation, witness
+from tools.controlplane import controlplane_fixture, launcher
 
 OpenCluster = Callable[..., AbstractAsyncContextManager[installation.Installation]]
 """Opens a cluster of `nodes` nodes with `cpu` CPUs each."""

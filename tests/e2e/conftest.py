@@ -1,7 +1,7 @@
 """Makes what these tests run on available to them: clusters, and a scheduler with its console."""
 
-from clusters import cluster, plane
-from consoles import axe, world
-from controlplane_fixture import start_controlplane
+from tests.e2e.clusters import cluster, plane
+from tests.e2e.consoles import axe, world
+from tools.controlplane.controlplane_fixture import controlplane, start_controlplane
 
-__all__ = ["axe", "cluster", "plane", "start_controlplane", "world"]
+__all__ = ["axe", "cluster", "controlplane", "plane", "start_controlplane", "world"]

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import chromium
-import installation
 import pytest
 from playwright import sync_api
 
+from tests.e2e import installation
+from tests.helpers import chromium
 from trireme_kube.componentbase import clocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import launcher
+from tools.controlplane import launcher
 
 
 class ForkedPhase:
@@ -53,7 +53,7 @@ class _Forker:
     """The other end of `trireme.rpc.forker`."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent)}
+        environment = {**os.environ, "PYTHONPATH": str(launcher.REPOSITORY)}
         command = [sys.executable, "-u", "-m", "trireme.rpc.forker"]
         self._process = subprocess.Popen(
             launcher.ending_with_parent(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -70,7 +70,7 @@ class _Forker:
         assert self._process.stdin is not None
         name = f"{module.split('.')[1]}-{next(self._numbers)}"
         arguments = [str(log), json.dumps(dict(environment)), module, *flags]
-        request = {"start": name, "module": "phase_with_log", "arguments": arguments}
+        request = {"start": name, "module": "tests.e2e.phase_with_log", "arguments": arguments}
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
         while name not in self._pids:

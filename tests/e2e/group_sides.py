@@ -17,11 +17,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import Any
 
 import aiohttp
-import controlplane_fixture
-import installation
-import launcher
-import ports
 import yaml
+
+from tests.e2e import installation
+from tools.controlplane import controlplane_fixture, launcher, ports
 
 Json = dict[str, Any]
 

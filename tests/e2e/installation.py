@@ -18,12 +18,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from typing import Any
 
 import aiohttp
-import forked_phases
-import launcher
 import orjson
-import ports
-import witness
 import yaml
+
+from tests.e2e import forked_phases, witness
+from tools.controlplane import launcher, ports
 
 START_SECONDS = 60.0
 

@@ -6,10 +6,10 @@ import ssl
 from collections.abc import Iterator, Mapping
 
 import aiohttp
-import installation
-import launcher
-import ports
 from prometheus_client import parser
+
+from tests.e2e import installation
+from tools.controlplane import launcher, ports
 
 Samples = Mapping[str, Mapping[str, float]]
 """Name of a sample → its labels, as text → its value."""

@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import installation
+from tests.e2e import installation
 
 Json = dict[str, Any]
 #: How often the scheduler has tried pods in vain so far, and how often at all.

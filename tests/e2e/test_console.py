@@ -3,10 +3,11 @@
 import json
 import re
 
-import chromium
-import consoles
 import pytest
 from playwright import sync_api
+
+from tests.e2e import consoles
+from tests.helpers import chromium
 
 _ZONES = "topology.kubernetes.io/zone"
 

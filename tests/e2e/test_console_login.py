@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 
-import chromium
-import insight_http as support
 import pytest
 from playwright import async_api
-from recorded_decisions import record_folder
-from recordings import BEGIN
+
+from tests.helpers import chromium
+from tests.helpers import insight_http as support
+from tests.helpers.recorded_decisions import record_folder
+from tests.helpers.recordings import BEGIN
 
 pytestmark = [
     pytest.mark.timeout(200),

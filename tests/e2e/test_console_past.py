@@ -9,15 +9,11 @@ from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 
-import chromium
-import consoles
-import installation
 import pytest
-import recorded_decisions
-import recordings
-import waiting_gang
 from playwright import sync_api
 
+from tests.e2e import consoles, installation
+from tests.helpers import chromium, recorded_decisions, recordings, waiting_gang
 from trireme.v1 import recording_pb2
 
 pytestmark = [

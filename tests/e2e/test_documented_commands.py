@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import ports
 import pytest
+
+from tools.controlplane import ports
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 DOCUMENTS = [

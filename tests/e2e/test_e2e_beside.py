@@ -5,12 +5,11 @@ import pathlib
 import re
 from collections.abc import Mapping
 
-import clusters
-import installation
-import kube_side
-import launcher
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation, kube_side
+from tests.e2e.installation import pod
+from tools.controlplane import launcher
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.controlplane]
 

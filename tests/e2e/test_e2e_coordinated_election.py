@@ -3,13 +3,11 @@
 import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import PODS, Stage
 
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import PODS, Stage
+from tools.controlplane import controlplane_fixture, launcher
 from trireme_kube.client.leaderelection import lease_candidate
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
@@ -38,7 +36,6 @@ async def _holder(on: Stage) -> str:
 async def test_the_chosen_candidate_leads_and_another_takes_over(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else the gate is accepted without effect: the scheduler takes the Lease, whomever the API server chose."""
     async with group_sides.stage(plane, tmp_path, ("GenericWorkload",)) as on:
         on.here.frontend_flags = [f"--feature-gates={lease_candidate.GATE}=true"]
         first = on.here.add_frontend()

@@ -6,12 +6,11 @@ Both count them for the pods that come next, and write the same to the pod's sta
 import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import PODS, Json, Stage
+
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import PODS, Json, Stage
+from tools.controlplane import controlplane_fixture, launcher
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
@@ -114,7 +113,6 @@ async def _until_refused(on: Stage, name: str) -> None:
 async def test_devices_that_stand_for_cpu_are_counted_and_written_as_by_kube_scheduler(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else a node runs more than it has, or the kubelet gives the pod less than its devices stand for."""
     ours, theirs = Seen(), Seen()
     await group_sides.played_to_trireme(plane, tmp_path / "ours", ours.play, GATES)
     full, done = ours.steps

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import clusters
-import installation
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -9,13 +9,12 @@ import pathlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import contract_services
-import installation
 import pytest
-import test_e2e_queue_sort
-import witness
 from aiohttp import test_utils, web
-from installation import pod
+
+from tests.contract import contract_services
+from tests.e2e import installation, test_e2e_queue_sort, witness
+from tests.e2e.installation import pod
 
 # The first test of an example builds it.
 pytestmark = pytest.mark.timeout(600)

@@ -4,15 +4,14 @@ import asyncio
 import pathlib
 from typing import Any
 
-import clusters
-import fake_extender
-import installation
-import launcher
 import pytest
 import yaml
 from aiohttp import web
-from fake_extender import FakeExtender, node_names, passing
-from installation import pod
+
+from tests.e2e import clusters, fake_extender, installation
+from tests.e2e.fake_extender import FakeExtender, node_names, passing
+from tests.e2e.installation import pod
+from tools.controlplane import launcher
 
 pytestmark = pytest.mark.timeout(150)
 

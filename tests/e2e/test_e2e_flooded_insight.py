@@ -5,10 +5,10 @@ import os
 import pathlib
 import sys
 
-import clusters
-import installation
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,8 +5,9 @@
 
 import pathlib
 
-import installation
 import pytest
+
+from tests.e2e import installation
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -21,7 +22,6 @@ SETS = (
 
 @pytest.mark.parametrize("gates", SETS)
 async def test_the_scheduler_starts_and_binds(gates: str, tmp_path: pathlib.Path) -> None:
-    """Else a gate that kube-scheduler starts with keeps this scheduler from ever being ready."""
     async with installation.embedded(tmp_path, "--nodes", "1") as here:
         here.frontend_flags = [f"--feature-gates={gates}"]
         await here.start()

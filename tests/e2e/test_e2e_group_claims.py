@@ -6,12 +6,11 @@ Its controller makes them from templates, the pods of a group share one, and it 
 import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import GROUPS, PODS, Json, Stage, gang, members
+
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import GROUPS, PODS, Json, Stage, gang, members
+from tools.controlplane import controlplane_fixture, launcher
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
@@ -118,10 +117,7 @@ async def _until_left(on: Stage, group: str) -> None:
 async def test_the_pods_of_a_group_share_its_device_and_the_next_group_waits(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else a group's claim would be used up by its first pod, or its device be given to two groups.
-
-    kube-scheduler leaves the same behind.
-    """
+    """The first pod does not use up the claim, and no two groups get its device. kube-scheduler does the same."""
     ours, theirs = Seen(), Seen()
     await group_sides.played_to_trireme(plane, tmp_path / "ours", ours.play, GATES)
     waiting, done = ours.steps

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import GROUPS, PODS, Json, Stage, gang, members
+
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import GROUPS, PODS, Json, Stage, gang, members
+from tools.controlplane import launcher
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import installation
 import numpy as np
 import pytest
 import yaml
 
+from tests.e2e import installation
 from trireme_kube.client.rest import client, credentials
 
 REPOSITORY = pathlib.Path(__file__).parents[2]

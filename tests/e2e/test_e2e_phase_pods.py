@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import clusters
-import installation
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -95,9 +95,9 @@ async def _served_by_pods(here: installation.Installation) -> None:
 
 @embedded_only
 async def test_phase_pods_that_are_all_gone_come_back(cluster: clusters.OpenCluster) -> None:
-    """Else nobody schedules the pods that the phases run in, once all of them are gone.
+    """The frontend starts phases of its own and schedules the phase pods with them.
 
-    That is a cluster without a scheduler, and no way out; phases of the frontend's own are one.
+    Without that, a cluster whose phase pods are all gone would have no scheduler, and no way out.
     """
     async with cluster(nodes=3) as here:
         await here.start(own={"fallback": {"after": "1s"}})

@@ -5,14 +5,13 @@ import pathlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-import installation
 import orjson
 import pytest
-import witness
 import yaml
-from installation import pod
-from test_e2e_plugins import plugin, profile, read, remote
 
+from tests.e2e import installation, witness
+from tests.e2e.installation import pod
+from tests.e2e.test_e2e_plugins import plugin, profile, read, remote
 from trireme.framework import canaries
 
 pytestmark = pytest.mark.timeout(180)

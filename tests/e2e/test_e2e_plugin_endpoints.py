@@ -7,12 +7,12 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import installation
 import orjson
 import pytest
-import witness
-from installation import pod
-from test_e2e_plugins import profile, read, remote
+
+from tests.e2e import installation, witness
+from tests.e2e.installation import pod
+from tests.e2e.test_e2e_plugins import profile, read, remote
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -11,14 +11,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
-import all_points
-import clusters
-import installation
 import orjson
 import pytest
-import witness
-from installation import pod
 
+from tests.e2e import all_points, clusters, installation, witness
+from tests.e2e.installation import pod
 from trireme import sdk
 from trireme.config import trireme_configuration
 from trireme.v1 import cycle_pb2
@@ -373,7 +370,6 @@ async def _small_cluster(folder: pathlib.Path) -> AsyncIterator[installation.Ins
 async def test_pods_that_a_plugin_refused_are_tried_when_it_comes_back_as_another_version(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else they wait for minutes, though the mistake for which they were refused is mended."""
     script = pathlib.Path(__file__).parent / "versioned.py"
     monkeypatch.setenv("VERSION", "1")
     async with _small_cluster(tmp_path) as here:

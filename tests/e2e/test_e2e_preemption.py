@@ -5,11 +5,10 @@ import functools
 import pathlib
 from typing import Any
 
-import clusters
-import installation
 import pytest
-import witness
-from installation import pod
+
+from tests.e2e import clusters, installation, witness
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -5,12 +5,11 @@ import pathlib
 import time
 from typing import Any
 
-import clusters
-import installation
-import kube_side
 import pytest
-from installation import pod
-from test_e2e_plugins import plugin, remote
+
+from tests.e2e import clusters, installation, kube_side
+from tests.e2e.installation import pod
+from tests.e2e.test_e2e_plugins import plugin, remote
 
 pytestmark = pytest.mark.timeout(120)
 

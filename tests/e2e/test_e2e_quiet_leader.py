@@ -4,9 +4,10 @@ import asyncio
 import time
 from typing import Any
 
-import clusters
 import pytest
-from installation import pod
+
+from tests.e2e import clusters
+from tests.e2e.installation import pod
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 

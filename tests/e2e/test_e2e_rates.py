@@ -3,9 +3,10 @@
 import asyncio
 import time
 
-import clusters
 import pytest
-from installation import pod
+
+from tests.e2e import clusters
+from tests.e2e.installation import pod
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("cluster", ["embedded"], indirect=True)]
 

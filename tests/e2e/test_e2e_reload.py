@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
-import clusters
-import installation
 import orjson
 import pytest
-import test_e2e_plugins
-import test_e2e_queue_sort
 import yaml
-from installation import pod
+
+from tests.e2e import clusters, installation, test_e2e_plugins, test_e2e_queue_sort
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -6,12 +6,12 @@ import sys
 from typing import Any
 
 import aiohttp
-import clusters
-import installation
 import orjson
 import pytest
 import yaml
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 

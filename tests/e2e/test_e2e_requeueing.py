@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import installation
-import launcher
-import ports
 import pytest
-import requeueing_story
-from controlplane_fixture import StartControlPlane
+
+from tests.e2e import installation, requeueing_story
+from tools.controlplane import launcher, ports
+from tools.controlplane.controlplane_fixture import StartControlPlane
 
 SEED = 79
 # A parser of the whole text takes longer than what is measured.

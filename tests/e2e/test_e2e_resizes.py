@@ -5,12 +5,11 @@ No kubelet runs here: that a pod runs and that its resize is deferred is written
 
 from collections.abc import Iterator
 
-import group_sides
-import installation
-import launcher
 import pytest
-from group_sides import PODS, Json, Stage
 
+from tests.e2e import group_sides, installation
+from tests.e2e.group_sides import PODS, Json, Stage
+from tools.controlplane import launcher
 from trireme.framework import resizes
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]

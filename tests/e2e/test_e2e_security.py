@@ -4,13 +4,12 @@ import asyncio
 import pathlib
 from collections.abc import AsyncIterator
 
-import clusters
 import grpc
-import installation
 import pytest
 from grpc import aio
-from installation import make_certificates, pod
 
+from tests.e2e import clusters, installation
+from tests.e2e.installation import make_certificates, pod
 from trireme.v1 import (
     bind_phase_pb2,
     bind_phase_pb2_grpc,

@@ -4,12 +4,12 @@ import pathlib
 from typing import Any
 
 import aiohttp
-import clusters
-import installation
 import orjson
 import pytest
-from installation import pod
-from test_e2e_plugins import plugin, profile, remote
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
+from tests.e2e.test_e2e_plugins import plugin, profile, remote
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -11,12 +11,11 @@ import sys
 from typing import Any
 
 import aiohttp
-import installation
-import mixed_pods
-import ports
 import pytest
 import yaml
 
+from tests.e2e import installation, mixed_pods
+from tools.controlplane import ports
 from trireme_kube.componentbase import clocks
 
 REPOSITORY = pathlib.Path(__file__).parents[2]

@@ -7,10 +7,10 @@ the test plays them, and can play ones that are slow or fail.
 from collections.abc import Mapping
 from typing import Any
 
-import clusters
-import installation
 import pytest
-from installation import pod
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
 
 pytestmark = pytest.mark.timeout(180)
 

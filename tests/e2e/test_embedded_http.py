@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from embedded_process import eventually
 
+from tests.e2e.embedded_process import eventually
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.endpoints.faults import Fault, FaultAction

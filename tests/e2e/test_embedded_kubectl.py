@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from embedded_process import Running, embedded_cluster, kubectl_command, program, real_scheduler
+
+from tests.e2e.embedded_process import Running, embedded_cluster, kubectl_command, program, real_scheduler
 
 WEB = {
     "apiVersion": "v1",

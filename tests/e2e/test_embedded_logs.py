@@ -6,8 +6,9 @@ import asyncio
 
 import orjson
 import pytest
-from embedded_process import eventually
-from test_embedded_http import DEADLINE, PODS_PATH, Client, serving
+
+from tests.e2e.embedded_process import eventually
+from tests.e2e.test_embedded_http import DEADLINE, PODS_PATH, Client, serving
 
 LOG = f"{PODS_PATH}/p/log"
 

@@ -18,18 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import launcher
 import pytest
-from apiserver_endpoints import ENDPOINTS
-from apiserver_mistakes import MISTAKES
-from apiserver_pods import PODS
-from apiserver_quotas import QUOTAS
-from apiserver_requests import JSON, TABLE, WAIT, WATCH, Step
-from apiserver_small_objects import SMALL_OBJECTS
-from apiserver_storage_and_devices import STORAGE_AND_DEVICES
-from apiserver_workloads import WORKLOADS
-from controlplane_fixture import require_built
-from embedded_process import embedded_cluster
+
+from tests.e2e.apiserver_endpoints import ENDPOINTS
+from tests.e2e.apiserver_mistakes import MISTAKES
+from tests.e2e.apiserver_pods import PODS
+from tests.e2e.apiserver_quotas import QUOTAS
+from tests.e2e.apiserver_requests import JSON, TABLE, WAIT, WATCH, Step
+from tests.e2e.apiserver_small_objects import SMALL_OBJECTS
+from tests.e2e.apiserver_storage_and_devices import STORAGE_AND_DEVICES
+from tests.e2e.apiserver_workloads import WORKLOADS
+from tests.e2e.embedded_process import embedded_cluster
+from tools.controlplane import launcher
+from tools.controlplane.controlplane_fixture import require_built
 
 pytestmark = [pytest.mark.controlplane]
 

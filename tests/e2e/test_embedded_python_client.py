@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from embedded_process import eventually
 from kubernetes.aio import client, config, watch
 
+from tests.e2e.embedded_process import eventually
 from trireme_kube.embedded.cluster import EmbeddedCluster
 from trireme_kube.embedded.kubelet.kubelets import KubeletPace
 

@@ -7,11 +7,13 @@ import subprocess
 import sys
 
 import grpc.aio
-import installation
-import launcher
+
+from tests.e2e import installation
+from tools.controlplane import launcher
 
 _STARTER = """
-import pathlib, sys, time, installation
+import pathlib, sys, time
+from tests.e2e import installation
 process = installation.Process("sleeper", ["sleep", "100"], pathlib.Path(sys.argv[1]))
 process.start()
 print(process.pid, flush=True)
@@ -21,10 +23,8 @@ time.sleep(100)
 
 def test_no_process_outlives_whoever_started_it(tmp_path: pathlib.Path) -> None:
     """A worker of pytest that is killed would leave schedulers and clusters behind, which slow down later tests."""
-    folders = [str(pathlib.Path(module.__file__ or "").parent) for module in (installation, launcher)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     command = [sys.executable, "-c", _STARTER, str(tmp_path / "log")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as started:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=launcher.REPOSITORY) as started:
         assert started.stdout is not None
         handle = os.pidfd_open(int(started.stdout.readline()))
         started.kill()

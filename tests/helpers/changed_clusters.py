@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides
 from trireme.snapshot import overlay, pods, snapshot_view

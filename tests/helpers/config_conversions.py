@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from config_starts import feature_gates
-
+from tests.helpers.config_starts import feature_gates
 from trireme.config import loading, profiles
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration

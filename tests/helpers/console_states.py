@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from snapshot_views import SnapshotBuilder, pod_of, requesting
-
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import observed_cluster
 from trireme.insight.console import console_state
 from trireme.v1 import cycle_pb2, scheduler_status_pb2, snapshot_pb2

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import contract_comments
 from google.protobuf import descriptor_pb2
+
+from tests.helpers import contract_comments
 
 DOCUMENT = contract_comments.ROOT / "docs/reference/plugin-contract.md"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from cluster_objects import to_cluster_object
-from phase_calls import context, no_remote_plugins
 
+from tests.helpers.cluster_objects import to_cluster_object
+from tests.helpers.phase_calls import context, no_remote_plugins
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.filter import service as filter_service
 from trireme.frontend.phase_clients import class_answers

@@ -7,11 +7,11 @@ go.
 from collections import Counter
 from typing import Any
 
-from frontend_machine import PODS, FrontendMachine
-from frontend_world_victims import cpus
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
+from tests.helpers.frontend_machine import PODS, FrontendMachine
+from tests.helpers.frontend_world_victims import cpus
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_scheduling_order
 from trireme.queueing.states import Done
 from trireme.v1 import scheduling_pb2

@@ -9,11 +9,11 @@ come to rest, everybody who fits somewhere is there.
 from collections import Counter
 from typing import Any
 
-from frontend_world import GUARD, World
-from frontend_world_victims import cpus
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.helpers.frontend_world import GUARD, World
+from tests.helpers.frontend_world_victims import cpus
 from trireme.cache.pod_projection import TERMINATING
 from trireme.frontend.serving import status_report
 from trireme.queueing.states import Gated, Unschedulable

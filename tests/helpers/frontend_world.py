@@ -13,13 +13,12 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import frontend_world_services
-import frontend_world_victims
 import numpy as np
-from frontend_world_api import Api
-from frontend_world_victims import cpus
-from virtual_time import StillLoop
 
+from tests.helpers import frontend_world_services, frontend_world_victims
+from tests.helpers.frontend_world_api import Api
+from tests.helpers.frontend_world_victims import cpus
+from tests.helpers.virtual_time import StillLoop
 from trireme.cache import class_registry, cluster_cache, extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
 from trireme.evaluation.preemption import post_filter_context

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import fake_binder
 import orjson
 
+from tests.helpers import fake_binder
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, status_pb2
 

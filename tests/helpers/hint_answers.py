@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cluster_objects import KINDS, to_cluster_object
-
+from tests.helpers.cluster_objects import KINDS, to_cluster_object
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes

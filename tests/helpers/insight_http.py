@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import certificates
-import kube_fake_server as fake
 import orjson
-import phase_calls
-import serving_frontend
 from aiohttp import web
-from phase_calls import PROFILE, configuration, no_remote_plugins
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.contract import certificates, serving_frontend
+from tests.contract import kube_fake_server as fake
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
 from trireme.insight.http_api import flags, serving
 from trireme.rpc import listen_flags

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, NoReturn
 
 import grpc
-from snapshot_views import SnapshotBuilder
 
+from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.v1 import cycle_pb2, plugin_pb2, snapshot_pb2
 
 PROFILE = "p"

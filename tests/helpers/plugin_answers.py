@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from snapshot_views import SnapshotBuilder
 
+from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from pod_group_builders import PROFILE, grouping_queue, parsed
 
+from tests.helpers.pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache, placed_pod
 from trireme.config import model
 from trireme.framework import status

@@ -3,10 +3,9 @@
 import itertools
 from typing import Any
 
-import phase_calls
-from phase_calls import context
-from snapshot_views import SnapshotBuilder, pod_of, requesting
-
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import context
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
 from trireme.v1 import core_pb2, filter_pb2, filter_phase_pb2, plugin_pb2
 from trireme.wire import identities

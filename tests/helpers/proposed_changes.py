@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import phase_calls
-from snapshot_views import SnapshotBuilder
-
+from tests.helpers import phase_calls
+from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.evaluation import engine
 from trireme.registry import filter_profiles, score_profiles
 from trireme.snapshot import snapshot

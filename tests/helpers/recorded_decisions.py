@@ -5,12 +5,11 @@ import pathlib
 import random
 from typing import Any, cast
 
-import phase_calls
-from frontend_world_services import FakePhase
-from phase_calls import HASH, PROFILE, context, no_remote_plugins
-from recordings import BEGIN, SECOND, encoded, end_frame, header
-from snapshot_views import SnapshotBuilder, pod_of, requesting
-
+from tests.helpers import phase_calls
+from tests.helpers.frontend_world_services import FakePhase
+from tests.helpers.phase_calls import HASH, PROFILE, context, no_remote_plugins
+from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame, header
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service as filter_service
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, remote_evaluators

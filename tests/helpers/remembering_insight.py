@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from phase_calls import context, no_remote_plugins
-from recorded_decisions import RecordedCluster
-
+from tests.helpers.phase_calls import context, no_remote_plugins
+from tests.helpers.recorded_decisions import RecordedCluster
 from trireme.insight import service
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, recording_pb2, snapshot_pb2

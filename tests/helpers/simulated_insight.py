@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import grpc
-import phase_calls
 import pytest
 from google.protobuf import json_format
-from phase_calls import Aborted, context, no_remote_plugins
-from snapshot_views import SnapshotBuilder
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import Aborted, context, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.cache import pod_projection
 from trireme.config import gates
 from trireme.framework.plugin_spec import ExtensionPoint

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from snapshot_views import Json, SnapshotBuilder
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.v1 import core_pb2
 
 NODES = [f"n{number}" for number in range(5)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hint_answers import entry, pod
+from tests.helpers.hint_answers import entry, pod
 
 Json = dict[str, Any]
 

@@ -1,8 +1,7 @@
 """A gang that would preempt, as insight knows it, and a recording of that moment."""
 
-from recordings import BEGIN, encoded, end_frame, header
-from simulated_insight import PROFILE, SimulatedInsight, default_configuration, stored
-
+from tests.helpers.recordings import BEGIN, encoded, end_frame, header
+from tests.helpers.simulated_insight import PROFILE, SimulatedInsight, default_configuration, stored
 from trireme.recording import full_state
 from trireme.v1 import cycle_pb2, recording_pb2, scheduling_pb2, snapshot_pb2
 

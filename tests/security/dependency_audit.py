@@ -1,6 +1,6 @@
 """Checks what is installed against known vulnerabilities, with pip-audit.
 
-    python tests/security/dependency_audit.py [--osv-url https://osv.internal/v1/query]
+    python -m tests.security.dependency_audit [--osv-url https://osv.internal/v1/query]
 
 Asks PyPI, or a server that speaks OSV's protocol. Exit code 1 if something installed has a known vulnerability; where
 no package could be checked, as on a machine without network, it says SKIPPED, and the exit code is 0.

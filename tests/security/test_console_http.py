@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import insight_http as support
 import pytest
 import yarl
 
+from tests.helpers import insight_http as support
 from trireme.insight.console import assets, views
 from trireme.v1 import core_pb2, snapshot_pb2
 

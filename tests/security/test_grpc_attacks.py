@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import contract_services
 import grpc
-import installation
 import pytest
 from google.protobuf import descriptor_pool
 from grpc import aio
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from tests.contract import contract_services
+from tests.e2e import installation
 from trireme.rpc import grpc_server
 from trireme.v1 import (
     bind_phase_pb2,

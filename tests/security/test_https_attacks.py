@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import serving_frontend as support
 
+from tests.contract import serving_frontend as support
 from trireme_kube.componentbase.server import connection_limits, http_site
 from trireme_kube.componentbase.tls import tls_acceptor
 

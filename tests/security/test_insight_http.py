@@ -11,12 +11,12 @@ from typing import Any
 from unittest import mock
 
 import aiohttp
-import certificates
-import insight_http as support
-import kube_fake_server as fake
 import pytest
 from aiohttp import test_utils, web
 
+from tests.contract import certificates
+from tests.contract import kube_fake_server as fake
+from tests.helpers import insight_http as support
 from trireme.insight import http_metrics, service
 from trireme.insight.console import console_state
 from trireme.insight.http_api import access, api, visibility

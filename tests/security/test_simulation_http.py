@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import insight_http
 import orjson
 import pytest
+
+from tests.helpers import insight_http
 
 PATH = "/v1/simulation"
 
@@ -27,7 +28,6 @@ async def _post(
 
 
 async def test_who_may_list_nodes_and_pods_may_simulate(tmp_path: Path) -> None:
-    """Else the names of all pods leak to whoever may get one of them."""
     async with insight_http.served(tmp_path) as server:
         question = {"scenario": {"withoutPendingPods": True}}
         assert (await _post(server, "", question))[0] == 401

@@ -9,13 +9,13 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import insight_http as support
 import orjson
 import pytest
-import texts_in_messages
 import yarl
-from phase_calls import PROFILE
 
+from tests.helpers import insight_http as support
+from tests.helpers import texts_in_messages
+from tests.helpers.phase_calls import PROFILE
 from trireme.insight.console import views
 from trireme.insight.http_api import recorded_paths
 from trireme.v1 import scheduler_status_pb2, snapshot_pb2

@@ -9,9 +9,9 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import simulated_process
-from simulated_process import Process, State
 
+from tests.simulation import simulated_process
+from tests.simulation.simulated_process import Process, State
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import score_evaluator

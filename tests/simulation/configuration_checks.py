@@ -11,12 +11,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import simulated_plugin
-import simulated_process
-from pod_demands import is_reserved
-from simulated_configuration import DEFAULT_WEIGHTS, ConfigurationFiles
-from simulated_process import Process, State
-
+from tests.simulation import simulated_plugin, simulated_process
+from tests.simulation.pod_demands import is_reserved
+from tests.simulation.simulated_configuration import DEFAULT_WEIGHTS, ConfigurationFiles
+from tests.simulation.simulated_process import Process, State
 from trireme.cache import cluster_cache
 from trireme.filter import service as filter_service
 from trireme.frontend import app, configuration_reloader, phase_settings, profile_roles_of, reconfiguration

@@ -3,11 +3,10 @@
 import asyncio
 
 import pytest
-import simulated_grpc_client
-import simulated_grpc_server
-import virtual_loop
 from grpc import aio
-from grpc_contract_service import Run
+
+from tests.simulation import simulated_grpc_client, simulated_grpc_server, virtual_loop
+from tests.simulation.grpc_contract_service import Run
 
 
 @pytest.fixture(params=["real", "simulated"])

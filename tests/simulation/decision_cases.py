@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import configuration_checks
 import orjson
-import simulated_cluster
-from object_history import Key, ObjectHistory
-from pod_demands import device_claims_of, is_closed, is_reserved, volume_claims_of
-from simulated_configuration import DEFAULT_PROFILE
 
+from tests.simulation import configuration_checks, simulated_cluster
+from tests.simulation.object_history import Key, ObjectHistory
+from tests.simulation.pod_demands import device_claims_of, is_closed, is_reserved, volume_claims_of
+from tests.simulation.simulated_configuration import DEFAULT_PROFILE
 from trireme.cache import cluster_cache, object_kinds, placed_pod
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import encode

@@ -12,8 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from decision_cases import DecisionCases
-
+from tests.simulation.decision_cases import DecisionCases
 from trireme.cache import cluster_cache
 from trireme.framework import status
 from trireme.scheduling import attempt, post_filtering

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import simulation_runs
-from simulation_plan import PlannedEvent
+from tests.simulation import simulation_runs
+from tests.simulation.simulation_plan import PlannedEvent
 
 if TYPE_CHECKING:
-    from simulation import Outcome
+    from tests.simulation.simulation import Outcome
 
 T = TypeVar("T")
 

@@ -6,14 +6,13 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
-import simulated_process
-from column_checks import ColumnChecks
-from kept_state import containers_of_what_is_gone
-from pending_checks import wrong_entries
-from placed_pods import PlacedPods
-from pod_demands import group_of, is_done, is_terminating
-from simulated_process import Process, State
-
+from tests.simulation import simulated_process
+from tests.simulation.column_checks import ColumnChecks
+from tests.simulation.kept_state import containers_of_what_is_gone
+from tests.simulation.pending_checks import wrong_entries
+from tests.simulation.placed_pods import PlacedPods
+from tests.simulation.pod_demands import group_of, is_done, is_terminating
+from tests.simulation.simulated_process import Process, State
 from trireme.frontend import app
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving import frontend_state, status_report

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import collections
 
-from placed_pods import PlacedPods, excluded, used, volumes
-from pod_demands import (
+from tests.simulation.placed_pods import PlacedPods, excluded, used, volumes
+from tests.simulation.pod_demands import (
     allocatable,
     device_claims_of,
     devices_of,
@@ -17,9 +17,8 @@ from pod_demands import (
     pod_of_made_claim,
     volume_claims_of,
 )
-from simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
-from unplaced_pods import pods_that_fit, zone_of_volume
-
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
+from tests.simulation.unplaced_pods import pods_that_fit, zone_of_volume
 from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 

@@ -12,16 +12,15 @@ import pathlib
 import sys
 import tempfile
 
-import substituted_sources
-from virtual_loop import VirtualLoop
+from tests.simulation import substituted_sources
+from tests.simulation.virtual_loop import VirtualLoop
 
 _loop = VirtualLoop(1)
 substituted_sources.install(_loop, 1)
 
-from invariants import Invariants  # noqa: E402  # `install` replaces what the product imports
-from simulated_cluster import API_HOST, Cluster  # noqa: E402  # as above
-from simulation import observe_bind_requests  # noqa: E402  # as above
-
+from tests.simulation.invariants import Invariants  # noqa: E402  # `install` replaces what the product imports
+from tests.simulation.simulated_cluster import API_HOST, Cluster  # noqa: E402  # as above
+from tests.simulation.simulation import observe_bind_requests  # noqa: E402  # as above
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS  # noqa: E402  # as above
 from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node  # noqa: E402  # as above
 

@@ -10,8 +10,8 @@ import collections
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from placed_pods import PlacedPod, excluded, has_room, placed_pod, used
-from pod_demands import (
+from tests.simulation.placed_pods import PlacedPod, excluded, has_room, placed_pod, used
+from tests.simulation.pod_demands import (
     device_claims_of,
     extended_devices_of,
     group_of,
@@ -21,8 +21,7 @@ from pod_demands import (
     may_run_on,
     volume_claims_of,
 )
-from simulated_workloads import GROUPS
-
+from tests.simulation.simulated_workloads import GROUPS
 from trireme.cache import cluster_cache
 from trireme.frontend import app
 from trireme.scheduling import binding_cycle, preemption_executor, scheduler

@@ -12,10 +12,9 @@ import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import simulated_process
-from pod_demands import is_terminating
-from simulated_workloads import DEVICE_CLAIMS
-
+from tests.simulation import simulated_process
+from tests.simulation.pod_demands import is_terminating
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS
 from trireme.bind import service as bind_service
 from trireme_kube.embedded.api.resources import PODS, Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, MODIFIED, Event

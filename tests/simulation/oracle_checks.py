@@ -8,21 +8,16 @@ framework itself takes by chance. Where the program is not built nothing is comp
 from __future__ import annotations
 
 import json
-import pathlib
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from decision_cases import ConfigurationOf, DecisionCases
-from decision_records import Decision, DecisionRecords
-from object_history import ObjectHistory
-from simulated_configuration import DEFAULT_WEIGHTS
-
+from tests.conformance import real_framework
+from tests.simulation.decision_cases import ConfigurationOf, DecisionCases
+from tests.simulation.decision_records import Decision, DecisionRecords
+from tests.simulation.object_history import ObjectHistory
+from tests.simulation.simulated_configuration import DEFAULT_WEIGHTS
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.storage.store import Store
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "conformance"))
-import real_framework
 
 # Of each storm, and of each calm, so many decisions are compared, and besides so many preemptions.
 SAMPLE, PREEMPTIONS = 16, 8

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import simulated_plugin
-from placed_pods import PlacedPods, excluded, has_room, placed_pod
-from pod_demands import (
+from tests.simulation import simulated_plugin
+from tests.simulation.placed_pods import PlacedPods, excluded, has_room, placed_pod
+from tests.simulation.pod_demands import (
     device_claims_of,
     extended_devices_of,
     group_of,
@@ -21,7 +21,6 @@ from pod_demands import (
     is_terminating,
     volume_claims_of,
 )
-
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 

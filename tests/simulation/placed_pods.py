@@ -5,8 +5,7 @@ from __future__ import annotations
 import collections
 from typing import NamedTuple
 
-from pod_demands import Amounts, allocatable, exclusions_of, is_done, requests_of, volume_claims_of
-
+from tests.simulation.pod_demands import Amounts, allocatable, exclusions_of, is_done, requests_of, volume_claims_of
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.storage.store import DELETED, Event
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pod_demands import is_done, requests_of
-
+from tests.simulation.pod_demands import is_done, requests_of
 from trireme_kube.embedded.api.resources import PODS, Object, Resource
 from trireme_kube.embedded.api.timestamps import parse_timestamp
 from trireme_kube.embedded.registry.quotas.evaluators import QUOTAS

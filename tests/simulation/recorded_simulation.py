@@ -10,17 +10,13 @@ import pathlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import simulated_cluster
-import simulated_extender
-import simulated_plugin
-import simulation_plan
-from simulated_configuration import DEFAULT_PROFILE
-from simulated_faults import Faults
-from simulated_load import Load, Rates
-from simulated_workloads import Workloads
-from simulation_plan import Options, Storm
-from virtual_loop import VirtualLoop
-
+from tests.simulation import simulated_cluster, simulated_extender, simulated_plugin, simulation_plan
+from tests.simulation.simulated_configuration import DEFAULT_PROFILE
+from tests.simulation.simulated_faults import Faults
+from tests.simulation.simulated_load import Load, Rates
+from tests.simulation.simulated_workloads import Workloads
+from tests.simulation.simulation_plan import Options, Storm
+from tests.simulation.virtual_loop import VirtualLoop
 from trireme.insight import process, service
 from trireme.phases import phase_process
 from trireme.recording import decision_numbers, segment_writer

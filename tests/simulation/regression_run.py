@@ -1,4 +1,4 @@
-"""Shows that simulations find defects: `python regression_run.py [NAME ...]`.
+"""Shows that simulations find defects: `python -m tests.simulation.regression_run [NAME ...]`.
 
 Each patch of `regressions/` puts a defect into the product. Its first lines say which, and the options of
 `simulate.py` that show it soonest; and, of a defect that only a comparison with kube-scheduler shows, that it needs the
@@ -44,7 +44,7 @@ def _find(name: str, seconds: float, more: list[str]) -> bool:
     Without the oracle, what needs it is skipped, and counts as found.
     """
     if needs_oracle(name) and not ORACLE.exists():
-        print(f"{name}: skipped, build/oracle is missing: `python tests/conformance/real_framework.py`", flush=True)
+        print(f"{name}: skipped, build/oracle is missing: `python -m tests.conformance.real_framework`", flush=True)
         return True
     started = _processor_seconds()
     with tempfile.TemporaryDirectory(prefix="trireme-regression-") as folder:
@@ -95,9 +95,9 @@ def _simulate(name: str, product: pathlib.Path, seconds: float, more: list[str])
         f"--cpu-seconds={seconds}",
         "--shrink-seconds=0",
     ]
-    command = [sys.executable, HERE / "simulate.py", "--endless", *options]
+    command = [sys.executable, "-m", "tests.simulation.simulate", "--endless", *options]
     environment = {**os.environ, "PYTHONPATH": str(product)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     seed, violation = "", ""
     for line in done.stdout.splitlines():
         if line.startswith("seed ") and "sha256 " in line:

@@ -54,15 +54,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _record(options: argparse.Namespace, folder: pathlib.Path, recordings: pathlib.Path) -> None:
     """Run the simulation. The process ends here: its clocks are replaced, and its loop has timers of its own."""
-    import substituted_sources
-    from virtual_loop import VirtualLoop
+    from tests.simulation import substituted_sources
+    from tests.simulation.virtual_loop import VirtualLoop
 
     code, began = 1, _cpu_clock()
     try:
         loop = VirtualLoop()
         substituted_sources.install(loop, options.seed)
-        import recorded_simulation  # the product, which comes after what it is to see
-        from simulation_plan import Options
+        from tests.simulation import recorded_simulation  # the product, which comes after what it is to see
+        from tests.simulation.simulation_plan import Options
 
         substituted_sources.replace_what_leaves_the_process()
         sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end

@@ -1,4 +1,4 @@
-"""Run the whole system in one process on one virtual clock: `python simulate.py --seed 7 --hours 24`.
+"""Run the whole system in one process on one virtual clock: `python -m tests.simulation.simulate --seed 7 --hours 24`.
 
 Prints a line after each storm of faults and, last, the SHA-256 of the trace: the same for the same seed. The exit code
 is 1 where an invariant was violated. Then the violations, a short list of faults and changes that is enough for them,
@@ -17,12 +17,12 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import failure_shrinking
-from simulation_plan import Options, PlannedEvent
-from simulation_runs import Output, RunCrashed, Runs
+from tests.simulation import failure_shrinking
+from tests.simulation.simulation_plan import Options, PlannedEvent
+from tests.simulation.simulation_runs import Output, RunCrashed, Runs
 
 if TYPE_CHECKING:
-    from simulation import Outcome
+    from tests.simulation.simulation import Outcome
 
 
 def main() -> int:

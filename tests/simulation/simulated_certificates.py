@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from simulated_process import WALL_START
+
+from tests.simulation.simulated_process import WALL_START
 
 _VALID_DAYS = 3650
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"

@@ -15,15 +15,13 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import simulated_configuration
-import simulated_plugin
-from lagging_watch_cache import LaggingWatchCache
-from simulated_certificates import Certificates
-from simulated_configuration import ConfigurationFiles, Documents
-from simulated_plugin import RemotePlugin
-from simulated_process import Process, State
-from virtual_loop import VirtualLoop
-
+from tests.simulation import simulated_configuration, simulated_plugin
+from tests.simulation.lagging_watch_cache import LaggingWatchCache
+from tests.simulation.simulated_certificates import Certificates
+from tests.simulation.simulated_configuration import ConfigurationFiles, Documents
+from tests.simulation.simulated_plugin import RemotePlugin
+from tests.simulation.simulated_process import Process, State
+from tests.simulation.virtual_loop import VirtualLoop
 from trireme.bind import flags as bind_flags
 from trireme.bind import process as bind_process
 from trireme.config import commandline

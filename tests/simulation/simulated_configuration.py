@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
-import simulated_plugin
-from simulated_certificates import write_file
 
+from tests.simulation import simulated_plugin
+from tests.simulation.simulated_certificates import write_file
 from trireme_kube.embedded.api.resources import Object
 
 DEFAULT_PROFILE, SECOND_PROFILE = "default-scheduler", "second-scheduler"

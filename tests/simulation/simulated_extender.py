@@ -13,8 +13,8 @@ from typing import Any
 
 import aiohttp
 import orjson
-from pod_demands import LICENSE_RESOURCE
 
+from tests.simulation.pod_demands import LICENSE_RESOURCE
 from trireme.config import model
 from trireme.extenders import extender_client, extender_wire
 from trireme_kube.embedded.api.resources import Object

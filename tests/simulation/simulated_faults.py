@@ -6,12 +6,11 @@ import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from simulated_cluster import API_HOST, Cluster, SupervisedProcess
-from simulated_network import Edge
-from simulated_plugin import Conduct
-from simulated_renewals import Renewals
-from simulation_plan import PlannedEvent
-
+from tests.simulation.simulated_cluster import API_HOST, Cluster, SupervisedProcess
+from tests.simulation.simulated_network import Edge
+from tests.simulation.simulated_plugin import Conduct
+from tests.simulation.simulated_renewals import Renewals
+from tests.simulation.simulation_plan import PlannedEvent
 from trireme_kube.embedded.api.resources import LEASES
 from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 from trireme_kube.embedded.storage.store import Event

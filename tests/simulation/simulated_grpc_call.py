@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import grpc
 from grpc._cython import cygrpc
-from simulated_grpc_connection import FrameKind, GrpcConnection, StreamBuffers, frame, value_frame
+
+from tests.simulation.simulated_grpc_connection import FrameKind, GrpcConnection, StreamBuffers, frame, value_frame
 
 _CANCELLED = grpc.StatusCode.CANCELLED
 

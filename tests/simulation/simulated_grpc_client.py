@@ -11,13 +11,14 @@ import itertools
 from typing import Any
 
 import grpc
-import simulated_tls
 from grpc import aio
 from grpc._cython import cygrpc
 from grpc.aio import _channel
-from simulated_grpc_call import CallCore
-from simulated_grpc_connection import FrameKind, GrpcConnection, address, frame, limits
-from simulated_tls import Certificates
+
+from tests.simulation import simulated_tls
+from tests.simulation.simulated_grpc_call import CallCore
+from tests.simulation.simulated_grpc_connection import FrameKind, GrpcConnection, address, frame, limits
+from tests.simulation.simulated_tls import Certificates
 
 _IDLE, _CONNECTING, _READY, _FAILURE, _SHUTDOWN = (
     state.value[0]

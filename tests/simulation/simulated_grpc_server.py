@@ -11,12 +11,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import grpc
-import simulated_grpc_connection
-import simulated_tls
 from grpc import aio
 from grpc._cython import cygrpc
-from simulated_grpc_connection import FrameKind, GrpcConnection, Limits, StreamBuffers, frame, limits, value_frame
-from simulated_tls import Certificates, ServerCredentials
+
+from tests.simulation import simulated_grpc_connection, simulated_tls
+from tests.simulation.simulated_grpc_connection import (
+    FrameKind,
+    GrpcConnection,
+    Limits,
+    StreamBuffers,
+    frame,
+    limits,
+    value_frame,
+)
+from tests.simulation.simulated_tls import Certificates, ServerCredentials
 
 log = logging.getLogger(__name__)
 

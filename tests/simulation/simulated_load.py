@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pod_demands import (
+from tests.simulation.pod_demands import (
     APART,
     DEVICE_RESOURCE,
     GUARDED,
@@ -21,11 +21,10 @@ from pod_demands import (
     group_of,
     is_closed,
 )
-from simulated_configuration import SECOND_PROFILE
-from simulated_quotas import LimitedWorkloads
-from simulated_workloads import NAMESPACE, Workloads
-from simulation_plan import PlannedEvent
-
+from tests.simulation.simulated_configuration import SECOND_PROFILE
+from tests.simulation.simulated_quotas import LimitedWorkloads
+from tests.simulation.simulated_workloads import NAMESPACE, Workloads
+from tests.simulation.simulation_plan import PlannedEvent
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.kubelet.simulated_nodes import NodeShape, node

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import simulated_process
-from simulated_process import Process, State
+from tests.simulation import simulated_process
+from tests.simulation.simulated_process import Process, State
 
 # Where the connections of the simulation itself come from.
 OUTSIDE = "127.0.0.254"

@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pod_demands import is_closed, is_reserved
-
+from tests.simulation.pod_demands import is_closed, is_reserved
 from trireme import sdk
 from trireme.rpc import grpc_server, listen_flags
 from trireme.sdk import serving

@@ -1,6 +1,6 @@
 """Compares what insight says would happen with what a whole Trireme then does, on random scenarios.
 
-    python tests/simulation/simulated_questions.py [--seed 1] [--scenarios 1000] [--several]
+    python -m tests.simulation.simulated_questions [--seed 1] [--scenarios 1000] [--several]
 
 Frontend, filter, score and bind run on simulated time against the embedded cluster, as in `simulate.py`, without
 faults. Before each scenario insight's simulator gets the state of the frontend's cache as deltas, and is asked; then
@@ -21,9 +21,9 @@ import sys
 import tempfile
 from typing import Any
 
-import substituted_sources
-from drawn_objects import PRIORITIES, Scenarios
-from virtual_loop import VirtualLoop
+from tests.simulation import substituted_sources
+from tests.simulation.drawn_objects import PRIORITIES, Scenarios
+from tests.simulation.virtual_loop import VirtualLoop
 
 Json = dict[str, Any]
 
@@ -38,8 +38,7 @@ class Comparison:
     """A whole Trireme, and what insight says of it."""
 
     def __init__(self, loop: VirtualLoop, folder: pathlib.Path, seed: int, several: bool) -> None:
-        import simulated_cluster
-
+        from tests.simulation import simulated_cluster
         from trireme.frontend import app
         from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS
 
@@ -220,7 +219,7 @@ def main() -> int:
     options = parser.parse_args()
     loop = VirtualLoop()
     substituted_sources.install(loop, options.seed)
-    import simulation  # noqa: F401  # the product, which comes after what it is to see
+    from tests.simulation import simulation  # noqa: F401  # the product, which comes after what it is to see
 
     substituted_sources.replace_what_leaves_the_process()
     with tempfile.TemporaryDirectory() as folder:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import random
 
-from pod_demands import is_terminating
-
+from tests.simulation.pod_demands import is_terminating
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, Object
 from trireme_kube.embedded.controllers.deployments import REPLICA_SETS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from simulated_certificates import Authority, Holder
-from simulated_cluster import Cluster
-from simulated_configuration import ConfigurationFiles, Documents, Draw
+from tests.simulation.simulated_certificates import Authority, Holder
+from tests.simulation.simulated_cluster import Cluster
+from tests.simulation.simulated_configuration import ConfigurationFiles, Documents, Draw
 
 # How long it takes until all processes have got a renewed file. Units: seconds.
 _SPREAD = 30.0

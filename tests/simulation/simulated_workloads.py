@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pod_demands import DEVICE_RESOURCE, GUARDED, device_claims_of, group_of, volume_claims_of
-
+from tests.simulation.pod_demands import DEVICE_RESOURCE, GUARDED, device_claims_of, group_of, volume_claims_of
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, Resource
 from trireme_kube.embedded.registry.registry import Registry

@@ -14,25 +14,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-import simulated_process
-import simulation_plan
-from configuration_checks import ConfigurationChecks
-from frontend_checks import FrontendChecks
-from invariants import Invariants
-from leader_checks import LeaderChecks
-from leader_writes import LeaderWrites, observe_actions
-from lease_checks import LeaseChecks
-from oracle_checks import OracleChecks
-from quota_checks import QuotaChecks
-from simulated_cluster import Cluster
-from simulated_faults import Faults
-from simulated_load import LOADS, Load
-from simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
-from simulation_timeline import Entry, Timeline
-from simulation_trace import Trace
-from stream_checks import StreamChecks
-from virtual_loop import VirtualLoop
-
+from tests.simulation import simulated_process, simulation_plan
+from tests.simulation.configuration_checks import ConfigurationChecks
+from tests.simulation.frontend_checks import FrontendChecks
+from tests.simulation.invariants import Invariants
+from tests.simulation.leader_checks import LeaderChecks
+from tests.simulation.leader_writes import LeaderWrites, observe_actions
+from tests.simulation.lease_checks import LeaseChecks
+from tests.simulation.oracle_checks import OracleChecks
+from tests.simulation.quota_checks import QuotaChecks
+from tests.simulation.simulated_cluster import Cluster
+from tests.simulation.simulated_faults import Faults
+from tests.simulation.simulated_load import LOADS, Load
+from tests.simulation.simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
+from tests.simulation.simulation_timeline import Entry, Timeline
+from tests.simulation.simulation_trace import Trace
+from tests.simulation.stream_checks import StreamChecks
+from tests.simulation.virtual_loop import VirtualLoop
 from trireme.bind import service as bind_service
 from trireme.frontend import app
 

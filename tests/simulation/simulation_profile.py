@@ -11,7 +11,7 @@ import signal
 import types
 from collections.abc import Iterator
 
-import simulated_process
+from tests.simulation import simulated_process
 
 _SECONDS = 0.002
 _PARTS = 3

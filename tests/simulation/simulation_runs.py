@@ -21,13 +21,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-import substituted_sources
-from simulation_plan import Options
-from simulation_profile import Profile
-from virtual_loop import VirtualLoop
+from tests.simulation import substituted_sources
+from tests.simulation.simulation_plan import Options
+from tests.simulation.simulation_profile import Profile
+from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
-    import simulation
+    from tests.simulation import simulation
 
 # The real ones, taken before they are replaced.
 monotonic = time.monotonic
@@ -62,8 +62,10 @@ class Runs:
     def __init__(self) -> None:
         self._loop = VirtualLoop()
         substituted_sources.install(self._loop, 0)
-        import simulation  # the product, which comes after what it is to see
-        import simulation_trace
+        from tests.simulation import (
+            simulation,  # the product, which comes after what it is to see
+            simulation_trace,
+        )
 
         substituted_sources.replace_what_leaves_the_process()
         self._simulation, self._trace = simulation, simulation_trace

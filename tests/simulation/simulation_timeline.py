@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-import simulated_process
-
+from tests.simulation import simulated_process
 from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, Event
 

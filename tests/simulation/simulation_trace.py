@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from typing import Any, TextIO
 
-import simulation_timeline
-from simulation_plan import Options
-from simulation_timeline import Timeline
-
+from tests.simulation import simulation_timeline
+from tests.simulation.simulation_plan import Options
+from tests.simulation.simulation_timeline import Timeline
 from trireme_kube.embedded.api.resources import Resource
 from trireme_kube.embedded.storage.store import Event
 

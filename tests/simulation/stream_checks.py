@@ -5,8 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import simulated_process
-
+from tests.simulation import simulated_process
 from trireme.rpc import follower as snapshot_follower
 from trireme.v1 import cycle_pb2, snapshot_pb2
 

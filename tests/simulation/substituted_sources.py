@@ -20,9 +20,9 @@ import weakref
 from collections.abc import Callable, Set
 from typing import Any
 
-import simulated_process
-from simulated_process import WALL_START
-from virtual_loop import VirtualLoop
+from tests.simulation import simulated_process
+from tests.simulation.simulated_process import WALL_START
+from tests.simulation.virtual_loop import VirtualLoop
 
 # So many events are decoded once for all frontends; those that lag further behind decode them again.
 _SHARED_EVENTS = 2048
@@ -44,10 +44,9 @@ def install(loop: VirtualLoop, seed: int) -> None:
     # Each simulated process knows its tasks, and nobody else asks for them: a weak set of all takes time for each.
     if (tasks := getattr(asyncio.tasks, "_all_tasks", None)) is not None:  # later versions of Python have none
         tasks.add = lambda task: None
-    import simulated_grpc_client
-    import simulated_grpc_server
-    import simulated_tls
     from grpc import aio
+
+    from tests.simulation import simulated_grpc_client, simulated_grpc_server, simulated_tls
 
     aio.insecure_channel = simulated_grpc_client.insecure_channel
     aio.server = simulated_grpc_server.server

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from column_checks import _compare_verdicts
 
+from tests.simulation.column_checks import _compare_verdicts
 from trireme.framework import status
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import grpc
 import pytest
-import simulated_grpc_client
-import simulated_grpc_server
-import simulated_tls
-import test_kube_client
-import test_kube_informer
-import test_kube_write_pool
-import test_replica_channels
-import test_replica_dialing
-import test_replica_grpc_server
-import test_replica_stream
-import virtual_loop
 from grpc import aio
+
+from tests.contract import (
+    test_kube_client,
+    test_kube_informer,
+    test_kube_write_pool,
+    test_replica_channels,
+    test_replica_dialing,
+    test_replica_grpc_server,
+    test_replica_stream,
+)
+from tests.simulation import simulated_grpc_client, simulated_grpc_server, simulated_tls, virtual_loop
 
 SUITES = (
     test_replica_channels,

@@ -8,10 +8,10 @@ import sys
 import types
 from typing import Any
 
-import failure_shrinking
 import pytest
-import regression_run
-from simulation_plan import Options, PlannedEvent
+
+from tests.simulation import failure_shrinking, regression_run
+from tests.simulation.simulation_plan import Options, PlannedEvent
 
 
 @pytest.mark.parametrize("needed", [{3}, {0, 99}, {17, 18, 64}, set(range(40, 60))], ids=len)
@@ -110,9 +110,9 @@ def test_the_faults_that_show_a_defect_are_few(tmp_path: pathlib.Path) -> None:
     product = regression_run.patched_copy("lease-taken-back", tmp_path)
     options = ["--seed=1", "--hours=0.03", "--nodes=4", "--faults=delete_lease,reset", "--shrink-seconds=120"]
     done = subprocess.run(
-        [sys.executable, regression_run.HERE / "simulate.py", *options],
+        [sys.executable, "-m", "tests.simulation.simulate", *options],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(product)},
+        env={**os.environ, "PYTHONPATH": f"{product}:{regression_run.ROOT}"},
         capture_output=True,
         text=True,
         check=False,

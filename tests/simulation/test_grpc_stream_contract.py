@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from grpc import aio
-from grpc_contract_service import Code, Run, ended, outcome_of, serving
+
+from tests.simulation.grpc_contract_service import Code, Run, ended, outcome_of, serving
 
 
 @pytest.mark.parametrize(("request_", "code"), [(b"x", Code.OK), (b"abort", Code.ABORTED)])

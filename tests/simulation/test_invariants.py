@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from invariants import Invariants
-from pod_demands import APART, DEVICE_RESOURCE, LICENSE_RESOURCE
-from simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS
 
+from tests.simulation.invariants import Invariants
+from tests.simulation.pod_demands import APART, DEVICE_RESOURCE, LICENSE_RESOURCE
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import Store
 

@@ -2,9 +2,8 @@
 
 import dataclasses
 
-import queue_builders
-from kept_state import TOLERATED, containers_of_what_is_gone
-
+from tests.helpers import queue_builders
+from tests.simulation.kept_state import TOLERATED, containers_of_what_is_gone
 from trireme.queueing import nominator
 from trireme.snapshot import objects
 

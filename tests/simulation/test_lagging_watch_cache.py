@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 import pytest
-from lagging_watch_cache import LaggingWatchCache
 
+from tests.simulation.lagging_watch_cache import LaggingWatchCache
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.endpoints import reads

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from leader_checks import SETTLED_SECONDS, LeaderChecks
-from pod_demands import GUARDED
-from simulated_workloads import GROUPS
 
+from tests.simulation.leader_checks import SETTLED_SECONDS, LeaderChecks
+from tests.simulation.pod_demands import GUARDED
+from tests.simulation.simulated_workloads import GROUPS
 from trireme.cache import cluster_cache
 from trireme.scheduling import binding_cycle, preemption_executor, scheduler
 from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import simulated_process
-from leader_writes import PRE_BIND, LeaderWrites
-from simulated_workloads import DEVICE_CLAIMS
 
+from tests.simulation import simulated_process
+from tests.simulation.leader_writes import PRE_BIND, LeaderWrites
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS
 from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.storage.store import Store
 

@@ -1,8 +1,8 @@
 """The check of who may take the Lease of a leader."""
 
 import pytest
-from lease_checks import LeaseChecks
 
+from tests.simulation.lease_checks import LeaseChecks
 from trireme_kube.embedded.api.resources import BY_KEY
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
 from trireme_kube.embedded.registry.registry import Registry

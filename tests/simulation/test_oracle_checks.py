@@ -1,6 +1,5 @@
 """Comparing leaders' decisions with those of Kubernetes' own framework: what counts as a difference, and that it is."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -8,11 +7,12 @@ import sys
 from typing import Any
 
 import pytest
-from decision_records import Decision, Reservoir
-from oracle_checks import differences
-from oracle_fixture import require_oracle
 
-HERE = pathlib.Path(__file__).parent
+from tests.conformance.oracle_fixture import require_oracle
+from tests.simulation.decision_records import Decision, Reservoir
+from tests.simulation.oracle_checks import differences
+
+ROOT = pathlib.Path(__file__).parents[2]
 # The remote plugin keeps pods off the last one.
 NODES = ("node-1", "node-2", "node-13")
 FULL = {"code": "Unschedulable", "plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"]}
@@ -119,8 +119,16 @@ def test_what_counts_as_a_difference(decision: Decision, row: dict[str, Any], di
 def test_decisions_are_compared() -> None:
     """If this fails, simulations compare nothing with kube-scheduler, or no preemptions, and do not say so."""
     require_oracle()
-    command = [sys.executable, HERE / "simulate.py", "--seed=2", "--hours=0.085", "--nodes=14", "--shrink-seconds=0"]
-    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.simulation.simulate",
+        "--seed=2",
+        "--hours=0.085",
+        "--nodes=14",
+        "--shrink-seconds=0",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     compared = re.search(r"(\d+) decisions compared with kube-scheduler's, (\d+) of them preemptions", done.stdout)
     assert compared is not None, done.stdout

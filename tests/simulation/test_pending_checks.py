@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pending_checks import wrong_entries
-from placed_pods import PlacedPods
 
+from tests.simulation.pending_checks import wrong_entries
+from tests.simulation.placed_pods import PlacedPods
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 

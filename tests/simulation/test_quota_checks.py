@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from embedded_harness import Cluster
-from quota_checks import QuotaChecks
-from simulated_quotas import NAMESPACE, LimitedWorkloads
 
+from tests.helpers.embedded_harness import Cluster
+from tests.simulation.quota_checks import QuotaChecks
+from tests.simulation.simulated_quotas import NAMESPACE, LimitedWorkloads
 from trireme_kube.embedded.api.resources import PODS
 
 

@@ -5,7 +5,8 @@ import re
 import shutil
 
 import pytest
-import regression_run
+
+from tests.simulation import regression_run
 
 PATCHES = sorted(regression_run.PATCHES.glob("*.patch"))
 

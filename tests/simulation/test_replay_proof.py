@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parent / "replay_proof.py"
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_recorded_run_of_mixed_load_is_decided_the_same() -> None:
     """If this fails, an evaluation depends on more than what is recorded, and no bug report can be replayed."""
-    command = [sys.executable, SCRIPT, "--seed=5", "--decisions=1200", "--redact"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tests.simulation.replay_proof", "--seed=5", "--decisions=1200", "--redact"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     counted = re.findall(r"(plain|redacted): (\d+) decisions are the same, 0 differ", done.stdout)
     assert [kind for kind, _ in counted] == ["plain", "redacted"]

@@ -4,10 +4,10 @@ import pathlib
 import random
 
 import pytest
-import simulated_configuration
-from simulated_certificates import Certificates
-from simulated_configuration import ConfigurationFiles, Documents, Draw
 
+from tests.simulation import simulated_configuration
+from tests.simulation.simulated_certificates import Certificates
+from tests.simulation.simulated_configuration import ConfigurationFiles, Documents, Draw
 from trireme.config import commandline
 from trireme_kube.embedded.api.resources import Object
 

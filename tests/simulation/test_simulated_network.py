@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-import virtual_loop
-from virtual_loop import VirtualLoop, in_simulation
+
+from tests.simulation import virtual_loop
+from tests.simulation.virtual_loop import VirtualLoop, in_simulation
 
 Run = Callable[[Callable[[], Any]], Any]
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 import pytest
 
-HERE = pathlib.Path(__file__).parent
-SIMULATE = HERE / "simulate.py"
+ROOT = pathlib.Path(__file__).parents[2]
+SIMULATE = (sys.executable, "-m", "tests.simulation.simulate")
 
 
 def _simulate(seed: int, hours: float, hash_seed: str, *more: str) -> list[str]:
     """The lines that a simulation prints."""
-    command = [sys.executable, SIMULATE, f"--seed={seed}", f"--hours={hours}", *more]
+    command = [*SIMULATE, f"--seed={seed}", f"--hours={hours}", *more]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"seed {seed}, {hours} hours:\n{done.stdout}{done.stderr}"
     return done.stdout.splitlines()
 
@@ -42,8 +42,8 @@ def test_a_replay_shows_the_first_difference(tmp_path: pathlib.Path) -> None:
     lines = trace.read_text(encoding="utf-8").splitlines()
     lines[700] += " changed"
     trace.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    command = [sys.executable, SIMULATE, f"--replay={trace}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [*SIMULATE, f"--replay={trace}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "line 701 differs" in done.stdout
     assert f"- {lines[700]}\n+ {lines[700].removesuffix(' changed')}\n" in done.stdout
@@ -67,8 +67,8 @@ def test_nothing_is_violated(number: int, record_property: Callable[[str, object
 @pytest.mark.timeout(600)
 def test_seeds_are_simulated_until_it_is_interrupted() -> None:
     """If this fails, `make simulate-long` does not end well."""
-    command = [sys.executable, SIMULATE, "--endless", "--seed=11", "--hours=0.002"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [*SIMULATE, "--endless", "--seed=11", "--hours=0.002"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
@@ -89,7 +89,6 @@ def test_seeds_differ() -> None:
 @pytest.mark.timeout(600)
 def test_a_write_that_was_given_up_does_not_arrive_later() -> None:
     """If this fails, a node is overcommitted when a leader is replaced while a connection stalls."""
-    done = subprocess.run(
-        [sys.executable, HERE / "late_write_scenario.py"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "tests.simulation.late_write_scenario"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

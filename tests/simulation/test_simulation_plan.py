@@ -3,8 +3,9 @@
 import itertools
 
 import pytest
-import simulation_plan
-from simulation_plan import Options, PlannedEvent
+
+from tests.simulation import simulation_plan
+from tests.simulation.simulation_plan import Options, PlannedEvent
 
 WEIGHTS = {"kill": 4, "pause": 4, "stall": 1, "cut": 2}
 INTERVALS = {"pods": (0.5, 4.0), "nodes": (10.0,)}

@@ -1,7 +1,6 @@
 """Comparing the lines of two runs."""
 
-import simulation_plan
-import simulation_trace
+from tests.simulation import simulation_plan, simulation_trace
 
 
 def test_equal_lines_are_counted() -> None:

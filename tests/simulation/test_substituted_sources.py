@@ -4,10 +4,9 @@ import asyncio
 import time
 
 import pytest
-import simulated_process
-import substituted_sources
-from virtual_loop import VirtualLoop, in_simulation
 
+from tests.simulation import simulated_process, substituted_sources
+from tests.simulation.virtual_loop import VirtualLoop, in_simulation
 from trireme.framework import pausing
 
 

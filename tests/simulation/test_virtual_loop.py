@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from simulated_process import WALL_START
-from virtual_loop import Deadlock, VirtualLoop, in_simulation, run
+
+from tests.simulation.simulated_process import WALL_START
+from tests.simulation.virtual_loop import Deadlock, VirtualLoop, in_simulation, run
 
 
 @in_simulation
@@ -39,7 +40,7 @@ def test_waiting_for_nothing_is_an_error() -> None:
 
 def test_an_endless_loop_without_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would hang the simulation."""
-    monkeypatch.setattr("virtual_loop.MAX_CALLBACKS_AT_ONCE", 1000)
+    monkeypatch.setattr("tests.simulation.virtual_loop.MAX_CALLBACKS_AT_ONCE", 1000)
 
     async def spin(_: VirtualLoop) -> None:
         while True:
@@ -195,7 +196,7 @@ async def _race(loop: VirtualLoop) -> str:
 
 def test_the_order_does_not_depend_on_addresses_or_hash_seeds() -> None:
     """Sets of tasks have the same order in each run."""
-    code = "import test_virtual_loop as t, virtual_loop; print(virtual_loop.run(t._race))"
+    code = "from tests.simulation import test_virtual_loop as t, virtual_loop; print(virtual_loop.run(t._race))"
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
     outputs = {
         subprocess.run(

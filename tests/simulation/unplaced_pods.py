@@ -6,8 +6,8 @@ import collections
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used, volumes
-from pod_demands import (
+from tests.simulation.placed_pods import PlacedPod, PlacedPods, excluded, placed_pod, used, volumes
+from tests.simulation.pod_demands import (
     allocatable,
     device_claims_of,
     devices_of,
@@ -17,8 +17,13 @@ from pod_demands import (
     is_terminating,
     may_run_on,
 )
-from simulated_workloads import DEVICE_CLAIMS, DEVICES_OF_A_NODE, GROUPS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
-
+from tests.simulation.simulated_workloads import (
+    DEVICE_CLAIMS,
+    DEVICES_OF_A_NODE,
+    GROUPS,
+    VOLUME_CLAIMS,
+    VOLUMES_OF_A_NODE,
+)
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 

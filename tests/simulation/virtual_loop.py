@@ -18,9 +18,8 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-import simulated_network
-import simulated_process
-from simulated_process import Process, State
+from tests.simulation import simulated_network, simulated_process
+from tests.simulation.simulated_process import Process, State
 
 # More callbacks than this without any time passing are an endless loop.
 MAX_CALLBACKS_AT_ONCE = 1_000_000

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from config import live
 
+from tests.conformance.config import live
 from trireme.config import command_flags, server_url
 from trireme.config.commandline import Start, StartOutcome
 from trireme.config.connection import Connection

@@ -4,10 +4,10 @@ In most the configuration is what varies; in some feature gates are set or an ol
 is the kubeconfig that varies.
 """
 
-from config.drawn_files import KIND, VERSION, Case, Draw
-from config.drawn_flags import FILES_OF_A_CASE, gates
-from config.drawn_kubeconfigs import kubeconfig
-from config.drawn_texts import text
+from tests.conformance.config.drawn_files import KIND, VERSION, Case, Draw
+from tests.conformance.config.drawn_flags import FILES_OF_A_CASE, gates
+from tests.conformance.config.drawn_kubeconfigs import kubeconfig
+from tests.conformance.config.drawn_texts import text
 
 BASE = ("--config", "{FILE}", "--write-config-to", "{OUT}", "--secure-port", "0")
 MASTER = ("--master", "http://127.0.0.1:1")

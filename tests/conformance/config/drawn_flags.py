@@ -6,8 +6,7 @@ of the others ends there and does not begin to run.
 
 import random
 
-from config.drawn_files import Case
-
+from tests.conformance.config.drawn_files import Case
 from trireme.config import command_flags
 from trireme.config.gates import FeatureGates
 from trireme_kube.componentbase.tls import tls_names

@@ -2,8 +2,8 @@
 
 import json
 
-from config.drawn_files import BOOL, Draw, Tree, either, listed, one_of, struct
-from config.drawn_texts import mistype, scribble, spoil, written
+from tests.conformance.config.drawn_files import BOOL, Draw, Tree, either, listed, one_of, struct
+from tests.conformance.config.drawn_texts import mistype, scribble, spoil, written
 
 NAMES = one_of("c", "u", "x", bad=("", "a b", "other"))
 FILE = one_of("{DIR}/tls.crt", bad=("{DIR}/none", "none", "{DIR}", "tls.crt", "{DIR}/text", "{DIR}/empty", ""))

@@ -9,7 +9,8 @@ import string
 from typing import Any
 
 import yaml
-from config.drawn_files import UNKNOWN, Draw, Tree, odd, tree
+
+from tests.conformance.config.drawn_files import UNKNOWN, Draw, Tree, odd, tree
 
 
 def _places(node: Tree) -> list[tuple[Tree, Any]]:

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from config.agreement import Case, Places, free_port, written
-
+from tests.conformance.config.agreement import Case, Places, free_port, written
 from trireme_kube.componentbase.logs import start_log
 
 BINARY = Path(__file__).parents[3] / "build" / "controlplane"

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import grpc
-from broken.reference_plugin import ReferencePlugin, Refused
 from google.protobuf.message import DecodeError
 
+from tests.contract.broken.reference_plugin import ReferencePlugin, Refused
 from trireme.plugin_verification import rpcs
 from trireme.v1 import filter_pb2
 

@@ -4,8 +4,8 @@ import itertools
 from typing import Any
 
 import grpc
-from broken.reference_plugin import UNLIMITED, ReferencePlugin, Refused, refusal
 
+from tests.contract.broken.reference_plugin import UNLIMITED, ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
 from trireme.v1 import filter_pb2, plugin_pb2, status_pb2
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import grpc
-from broken.reference_plugin import ReferencePlugin, Refused, refusal
 
+from tests.contract.broken.reference_plugin import ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
 from trireme.v1 import filter_pb2, plugin_pb2, score_copies_pb2, score_pb2, snapshot_pb2, status_pb2
 

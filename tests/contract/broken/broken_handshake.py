@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 import grpc
-from broken.reference_plugin import ReferencePlugin, Refused
 
+from tests.contract.broken.reference_plugin import ReferencePlugin, Refused
 from trireme.plugin_verification import rpcs
 from trireme.v1 import plugin_pb2
 

@@ -2,8 +2,15 @@
 
 from collections.abc import Sequence
 
-from broken import broken_calls, broken_filters, broken_followers, broken_handshake, broken_services, broken_steps
-from broken.reference_plugin import ReferencePlugin
+from tests.contract.broken import (
+    broken_calls,
+    broken_filters,
+    broken_followers,
+    broken_handshake,
+    broken_services,
+    broken_steps,
+)
+from tests.contract.broken.reference_plugin import ReferencePlugin
 
 
 def _collect() -> Sequence[type[ReferencePlugin]]:

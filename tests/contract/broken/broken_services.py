@@ -3,9 +3,9 @@
 from typing import Any
 
 import grpc
-from broken.broken_steps import Answers
-from broken.reference_plugin import NAME, ReferencePlugin, Refused, refusal
 
+from tests.contract.broken.broken_steps import Answers
+from tests.contract.broken.reference_plugin import NAME, ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
 from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, status_pb2
 

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import grpc
-from broken.reference_plugin import NAME, SUCCESS, ReferencePlugin, Refused, refusal
 
+from tests.contract.broken.reference_plugin import NAME, SUCCESS, ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
 from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, status_pb2
 

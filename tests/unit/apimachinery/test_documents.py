@@ -43,12 +43,10 @@ def _read(text: str) -> object:
     ],
 )
 def test_yaml_is_read_as_kubernetes_reads_it(text: str, value: object) -> None:
-    """Else a file means something else than with kube-scheduler."""
     assert _read(text) == value
 
 
 def test_duplicate_keys_are_reported_with_their_lines() -> None:
-    """Else an operator who wrote a key twice is not told, and half of the file has no effect."""
     document = yaml_document.parse(b"a: 1\nb:\n  c: 1\n  c: 2\na: 3\n")
     lines = document.duplicates.splitlines()
     assert lines[0] == "yaml: unmarshal errors:"
@@ -68,7 +66,6 @@ def test_duplicate_keys_are_reported_with_their_lines() -> None:
     ],
 )
 def test_malformed_yaml_is_refused_in_known_words(text: str, message: str) -> None:
-    """Else the message is not the one that operators know and search for."""
     with pytest.raises(MalformedYAMLError) as caught:
         yaml_document.parse(text.encode())
     assert str(caught.value) == message
@@ -96,7 +93,6 @@ def test_malformed_yaml_is_refused_in_known_words(text: str, message: str) -> No
     ],
 )
 def test_malformed_json_is_refused_in_known_words(text: str, message: str) -> None:
-    """Else the message is not the one that operators know and search for."""
     with pytest.raises(MalformedJSONError) as caught:
         json_document.parse(text)
     assert str(caught.value) == message
@@ -111,7 +107,6 @@ def test_the_first_of_several_values_ends_as_the_stream_does(text: str) -> None:
 
 
 def test_json_keeps_duplicates_and_numbers_as_written() -> None:
-    """Else strict decoding cannot report a duplicate, or a number is shown otherwise than it was written."""
     node = json_document.parse('{"a": 1.0e2, "a": "1"}')
     assert isinstance(node, Object)
     assert node.members == (("a", Number("1.0e2")), ("a", "1"))
@@ -134,7 +129,6 @@ _VALUES = st.recursive(
 
 @given(st.dictionaries(_TEXTS, _VALUES, max_size=4))
 def test_written_yaml_is_read_back_by_us_and_by_others(document: dict[str, object]) -> None:
-    """Else a configuration that was written means something else when it is read."""
     text = write_yaml(document)
     assert json_document.plain(yaml_document.parse(text.encode()).node) == document
     assert yaml.safe_load(text) == document

@@ -27,7 +27,7 @@ from trireme_kube.apimachinery.golang import Duration
     ],
 )
 def test_durations_are_read(text: str, nanoseconds: int) -> None:
-    """Else a timeout in a working file is refused, or taken for another."""
+    """Durations in Go's notation."""
     assert golang.parse_duration(text) == Duration(nanoseconds)
 
 
@@ -43,7 +43,6 @@ def test_durations_are_read(text: str, nanoseconds: int) -> None:
     ],
 )
 def test_invalid_durations_are_refused(text: str, message: str) -> None:
-    """Else a mistyped timeout is taken for some number, or refused in words that no search finds."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         golang.parse_duration(text)
 
@@ -62,13 +61,11 @@ def test_invalid_durations_are_refused(text: str, message: str) -> None:
     ],
 )
 def test_durations_are_written_as_go_writes_them(nanoseconds: int, text: str) -> None:
-    """Else a configuration that is written back differs from kube-scheduler's."""
     assert str(Duration(nanoseconds)) == text
 
 
 @given(st.integers(min_value=-(2**63) + 1, max_value=2**63 - 1))
 def test_every_duration_comes_back(nanoseconds: int) -> None:
-    """Else writing a configuration and reading it changes a timeout."""
     assert golang.parse_duration(str(Duration(nanoseconds))) == Duration(nanoseconds)
 
 
@@ -84,7 +81,6 @@ def test_every_duration_comes_back(nanoseconds: int) -> None:
     ],
 )
 def test_numbers_are_written_as_go_writes_them(value: float, text: str) -> None:
-    """Else `qps` in a written configuration differs from kube-scheduler's."""
     assert golang.json_float(value) == text
 
 
@@ -99,16 +95,13 @@ def test_numbers_are_written_as_go_writes_them(value: float, text: str) -> None:
     ],
 )
 def test_strings_are_quoted_as_go_quotes_them(text: str, quoted: str) -> None:
-    """Else messages with a value in them differ from kube-scheduler's."""
     assert golang.quote(text) == quoted
 
 
 def test_lists_are_quoted_with_blanks_between() -> None:
-    """Else `does not take any arguments, got …` reads differently."""
     assert golang.quote_list(["a", "b c"]) == '["a" "b c"]'
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_a_float32_round_trips_through_text(value: float) -> None:
-    """Else `qps` changes by being written back."""
     assert golang.to_float32(float(golang.json_float(value, 32))) == value

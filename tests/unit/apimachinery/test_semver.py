@@ -23,7 +23,6 @@ ASCENDING = (
 
 
 def test_versions_are_ordered_by_precedence() -> None:
-    """Else a selector that wants a driver's version accepts older ones."""
     versions = [semver.parse(text) for text in ASCENDING]
     versions.reverse()
     assert [str(version) for version in sorted(versions)] == list(ASCENDING)

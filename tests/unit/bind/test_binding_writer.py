@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
 from trireme.bind.call_results import BusyError
@@ -285,7 +285,7 @@ def test_a_request_beyond_the_limit_is_refused_before_any_write() -> None:
 
 
 def test_an_idle_binder_takes_a_call_of_any_size() -> None:
-    """Else a call of more pods than may wait is refused for ever, and its pods are never bound."""
+    """A call of more pods than the queue takes is accepted when nothing else waits."""
 
     async def main(setup: _Setup) -> None:
         outcomes = await setup.bind([target(f"u{number}") for number in range(WAITING_LIMIT + 1)])

@@ -61,7 +61,6 @@ def test_booleans_are_go_s(argv: list[str], expected: bool) -> None:
 
 @pytest.mark.parametrize("elects", [True, False], ids=["lease", "no-lease"])
 def test_bind_reads_the_lease_that_the_frontend_acquires(elects: bool) -> None:
-    """Else it refuses every frontend, or believes any."""
     election = model.LeaderElection(leader_elect=elects, resource_name="mine", resource_namespace="ns")
     lease = flags.parse(["--listen", "127.0.0.1:0", *leader_election.bind_flags(election)]).lease
     assert lease == (("ns", "mine") if elects else None)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
@@ -273,8 +273,6 @@ def test_fence_returns_how_long_undrained_work_may_have_effects() -> None:
 
 @pytest.mark.parametrize(("settle", "left"), [(float("inf"), 10.0), (1.0, 1.0)], ids=["until-its-deadline", "settles"])
 def test_work_that_is_broken_off_is_waited_for_until_it_can_have_no_effect(settle: float, left: float) -> None:
-    """Else a new leader places pods beside a write that the API server, or a plugin, is still carrying out."""
-
     async def main(clock: Callable[[], float]) -> None:
         in_flight = WorkInFlight(clock)
         with pytest.raises(ValueError, match="broken"), in_flight.track(Leader("", 1), clock() + 10.0, settle):
@@ -290,8 +288,6 @@ def test_work_that_is_broken_off_is_waited_for_until_it_can_have_no_effect(settl
 
 
 def test_a_lower_epoch_is_accepted_if_the_lease_was_replaced() -> None:
-    """Else bind refuses for ever whoever leads a cluster that was rebuilt, or whose Lease was made again."""
-
     async def main(setup: _Setup) -> None:
         await setup.leadership.admit(EpochClaim(100, "host-a_1", "old"), 10.0)
         setup.found = lease("host-b_1", version=20)
@@ -305,7 +301,7 @@ def test_a_lower_epoch_is_accepted_if_the_lease_was_replaced() -> None:
 @pytest.mark.parametrize("scheduler_id", ["", "old", "made-up"])
 @pytest.mark.parametrize("epoch", [1, 100, 120])
 def test_no_claim_makes_up_for_not_holding_the_lease(scheduler_id: str, epoch: int) -> None:
-    """Else a deposed leader binds by naming another scheduler, whose epochs are not compared."""
+    """A deposed leader cannot bind by naming another scheduler."""
 
     async def main(setup: _Setup) -> None:
         setup.found = lease("host-b_1", version=150)
@@ -319,8 +315,6 @@ def test_no_claim_makes_up_for_not_holding_the_lease(scheduler_id: str, epoch: i
 
 
 def test_older_work_of_another_scheduler_is_waited_for() -> None:
-    """Else a new leader with a lower epoch places pods beside bindings that are still under way."""
-
     async def main(clock: Callable[[], float]) -> None:
         leadership, in_flight = Leadership(EpochGuard(), None, clock), WorkInFlight(clock)
         old = await leadership.admit(EpochClaim(1000, "", "old"), 0.0)

@@ -158,7 +158,6 @@ async def test_pre_bind_skips_only_what_all_plugins_skip() -> None:
 
 
 async def test_there_is_work_where_any_plugin_has_some() -> None:
-    """Else a pod is bound unprepared, or nominated for nothing; one plugin's refusal ends the questions about a pod."""
     skip = (CODE_SKIP, "")
     first = _Plugin("A", none=skip, second=skip, refused=(CODE_UNSCHEDULABLE, "x"))
     second = _Plugin("B", none=skip, first=skip)
@@ -171,7 +170,6 @@ async def test_there_is_work_where_any_plugin_has_some() -> None:
 
 
 async def test_a_plugin_without_a_pre_flight_has_work() -> None:
-    """Else its PreBind is left out."""
     plugin = BindPhasePlugin("A", pre_bind=_Plugin("A").pre_bind)
     (status,) = await plugin.pre_bind_pre_flight(bind_pb2.PreBindPreFlightRequest(items=items("a")))
     assert status.code == CODE_SUCCESS

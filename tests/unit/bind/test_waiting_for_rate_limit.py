@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
-import virtual_time
-from virtual_time import on_virtual_time
 
+from tests.helpers import virtual_time
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
 from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
@@ -62,7 +62,6 @@ def test_no_request_waits_for_long_and_the_limit_is_used_up(qps: float) -> None:
 
 @on_virtual_time
 async def test_cancelled_turns_are_not_lost() -> None:
-    """Else a pod that was cancelled while it waited takes a place for ever."""
     delay = [10.0]
     turns = write_turns.WriteTurns(write_turns.RateLimit(1.0, lambda: delay[0]))
 
@@ -81,8 +80,6 @@ async def test_cancelled_turns_are_not_lost() -> None:
 
 @on_virtual_time
 async def test_a_stream_sends_a_heartbeat_every_second() -> None:
-    """Else its caller takes the replica for dead."""
-
     async def batches() -> AsyncGenerator[Sequence[int], None]:
         await asyncio.sleep(2.5)
         yield [1]
@@ -95,7 +92,6 @@ async def test_a_stream_sends_a_heartbeat_every_second() -> None:
 
 @on_virtual_time
 async def test_a_stream_without_a_reader_is_closed() -> None:
-    """Else its work goes on for nobody."""
     closed = []
 
     async def batches() -> AsyncGenerator[Sequence[int], None]:
@@ -113,8 +109,6 @@ async def test_a_stream_without_a_reader_is_closed() -> None:
 
 @on_virtual_time
 async def test_a_failed_stream_raises_its_error() -> None:
-    """Else the caller takes results that never came for results."""
-
     async def batches() -> AsyncGenerator[Sequence[int], None]:
         yield [1]
         raise ValueError("broken")
@@ -181,7 +175,7 @@ class World:
 
 @on_virtual_time
 async def test_each_result_is_sent_when_it_is_known() -> None:
-    """Else a pod whose claims are written waits for the slowest of the pods that share its call."""
+    """A result does not wait for the slowest pod of its call."""
     world = World()
     world.seconds = {"slow": 5.0}
     stream = world.call("slow", "fast")
@@ -192,7 +186,6 @@ async def test_each_result_is_sent_when_it_is_known() -> None:
 
 @on_virtual_time
 async def test_no_more_pods_are_taken_into_pre_bind_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else this queue of bind takes more than its limit, unlike the one of bindings."""
     monkeypatch.setattr(pre_binder, "WAITING_LIMIT", 2)
     world = World()
     first = asyncio.create_task(world.results("a", "b"))
@@ -205,7 +198,6 @@ async def test_no_more_pods_are_taken_into_pre_bind_than_may_wait(monkeypatch: p
 
 @on_virtual_time
 async def test_no_more_actions_are_taken_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else this queue of bind takes more than its limit, unlike the one of bindings."""
     monkeypatch.setattr(action_executor, "WAITING_LIMIT", 2)
     world = World()
     unused = cast(Any, None)
@@ -228,7 +220,6 @@ async def test_no_more_actions_are_taken_than_may_wait(monkeypatch: pytest.Monke
 
 @on_virtual_time
 async def test_cancelled_work_ends_before_its_release() -> None:
-    """Else PreBind writes once more what was just given back, whether it runs or waits for its turn."""
     world = World()
     world.seconds = {"a": 5.0}
     call = asyncio.create_task(world.results("a", "b"))
@@ -246,7 +237,6 @@ async def test_cancelled_work_ends_before_its_release() -> None:
 
 @on_virtual_time
 async def test_a_second_call_for_a_pod_waits_for_the_first() -> None:
-    """Else two PreBinds of one pod write at the same time."""
     world = World()
     first, second = asyncio.create_task(world.results("a")), asyncio.create_task(world.results("a"))
     assert [await first, await second] == [{"a": ""}, {"a": ""}]
@@ -255,7 +245,6 @@ async def test_a_second_call_for_a_pod_waits_for_the_first() -> None:
 
 @on_virtual_time
 async def test_a_release_ends_the_job_under_way_and_all_that_wait_behind_it() -> None:
-    """Else a call that was repeated hides the first one, which writes after the release and beside the next attempt."""
     world = World()
     world.seconds = {"a": 5.0}
     calls = []
@@ -274,7 +263,6 @@ async def test_a_release_ends_the_job_under_way_and_all_that_wait_behind_it() ->
 
 @on_virtual_time
 async def test_a_cancelled_waiting_call_lets_no_other_overlap_the_first() -> None:
-    """Else a third call begins beside the first when the second, which waited for the first, has been given up."""
     world = World()
     world.seconds = {"a": 5.0}
     first = asyncio.create_task(world.results("a"))
@@ -299,7 +287,6 @@ async def test_a_cancelled_waiting_call_lets_no_other_overlap_the_first() -> Non
 
 @on_virtual_time
 async def test_a_call_that_is_gone_ends_its_jobs() -> None:
-    """Else they write for a frontend that has asked another replica, or for none."""
     world = World()
     world.seconds = {"a": 5.0}
     stream = world.call("b", "a")
@@ -311,7 +298,7 @@ async def test_a_call_that_is_gone_ends_its_jobs() -> None:
 
 @on_virtual_time
 async def test_nothing_begins_for_a_leader_that_is_gone_nor_goes_on_for_ever() -> None:
-    """Else a deposed leader's PreBind writes beside its successor's."""
+    """A deposed leader's PreBind neither begins nor continues beside its successor's."""
     world = World()
     world.seconds = {"a": 100.0}
     started = world.clock()
@@ -326,7 +313,6 @@ async def test_nothing_begins_for_a_leader_that_is_gone_nor_goes_on_for_ever() -
 
 
 def test_work_that_waits_may_begin_as_long_as_its_leader_calls() -> None:
-    """Else whatever waits longer for the rate limit than a Lease lasts is given up."""
     now = 0.0
     guard = EpochGuard()
     guard.admit(7)

@@ -41,7 +41,6 @@ def _synced(cache: cluster_cache.ClusterCache) -> str:
 
 
 def test_an_assumption_is_streamed_and_restored() -> None:
-    """Else another replica would give the volume away again, or never again."""
     cache = _cache()
     cache.assume_objects("uid", [_volume("1", "claim")])
     assert _streamed(cache) == "claim"
@@ -122,7 +121,6 @@ async def test_a_change_between_question_and_wait_is_not_missed() -> None:
 
 
 async def test_only_the_objects_named_end_the_wait() -> None:
-    """Else every change in the cluster would ask bind again for every pod that waits."""
     waits = object_waits.ObjectWaits()
     with waits.record_changes() as recording:
         waiting = asyncio.create_task(recording.wait_for_change([KEY]))
@@ -196,7 +194,6 @@ def test_an_assumed_allocation_holds_until_the_claim_has_one() -> None:
 
 @pytest.mark.parametrize("now", [None, _device_claim("2", uid="another")], ids=["gone", "another one"])
 def test_nothing_is_assumed_of_a_claim_that_is_gone(now: snapshot_pb2.ClusterObject | None) -> None:
-    """Else its devices would be nobody's for ever."""
     shown = {DEVICE_CLAIM: _device_claim("1")}
     assumed = assumed_objects.AssumedObjects(shown)
     assumed.assume("pod", {DEVICE_CLAIM: _device_claim("1", allocated=True)})
@@ -227,7 +224,6 @@ def _open_claim(version: str = "1", group: str = "g") -> snapshot_pb2.ClusterObj
 
 
 def test_a_shared_claim_is_assumed_until_its_last_pod_restores_it() -> None:
-    """Else the device would be given to others while pods of the group still go for it."""
     assumed = assumed_objects.AssumedObjects({DEVICE_CLAIM: _device_claim("1")})
     for uid in ("first", "second"):
         assumed.assume(uid, {DEVICE_CLAIM: _open_claim()})

@@ -92,20 +92,18 @@ def _registry() -> class_registry.ClassRegistry:
 
 @pytest.mark.parametrize("changes", SAME)
 def test_pods_that_no_plugin_can_tell_apart_are_one_class(changes: Json) -> None:
-    """Else every pod of a controller is evaluated anew and batches stay at one."""
     registry = _registry()
     assert _intern(registry, _pod()) == _intern(registry, _pod(**changes))
 
 
 @pytest.mark.parametrize("changes", OTHER)
 def test_pods_that_some_plugin_can_tell_apart_are_two_classes(changes: Json) -> None:
-    """Else a pod is placed by another pod's answer."""
     registry = _registry()
     assert _intern(registry, _pod()) != _intern(registry, _pod(**changes))
 
 
 def test_a_pod_without_labels_differs_from_one_with_unselected_labels() -> None:
-    """Else disruption budgets, which protect nobody without labels, leave out both, or neither."""
+    """Disruption budgets do not protect pods without labels, so the two must stay apart."""
     registry = _registry()
     bare, labelled = (_intern(registry, _pod(metadata__labels=labels)) for labels in ({}, {"index": "1"}))
     assert not registry[bare].projected
@@ -114,7 +112,6 @@ def test_a_pod_without_labels_differs_from_one_with_unselected_labels() -> None:
 
 
 def test_the_message_of_a_class_has_the_labels_that_take_part_and_no_name() -> None:
-    """Else a selector does not find pods of the class, or a class is taken for one pod."""
     registry = _registry()
     entry = registry[_intern(registry, _pod())]
     assert dict(entry.pod.metadata.labels) == {"app": "web"}
@@ -124,7 +121,6 @@ def test_the_message_of_a_class_has_the_labels_that_take_part_and_no_name() -> N
 
 
 def test_all_labels_define_the_class_if_a_plugin_reads_all() -> None:
-    """Else a plugin that reads labels is answered for a pod with other ones."""
     registry = class_registry.ClassRegistry(all_labels=True)
     first = _intern(registry, _pod())
     assert first != _intern(registry, _pod(metadata__labels={"app": "web", "index": "2"}))
@@ -132,7 +128,6 @@ def test_all_labels_define_the_class_if_a_plugin_reads_all() -> None:
 
 
 def test_a_pod_named_by_its_claims_is_a_class_of_its_own() -> None:
-    """Else two pods of a template share a claim that only one of them has."""
     registry = _registry()
     claims: Json = {"spec__resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
     first = _intern(registry, _pod(**claims))
@@ -189,7 +184,6 @@ SELECTING = [
 
 @pytest.mark.parametrize("changes", SELECTING)
 def test_a_key_that_a_new_class_selects_by_makes_classes_finer(changes: Json) -> None:
-    """Else the pods that a constraint is about cannot be told from those that it is not about."""
     registry = _registry()
     _intern(registry, _pod(**changes))
     assert registry.take_new_selector_keys() == {"app", "index"}
@@ -200,7 +194,6 @@ def test_a_key_that_a_new_class_selects_by_makes_classes_finer(changes: Json) ->
 
 
 def test_a_pod_with_fields_that_cannot_be_read_is_refused_with_the_field_named() -> None:
-    """Else one odd pod stops the informer, or its event does not say what is wrong with it."""
     registry = _registry()
     parsed = pod_projection.parse(_pod(spec__containers=[{"name": "main", "resources": {"requests": {"cpu": "lots"}}}]))
     with pytest.raises(class_registry.InvalidPod, match=r"spec\.containers\[0\]\.resources\.requests\.cpu"):
@@ -209,7 +202,6 @@ def test_a_pod_with_fields_that_cannot_be_read_is_refused_with_the_field_named()
 
 
 def test_an_empty_class_expires_after_a_while() -> None:
-    """Else a controller's next pod starts from nothing, or classes are kept for ever."""
     registry = class_registry.ClassRegistry(idle_classes=1)
     first = _intern(registry, _pod(spec__priority=1))
     second = _intern(registry, _pod(spec__priority=2))
@@ -224,7 +216,6 @@ def test_an_empty_class_expires_after_a_while() -> None:
 
 
 def test_a_class_that_ends_before_the_next_delta_is_in_no_delta() -> None:
-    """Else a replica is told to remove a class that it never had."""
     registry = class_registry.ClassRegistry(idle_classes=0)
     registry.release(_intern(registry, _pod()))
     assert registry.take_changes() == ([], [])
@@ -244,7 +235,6 @@ pods = st.builds(
 
 @given(st.lists(pods, min_size=2, max_size=8), st.sets(st.sampled_from(["app", "tier", "index"])))
 def test_one_class_means_equal_in_all_that_takes_part(group: list[Json], keys: set[str]) -> None:
-    """Else the projection of labels joins pods that somebody selects differently, or splits equal ones."""
     registry = class_registry.ClassRegistry()
     registry.add_selector_keys(keys)
 

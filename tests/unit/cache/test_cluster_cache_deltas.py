@@ -3,8 +3,8 @@
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from snapshot_views import node_of, node_view, view
 
+from tests.helpers.snapshot_views import node_of, node_view, view
 from trireme.cache import class_registry, cluster_cache, delta_chunks, placed_pod, pod_projection
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
@@ -223,7 +223,6 @@ TestClusterCacheDeltas.settings = settings(max_examples=60, stateful_step_count=
 
 
 def test_deltas_of_a_trial_are_marked_until_one_ends_it() -> None:
-    """Else who shows the cluster to people shows victims as gone that stay, or waits for the end for ever."""
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
     cache.set_node(core_pb2.Node(metadata={"name": "a"}))
     assert _taken(cache) == [(0, 1, False)]
@@ -239,7 +238,6 @@ def test_deltas_of_a_trial_are_marked_until_one_ends_it() -> None:
 
 
 def test_a_trial_without_deltas_needs_no_end() -> None:
-    """Else each attempt at a group costs all replicas a message."""
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
     cache.begin_trial()
     cache.end_trial()

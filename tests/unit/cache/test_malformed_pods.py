@@ -125,7 +125,6 @@ def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:
     ),
 )
 def test_a_pod_is_the_same_in_both_encodings(changes: Changes, extra: frozenset[str]) -> None:
-    """Else a pod's class depends on how it was sent, and pods that are alike are not placed together."""
     pod = _changed(changes)
     try:
         sent = decode.decode_unchecked(pod, core_pb2.Pod).SerializeToString()
@@ -136,7 +135,6 @@ def test_a_pod_is_the_same_in_both_encodings(changes: Changes, extra: frozenset[
 
 
 def test_additional_fields_of_a_plugin_define_the_class() -> None:
-    """Else a plugin is answered for a pod whose restart policy is another one."""
     always = copy.deepcopy(POD)
     always["spec"]["restartPolicy"] = "Always"
     never = copy.deepcopy(POD)

@@ -18,7 +18,6 @@ def _decode(raw: Any) -> core_pb2.Node:
 
 
 def test_each_version_of_a_node_has_its_own_json() -> None:
-    """Else a plugin is called with another version of the node than the scheduler decides about."""
     nodes = node_json.NodeJson(enabled=True)
     read = nodes.decoder(_decode)
     # Events are decoded many at a time, before the first of them is handled.
@@ -35,7 +34,6 @@ def test_each_version_of_a_node_has_its_own_json() -> None:
 
 
 def test_node_json_is_not_stored_where_no_plugin_reads_it() -> None:
-    """Else every installation pays for a second copy of its nodes."""
     nodes = node_json.NodeJson()
     node = nodes.decoder(_decode)(_raw("a", "1"))
     assert nodes.take(node) == b""

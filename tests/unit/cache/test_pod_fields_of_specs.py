@@ -58,7 +58,6 @@ def test_pods_are_projected_to_what_some_plugin_reads() -> None:
 
 
 def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() -> None:
-    """Else a new plugin decides for all pods of a class by the field of one of them."""
     fields = ("spec.terminationGracePeriodSeconds", "spec.nodeSelector", "metadata.labels['tier']")
     reads = plugin_updates.PodReads({}, fields)
     assert reads.paths == {"spec.terminationGracePeriodSeconds"}
@@ -70,7 +69,6 @@ def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() 
 
 @pytest.mark.parametrize("field", ["metadata.creationTimestamp", "metadata.generation", "status.startTime"])
 def test_a_declared_field_that_each_pod_has_of_its_own_becomes_part_of_the_class(field: str) -> None:
-    """Else a plugin that decides by when a pod was created never sees that of any pod."""
     part, name = field.split(".")
     early, late = _pod(1), _pod(1)
     values = (1, 2) if name == "generation" else ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
@@ -90,7 +88,6 @@ def test_a_declared_field_that_each_pod_has_of_its_own_becomes_part_of_the_class
     ],
 )
 def test_a_part_of_a_field_that_is_projected_in_part_becomes_part_of_the_class(path: str, expected: list[int]) -> None:
-    """Else a plugin that reads the containers' ports never sees one that is not a host port."""
     raw = _pod(1)
     raw["spec"] = {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}
     pod = core_pb2.Pod.FromString(pod_projection.parse(raw, {path}).base)
@@ -99,7 +96,6 @@ def test_a_part_of_a_field_that_is_projected_in_part_becomes_part_of_the_class(p
 
 
 def test_elements_that_the_projection_leaves_out_are_added_for_a_part_of_them() -> None:
-    """Else a plugin that reads whether containers are ready knows of those alone that have resources."""
     raw = _pod(1)
     raw["status"] = {"containerStatuses": [{"name": "c", "ready": True}]}
     assert not core_pb2.Pod.FromString(pod_projection.parse(raw).base).status.container_statuses

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from recorded_decisions import IMPORTANT, SMALL, with_every_call
-from recordings import encoded, end_frame
 
+from tests.helpers.recorded_decisions import IMPORTANT, SMALL, with_every_call
+from tests.helpers.recordings import encoded, end_frame
 from trireme.cli import main
 from trireme.recording import verification
 from trireme.v1 import decision_pb2, filter_pb2, remote_answer_pb2, status_pb2
@@ -78,7 +78,7 @@ def commands(path: pathlib.Path, folder: pathlib.Path) -> Sequence[tuple[str, Se
 
 
 def test_it_is_whole_before(whole: bytes, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else the errors below would say nothing."""
+    """The unaltered recording passes, so that the errors below come from the alterations."""
     path = tmp_path / "recording-0000000001.trireme"
     path.write_bytes(whole)
     for name, arguments in commands(path, tmp_path):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from config_starts import HEADER
 
+from tests.helpers.config_starts import HEADER
 from trireme.cli.main import main
 from trireme_kube.componentbase.tls import self_signed
 
@@ -81,7 +81,6 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
 def test_files_are_checked(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, out: str, err: str
 ) -> None:
-    """Else a file that the scheduler refuses is called valid, or CI cannot tell."""
     assert _run(capsys, "validate", *arguments) == (code, out, err)
 
 
@@ -95,7 +94,6 @@ def test_files_are_checked(
 def test_a_file_of_ours_is_recognised_even_if_it_cannot_be_parsed(
     files: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    """Else the other file is called valid though its remote plugins are unknown, or refused because they are."""
     (files / "own-broken").write_text(text)
     code, out, err = _run(capsys, "validate", "mine", "own-broken")
     assert (code, out) == (1, "")
@@ -107,7 +105,6 @@ def test_a_file_of_ours_is_recognised_even_if_it_cannot_be_parsed(
 def test_each_unknown_or_duplicate_field_has_a_place_of_its_own(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else one mends the first field of a plugin's arguments, and learns of the next one from the next run."""
     args = "{name: InterPodAffinity, args: {\n  one: 1,\n  two: 2}}"
     (files / "args").write_text(f"{HEADER}parallelism: 1\nparallelism: 2\nprofiles: [{{pluginConfig: [{args}]}}]\n")
     where = "decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin InterPodAffinity"
@@ -119,7 +116,6 @@ def test_each_unknown_or_duplicate_field_has_a_place_of_its_own(
 
 
 def test_a_problem_is_reported_in_its_own_file_only(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else a problem of one file is shown at a valid field of another."""
     election = "leaderElection: {leaderElect: false}\n"
     (files / "scheduler").write_text(HEADER + election)
     (files / "own-strict").write_text(f"{OWN}\n{election}")
@@ -137,7 +133,6 @@ def test_a_problem_is_reported_in_its_own_file_only(files: Path, capsys: pytest.
 
 
 def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else a key of another certificate is found when the scheduler does not start with a valid configuration."""
     for name in ("a", "b"):
         certificate, key = self_signed.make_certificate(name, [])
         (files / f"{name}.crt").write_bytes(certificate)
@@ -170,19 +165,16 @@ def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: p
 
 
 def test_an_unknown_plugin_is_invalid(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else a mistyped plugin shows when the scheduler starts, and not before."""
     code, _, err = _run(capsys, "validate", "mine")
     assert (code, 'ScorePlugin "Mine" does not exist' in err) == (1, True)
 
 
 def test_an_old_file_is_invalid_and_the_message_names_convert(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else somebody who comes from an old version does not find out what to do."""
     code, _, err = _run(capsys, "validate", "policy")
     assert (code, "`trireme config convert policy`" in err) == (1, True)
 
 
 def test_a_configuration_is_printed_with_its_defaults(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else nobody can see what a default is; or a key is on somebody's screen."""
     code, out, err = _run(capsys, "print", "key")
     shown = yaml.safe_load(out)
     assert (code, err, shown["parallelism"]) == (0, "", 16)
@@ -191,7 +183,6 @@ def test_a_configuration_is_printed_with_its_defaults(files: Path, capsys: pytes
 
 
 def test_the_plugins_of_profiles_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else nobody can see what `multiPoint` and lists come to."""
     code, out, _ = _run(capsys, "print", "mine", "--plugins", "--trireme-config", "own-mine")
     lines = [line.split(maxsplit=1) for line in out.splitlines()]
     assert (code, lines[0]) == (0, ["default-scheduler:"])
@@ -200,7 +191,6 @@ def test_the_plugins_of_profiles_are_printed(files: Path, capsys: pytest.Capture
 
 
 def test_a_configuration_that_cannot_be_printed_is_an_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else an empty output looks like a configuration."""
     code, out, err = _run(capsys, "print", "strict")
     assert (code, out) == (1, "")
     assert err == 'Error: unknown field "one"\nError: unknown field "two"\n'
@@ -219,7 +209,6 @@ def test_a_configuration_that_cannot_be_printed_is_an_error(files: Path, capsys:
 def test_an_old_configuration_is_converted(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    """Else old flags are taken for this program's own, and refused."""
     code, out, err = _run(capsys, "convert", *arguments)
     assert (code, err) == (0, "")
     (files / "new").write_text(out)
@@ -239,7 +228,6 @@ def test_an_old_configuration_is_converted(
 def test_a_file_that_cannot_be_converted_is_an_error(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
-    """Else an empty output is taken for a configuration."""
     code, out, err = _run(capsys, "convert", *arguments)
     assert (code, out) == (1, "")
     assert err.startswith(f"Error: {error}")
@@ -247,7 +235,6 @@ def test_a_file_that_cannot_be_converted_is_an_error(
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_convert_lists_the_old_flags(capsys: pytest.CaptureFixture[str], flag: str) -> None:
-    """Else nobody knows what can be converted."""
     code, out, _ = _run(capsys, "convert", flag)
     assert code == 0
     assert "--policy-config-file string" in out

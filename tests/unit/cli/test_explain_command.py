@@ -66,7 +66,6 @@ def test_an_evaluation_fits_the_terminal(columns: int) -> None:
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_many_examples_hide_neither_the_count_nor_the_reason(columns: int) -> None:
-    """Else `-o wide` shows less than without."""
     names = [f"worker-{number:04}.example.internal" for number in range(10)]
     own = report()
     (refusal,) = own["scheduler"]["lastAnswer"]["refusals"]
@@ -79,7 +78,6 @@ def test_many_examples_hide_neither_the_count_nor_the_reason(columns: int) -> No
 
 
 def test_an_evaluation_replaces_filters_last_answer() -> None:
-    """Else a person reads two answers, of two moments."""
     shown = display.as_text(explain_command.render(report(**evaluated())))
     assert "old-node" not in shown
     assert "0 of 3" not in shown
@@ -93,7 +91,6 @@ def test_without_insight_filters_last_answer_is_shown() -> None:
 
 
 def test_where_insight_does_not_answer_its_problem_is_named() -> None:
-    """Else it is taken for what insight says."""
     shown = display.as_text(explain_command.render(report(insightError="no replica of insight is in step")))
     assert "Insight does not evaluate it: no replica of insight is in step" in shown
     assert "0 of 3 nodes are feasible" in shown
@@ -118,7 +115,6 @@ def test_what_is_missing_from_an_evaluation_is_named() -> None:
 
 
 def test_every_state_of_the_queue_has_words() -> None:
-    """Else the history of a pod shows the label of a metric."""
     assert {state.label for state in get_args(states.QueueState)} <= explain_command._states.keys()
 
 
@@ -172,7 +168,7 @@ VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
     ],
 )
 def test_each_proposal_has_words(change: dict[str, Any], words: str) -> None:
-    """Else people read the names of messages."""
+    """Proposals are shown in words, not by their message names."""
     assert proposals_display.change_text(json_documents.parse(change, insight_pb2.Proposal())) == words
 
 
@@ -191,7 +187,6 @@ def test_proposals_stand_under_their_heading() -> None:
 
 
 def test_where_nothing_helps_it_is_said_and_where_nothing_was_tried_too() -> None:
-    """Else an empty list is taken for an answer."""
     assert "What would help\n  no single change that was tried" in proposed()
     assert "--proposals" in display.as_text(explain_command.render(report(**evaluated(0))), 80)
     assert "What would help" not in display.as_text(explain_command.render(report(**evaluated(3))), 80)

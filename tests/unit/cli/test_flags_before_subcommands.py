@@ -18,7 +18,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.Argume
 
 
 def test_a_flag_counts_before_the_subcommand_that_has_it_too() -> None:
-    """Else its default there overwrites what was given: `shadow --kubeconfig x check` judged another cluster."""
+    """A flag given before the subcommand keeps its value: the subcommand's default does not overwrite it."""
     shared = [
         f"{command.prog} {action.option_strings}"
         for outer, command in _commands(main.make_parser())
@@ -38,6 +38,5 @@ def test_a_flag_counts_before_the_subcommand_that_has_it_too() -> None:
     ids=["before", "after", "both"],
 )
 def test_shadow_check_reads_the_cluster_of_its_flags(arguments: list[str]) -> None:
-    """Else it judges the cluster that `$KUBECONFIG` names."""
     options = main.make_parser().parse_args(["shadow", *arguments])
     assert (options.kubeconfig, options.master) == ("x", "m")

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
-from recordings import delta_frame, end_frame, header, state_frame
 
+from tests.helpers.recordings import delta_frame, end_frame, header, state_frame
 from trireme.cli import main
 from trireme.recording import message_bounds, segment_format
 from trireme.v1 import core_pb2, decision_pb2, recording_pb2, snapshot_pb2

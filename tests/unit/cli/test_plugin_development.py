@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import virtual_time
 import yaml
 
+from tests.helpers import virtual_time
 from trireme.cli import main
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes
 from trireme.framework import release

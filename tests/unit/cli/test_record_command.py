@@ -6,8 +6,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from recordings import BEGIN, SECOND, delta_frame, encoded, end_frame, header, read, state_frame, write
 
+from tests.helpers.recordings import BEGIN, SECOND, delta_frame, encoded, end_frame, header, read, state_frame, write
 from trireme.cli import main
 from trireme.recording import export, segment_folder, segment_writer, verification
 from trireme.v1 import decision_pb2, recording_pb2, snapshot_pb2
@@ -62,7 +62,6 @@ def generations(path: pathlib.Path) -> list[int | str]:
 def test_check_says_what_a_folder_holds(
     folder: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody knows whether the time of an incident is in it."""
     monkeypatch.setenv("COLUMNS", "")  # lines are as long as they are
     code, report, errors = check(folder, capsys)
     assert (code, errors) == (0, "")

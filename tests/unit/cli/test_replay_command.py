@@ -6,10 +6,10 @@ import pathlib
 import re
 
 import pytest
-from phase_calls import PROFILE
-from recorded_decisions import IMPORTANT, SMALL, RecordedCluster, with_decision_changed
-from recordings import BEGIN, SECOND, encoded, end_frame
 
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import IMPORTANT, SMALL, RecordedCluster, with_decision_changed
+from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame
 from trireme.cli import main
 from trireme.v1 import cycle_pb2, decision_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.apimachinery import timestamps

@@ -76,7 +76,6 @@ async def test_every_unexpected_end_of_a_supervised_task_is_raised(
 
 @pytest.mark.parametrize("work", [_fail, _raise_cancelled, _await_cancelled])
 async def test_a_failure_is_raised_where_it_is_awaited(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Else pods whose binding ends by a fault of ours are in flight for ever, and nobody hears of it."""
     quiet, failing = Supervisor(), Supervisor()
     waiting = asyncio.create_task(supervision.failure_of([quiet, failing]))
     failing.start(work())
@@ -87,7 +86,6 @@ async def test_a_failure_is_raised_where_it_is_awaited(work: Callable[[], Corout
 
 
 async def test_a_task_that_finishes_or_is_stopped_is_no_failure() -> None:
-    """Else the frontend ends because a binding did, or because an endpoint was removed."""
     supervisor = Supervisor()
     waiting = asyncio.create_task(supervisor.failure())
     supervisor.start(_return())
@@ -119,7 +117,6 @@ async def test_a_task_that_is_stopped_before_it_begins_leaves_nothing() -> None:
 
 
 async def test_cancelling_a_supervised_task_cancels_it() -> None:
-    """Else the end of a term of leadership looks like a fault."""
     task = asyncio.create_task(supervision.supervise("loop", _forever))
     await asyncio.sleep(0)
     task.cancel()

@@ -48,7 +48,7 @@ def _parse(*arguments: str) -> Parsed:
     ],
 )
 def test_flags_are_read(arguments: list[str], name: str, value: object) -> None:
-    """Else a flag of a working manifest is misread."""
+    """Each form of a flag is parsed to the right type."""
     assert _parse(*arguments)[name] == value
 
 
@@ -85,24 +85,20 @@ def test_flags_are_read(arguments: list[str], name: str, value: object) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_invalid_flags_have_the_message_of_kube_scheduler(arguments: list[str], message: str) -> None:
-    """Else a mistake on the command line is passed over, or reported in words that nobody knows."""
     with pytest.raises(FlagError) as caught:
         _parse(*arguments)
     assert str(caught.value) == message
 
 
 def test_arguments_and_everything_after_two_dashes_are_positional() -> None:
-    """Else a stray word is taken for a flag's value, or passed over."""
     assert _parse("a", "--v=2", "b", "--", "--config").positional == ("a", "b", "--config")
 
 
 def test_every_use_of_a_flag_is_recorded() -> None:
-    """Else a repeated flag cannot be given on as it stood."""
     assert _parse("--v=1", "-v2", "--leader_elect").uses == (("v", "1"), ("v", "2"), ("leader-elect", "true"))
 
 
 def test_help_lists_every_flag_once_with_its_section() -> None:
-    """Else an operator does not find a flag that exists."""
     flag_set = command_flags.flag_set()
     text = flags.usage("program", flag_set)
     for section in flag_set.sections:
@@ -115,7 +111,6 @@ def test_help_lists_every_flag_once_with_its_section() -> None:
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 132])
 def test_help_is_wrapped_to_the_terminal(columns: int) -> None:
-    """Else the terminal breaks lines within words, and the text of a flag is not told from the next flag."""
     flag_set = command_flags.flag_set()
     lines = flags.usage("program", flag_set, columns).splitlines()
     wide = [line for line in lines if len(line) > columns and len(line.split()) > 1]
@@ -129,25 +124,21 @@ def test_help_is_wrapped_to_the_terminal(columns: int) -> None:
 
 @pytest.mark.parametrize("texts", [["a"], ["a,b", 'c"d', " e"], ["", "x"]], ids=["one", "odd", "empty"])
 def test_lists_are_written_as_they_are_read(texts: list[str]) -> None:
-    """Else the list of flags in the log cannot be taken back."""
     shown = flag_values.show_csv(texts)
     assert flag_values.parse_csv(shown) == texts
 
 
 def test_a_list_with_an_open_quote_is_refused() -> None:
-    """Else half of a list is taken for the whole."""
     with pytest.raises(ValueError, match="extraneous or missing"):
         flag_values.parse_csv('"a')
 
 
 @pytest.mark.parametrize("name", sorted(OLD_FLAGS))
 def test_a_flag_of_old_is_refused_naming_the_command_that_replaces_it(name: str) -> None:
-    """Else somebody who comes from an old version does not find out what to do."""
     with pytest.raises(FlagError) as caught:
         _parse(f"--{name}=x")
     assert "`trireme config convert`" in advice_for_unknown_flag(str(caught.value))
 
 
 def test_a_flag_that_never_existed_has_no_replacement() -> None:
-    """Else a typing mistake is answered with misleading advice."""
     assert advice_for_unknown_flag("unknown flag: --confg") == ""

@@ -41,7 +41,6 @@ def _connect(path: str, master: str = "") -> Connection:
 
 
 def test_the_current_context_has_server_and_user(tmp_path: Path) -> None:
-    """Else the scheduler talks to another cluster, or as somebody else."""
     path = _write(tmp_path, {"server": "https://one:6443", "tls-server-name": "n"}, {"token": "t"})
     found = _connect(path)
     assert (found.host, found.token, found.tls.server_name) == ("https://one:6443", "t", "n")
@@ -49,12 +48,10 @@ def test_the_current_context_has_server_and_user(tmp_path: Path) -> None:
 
 
 def test_master_replaces_the_server(tmp_path: Path) -> None:
-    """Else --master has no effect beside a kubeconfig."""
     assert _connect(_write(tmp_path, {"server": "https://one"}, {"token": "t"}), "https://two").host == "https://two"
 
 
 def test_files_of_a_kubeconfig_are_relative_to_it(tmp_path: Path) -> None:
-    """Else a kubeconfig that was moved with its certificates does not work."""
     (tmp_path / "ca.crt").write_bytes(CERTIFICATE)
     found = _connect(_write(tmp_path, {"server": "https://one", "certificate-authority": "ca.crt"}))
     assert found.tls.ca_file == str(tmp_path / "ca.crt")
@@ -69,7 +66,6 @@ def test_files_of_a_kubeconfig_are_relative_to_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_kubeconfig_without_a_usable_cluster_is_refused(tmp_path: Path, more: Value, message: str) -> None:
-    """Else the scheduler goes on without a cluster, or with the wrong one."""
     path = _write(tmp_path, {"server": "https://one"}, **more)
     with pytest.raises(ConfigurationError) as caught:
         _connect(path)
@@ -77,7 +73,7 @@ def test_a_kubeconfig_without_a_usable_cluster_is_refused(tmp_path: Path, more: 
 
 
 def test_nothing_at_all_is_refused() -> None:
-    """Else a scheduler without a kubeconfig fails later, and in other words."""
+    """Neither a kubeconfig nor --master is an error at the start."""
     logs: list[str] = []
     with pytest.raises(ConfigurationError, match="no configuration has been provided"):
         connection.connect(ClientConnection(), "", {}, logs.append)
@@ -85,7 +81,6 @@ def test_nothing_at_all_is_refused() -> None:
 
 
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """Else an operator does not know which file is meant."""
     path = str(tmp_path / "none")
     with pytest.raises(ConfigurationError) as caught:
         _connect(path)
@@ -103,13 +98,11 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_credentials_that_cannot_be_used_are_refused(tmp_path: Path, user: Value, message: str) -> None:
-    """Else every request is refused by the API server, and nobody knows why."""
     with pytest.raises(ConfigurationError, match=message):
         _connect(_write(tmp_path, {"server": "https://one"}, user))
 
 
 def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
-    """Else a token ends up in a log."""
     assert "hush-hush" not in repr(_connect(_write(tmp_path, {"server": "https://one"}, {"token": "hush-hush"})))
 
 
@@ -139,27 +132,23 @@ def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
     ],
 )
 def test_tls_that_cannot_be_set_up_is_refused(tls: ClientTLS, message: str) -> None:
-    """Else the program starts and cannot connect, or connects to anybody."""
     with pytest.raises(ConfigurationError, match=message):
         connection.check_connection(Connection("https://x", tls))
 
 
 def test_tls_that_can_be_set_up_is_taken() -> None:
-    """Else a working kubeconfig is refused."""
     connection.check_connection(
         Connection("https://x", ClientTLS(ca_data=CERTIFICATE, cert_data=CERTIFICATE, key_data=KEY))
     )
 
 
 def test_data_in_a_kubeconfig_is_decoded(tmp_path: Path) -> None:
-    """Else certificates inside a kubeconfig do not work."""
     encoded = base64.b64encode(CERTIFICATE).decode()
     found = _connect(_write(tmp_path, {"server": "https://one", "certificate-authority-data": encoded}))
     assert found.tls.ca_data == CERTIFICATE
 
 
 def test_requests_need_a_burst() -> None:
-    """Else a client with a rate and no burst never sends anything."""
     with pytest.raises(ConfigurationError, match="burst is required to be greater than 0"):
         connection.check_connection(Connection("https://x"), qps=5.0, burst=0)
     connection.check_connection(Connection("https://x"), qps=-1.0, burst=0)
@@ -176,13 +165,11 @@ def test_requests_need_a_burst() -> None:
     ],
 )
 def test_a_host_becomes_a_url(host: str, tls: bool, url: str) -> None:
-    """Else --master=host:port does not work."""
     found = server_url.parse_server(host, tls=tls)
     assert f"{found.scheme}://{found.host}" == url
 
 
 @pytest.mark.parametrize("host", ["http://%", "http://[::1", "http://h:port", "http://a b"])
 def test_a_host_that_is_none_is_refused(host: str) -> None:
-    """Else the mistake shows as a connection that never comes."""
     with pytest.raises(ValueError, match=r"host must be a URL or a host:port pair|parse"):
         server_url.parse_server(host, tls=False)

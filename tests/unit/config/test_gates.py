@@ -3,10 +3,10 @@
 import pathlib
 import re
 
-import gates_document
 import pytest
-from config_starts import feature_gates
 
+from tests.helpers import gates_document
+from tests.helpers.config_starts import feature_gates
 from trireme.config import gate_effects, gates, ineffective_gates
 from trireme.config.gates import GateError, GateResult, GateStage
 from trireme_kube.componentbase.cli import versions
@@ -19,7 +19,6 @@ def _from_flags(*texts: str, emulated: str = "", oldest: str = "") -> GateResult
 
 
 def test_a_gate_has_the_default_of_its_stage() -> None:
-    """Else a feature runs that kube-scheduler leaves off, or the other way round."""
     enabled = feature_gates()
     known = gates.table()
     for name in known.gates:
@@ -30,7 +29,6 @@ def test_a_gate_has_the_default_of_its_stage() -> None:
 
 
 def test_a_gate_can_be_set() -> None:
-    """Else --feature-gates has no effect."""
     assert not feature_gates().enabled("GenericWorkload")
     assert feature_gates(GenericWorkload=True).enabled("GenericWorkload")
 
@@ -48,13 +46,11 @@ def test_a_gate_can_be_set() -> None:
     ids=["unknown", "no-value", "no-boolean"],
 )
 def test_a_gate_that_cannot_be_set_is_named(texts: tuple[str, ...], message: str) -> None:
-    """Else a mistyped gate is passed over."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         _from_flags(*texts)
 
 
 def test_a_locked_gate_cannot_be_changed_but_confirmed() -> None:
-    """Else a behaviour that has no switch any more seems to have one."""
     known, effective = gates.table(), versions.effective((), ())
     name = next(name for name in known.gates if known.at(name, effective).locked)
     default = known.at(name, effective).default
@@ -64,7 +60,6 @@ def test_a_locked_gate_cannot_be_changed_but_confirmed() -> None:
 
 
 def test_a_gate_that_needs_another_is_refused_without_it() -> None:
-    """Else half a feature runs."""
     known = gates.table()
     name, needs = next((name, needs) for name, needs in known.dependencies.items() if not feature_gates().enabled(name))
     asked = {name: True, **dict.fromkeys(needs, False)}
@@ -73,7 +68,6 @@ def test_a_gate_that_needs_another_is_refused_without_it() -> None:
 
 
 def test_an_emulated_version_brings_its_own_defaults() -> None:
-    """Else --emulated-version changes nothing."""
     today, before = feature_gates(), _from_flags(emulated="1.36").gates
     assert today.effective.emulated == (1, 37)
     assert before.effective.emulated == (1, 36)
@@ -81,7 +75,6 @@ def test_an_emulated_version_brings_its_own_defaults() -> None:
 
 
 def test_all_alpha_sets_gates_not_set_by_name() -> None:
-    """Else AllAlpha overrides what was asked for by name, or sets too little."""
     known, effective = gates.table(), versions.effective((), ())
     alphas = [name for name in known.gates if known.at(name, effective).stage is GateStage.ALPHA and name != "AllAlpha"]
     free = [name for name in alphas if name not in known.dependencies and not _needed(name)]
@@ -105,7 +98,6 @@ def _needed(name: str) -> bool:
     ids=["too-old", "too-new", "malformed", "another-component"],
 )
 def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str, message: str) -> None:
-    """Else the scheduler runs as a version that it does not know."""
     try:
         problems = _from_flags(emulated=emulated, oldest=oldest).gates.effective.problems()
     except ValueError as error:
@@ -128,7 +120,7 @@ def test_setting_a_gate_without_effect_is_a_warning() -> None:
 
 
 def test_every_gate_is_in_the_table_once() -> None:
-    """Else a gate is accepted, and nobody has said what it does here."""
+    """Every gate has exactly one row that says what it does here."""
     known = gates.table()
     free = {gate for gate in known.gates if not known.at(gate, versions.DEFAULT).locked}
     listed = [gate for section in gate_effects.SECTIONS for row in section.rows for gate in row.gates]
@@ -138,14 +130,12 @@ def test_every_gate_is_in_the_table_once() -> None:
 
 
 def test_only_what_is_not_heeded_names_a_value() -> None:
-    """Else a warning is missing, or one is given for a gate that is implemented."""
     for gate, row in gate_effects.rows_by_gate().items():
         assert (row.ineffective is not None) == (row.effect is gate_effects.Effect.INEFFECTIVE), gate
         assert row.text or row.effect is gate_effects.Effect.IMPLEMENTED, gate
 
 
 def test_code_reads_every_implemented_gate() -> None:
-    """Else the table calls a gate implemented, and no code reads it."""
     source = "".join(
         path.read_text()
         for path in (REPOSITORY / "internal").rglob("*.py")

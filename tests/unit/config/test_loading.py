@@ -1,8 +1,8 @@
 """From bytes to a configuration: kinds, strictness, types, defaults."""
 
 import pytest
-from config_starts import HEADER, feature_gates
 
+from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import SchedulerConfiguration
@@ -47,7 +47,6 @@ def _load(text: str) -> SchedulerConfiguration:
     ],
 )
 def test_invalid_documents_are_refused(text: str, message: str) -> None:
-    """Else a wrong file is taken for a configuration, or refused in other words than by kube-scheduler."""
     with pytest.raises(ConfigurationError) as caught:
         _load(text)
     assert str(caught.value) == message
@@ -73,14 +72,12 @@ def test_invalid_documents_are_refused(text: str, message: str) -> None:
     ],
 )
 def test_unknown_and_duplicate_fields_are_errors(text: str, problem: str) -> None:
-    """Else a mistyped field is passed over, and its setting has no effect."""
     with pytest.raises(ConfigurationError, match=r"^strict decoding error: ") as caught:
         _load(HEADER + text)
     assert problem in str(caught.value)
 
 
 def test_all_strict_errors_are_reported_together() -> None:
-    """Else an operator with three mistakes starts the scheduler four times."""
     with pytest.raises(ConfigurationError) as caught:
         _load(HEADER + "a: 1\nleaderElection: {c: 1}\nb: 1")
     assert sorted(caught.value.problems) == [
@@ -122,14 +119,12 @@ def test_all_strict_errors_are_reported_together() -> None:
     ],
 )
 def test_a_value_of_another_type_is_refused(text: str, message: str) -> None:
-    """Else a value is bent into something that nobody wrote."""
     with pytest.raises(ConfigurationError) as caught:
         _load(HEADER + text)
     assert str(caught.value) == message
 
 
 def test_json_and_yaml_are_the_same() -> None:
-    """Else a configuration that a program wrote is read differently from one by hand."""
     json = (
         '{"kind": "KubeSchedulerConfiguration", "apiVersion": "kubescheduler.config.k8s.io/v1", '
         '"parallelism": 4, "leaderElection": {"leaseDuration": "30s"}}'
@@ -138,7 +133,6 @@ def test_json_and_yaml_are_the_same() -> None:
 
 
 def test_an_empty_configuration_has_every_default() -> None:
-    """Else a stock file without a setting behaves otherwise than with kube-scheduler."""
     config = _load(HEADER)
     assert config == loading.default_configuration(feature_gates())
     assert (config.parallelism, config.percentage_of_nodes_to_score) == (16, 0)
@@ -167,7 +161,6 @@ def test_an_empty_configuration_has_every_default() -> None:
 
 
 def test_profiling_that_is_off_leaves_contention_profiling_off() -> None:
-    """Else turning profiling off leaves a part of it on."""
     config = _load(HEADER + "enableProfiling: false")
     assert (config.enable_profiling, config.enable_contention_profiling) == (False, False)
 
@@ -190,21 +183,18 @@ def test_profiling_that_is_off_leaves_contention_profiling_off() -> None:
     ],
 )
 def test_arguments_must_be_the_plugins_own(text: str, message: str) -> None:
-    """Else a plugin runs with another's arguments."""
     with pytest.raises(ConfigurationError) as caught:
         _load(f"{HEADER}profiles: [{{pluginConfig: [{text}]}}]")
     assert str(caught.value) == f"decoding .profiles[0].pluginConfig[0]: {message}"
 
 
 def test_arguments_of_unknown_plugins_are_passed_on_unchanged() -> None:
-    """Else a remote plugin loses its arguments, or they are refused."""
     config = _load(HEADER + "profiles: [{pluginConfig: [{name: Mine, args: {deep: [1, {x: null}]}}]}]")
     args = {plugin.name: plugin.args for plugin in config.profiles[0].plugin_config}
     assert args["Mine"] == {"deep": [1, {"x": None}]}
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: object) -> None:
-    """Else an operator does not know which file is meant."""
     path = f"{tmp_path}/config.yaml"
     with pytest.raises(ConfigurationError) as caught:
         loading.load_file(path, feature_gates(), lambda _line: None)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from config_starts import Desk
+
+from tests.helpers.config_starts import Desk
 
 _METRIC = (
     "must have keys with format `metricName,labelName` where metricName matches "
@@ -113,7 +114,6 @@ def _error(desk: Desk, *flags: str) -> str:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_flag_that_cannot_be_used_is_refused(desk: Desk, flags: list[str], error: str) -> None:
-    """Else a wrong flag is passed over, or refused in words that nobody knows."""
     assert _error(desk, *flags) == error
 
 
@@ -142,14 +142,12 @@ def test_a_flag_that_cannot_be_used_is_refused(desk: Desk, flags: list[str], err
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_logging_error_is_printed_to_stderr(desk: Desk, flags: list[str], error: str) -> None:
-    """Else the reason why there is no log is in the log."""
     ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", *flags)
     assert (ended.outcome.code, ended.outcome.reported) == (1, "plain")
     assert (ended.error, ended.stderr) == (error, f"{error}\n")
 
 
 def test_labels_of_metrics_come_from_flag_or_manifest(desk: Desk) -> None:
-    """Else cardinality is not bounded as asked."""
     flags = ("--kubeconfig=kubeconfig", "--secure-port=0")
     path = desk.folder / "good.yaml"
     manifest = desk.start(*flags, f"--allow-metric-labels-manifest={path}").completed.options.metrics
@@ -159,14 +157,12 @@ def test_labels_of_metrics_come_from_flag_or_manifest(desk: Desk) -> None:
 
 
 def test_everything_wrong_with_flags_is_reported_at_once(desk: Desk) -> None:
-    """Else an operator with two mistakes starts the scheduler three times."""
     error = _error(desk, "--show-hidden-metrics-for-version=x", "--disabled-metrics=a-b")
     assert error.startswith("[")
     assert ("showHiddenMetricsForVersion" in error, "disabledMetrics" in error) == (True, True)
 
 
 def test_an_error_of_several_lines_is_a_block_in_the_log(desk: Desk) -> None:
-    """Else the lines of an error are glued together by escapes."""
     ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", "--allow-metric-labels-manifest=value.yaml")
     first, *rest = ended.logs[-1].split("\n")
     assert first == 'E "command failed" err=<'

@@ -1,8 +1,8 @@
 """What a profile runs: defaults, `multiPoint`, single points, weights, and what cannot be made."""
 
 import pytest
-from config_starts import HEADER, feature_gates
 
+from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading, profiles
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
@@ -45,7 +45,6 @@ DEFAULT_SCORES = {
 
 
 def test_an_empty_profile_runs_the_default_plugins() -> None:
-    """Else a stock configuration schedules otherwise than kube-scheduler."""
     (profile,) = _make("")
     assert _weights(profile) == DEFAULT_SCORES
     assert profile.names(P.QUEUE_SORT) == ("PrioritySort",)
@@ -97,7 +96,6 @@ def test_an_empty_profile_runs_the_default_plugins() -> None:
     ],
 )
 def test_weights_are_those_of_the_most_special_mention(plugins: str, scores: dict[str, int]) -> None:
-    """Else nodes are ranked by other weights than configured."""
     assert _weights(_profile(plugins)) == scores
 
 
@@ -126,12 +124,11 @@ def test_weights_are_those_of_the_most_special_mention(plugins: str, scores: dic
     ],
 )
 def test_plugins_run_in_the_order_of_kube_scheduler(plugins: str, order: tuple[str, ...]) -> None:
-    """Else another plugin decides first: preemption happens before a claim is released, for one."""
+    """The order decides, for one, whether a claim is released before preemption is tried."""
     assert _profile(plugins).names(P.POST_FILTER) == order
 
 
 def test_a_plugin_listed_twice_over_is_logged() -> None:
-    """Else an operator does not learn that a default was replaced."""
     logs: list[str] = []
     _profile("{multiPoint: {enabled: [{name: A}]}, score: {enabled: [{name: A}]}}", logs)
     assert 'I "MultiPoint plugin is explicitly re-configured; overriding" plugin="A"' in logs
@@ -145,7 +142,7 @@ def test_a_plugin_listed_twice_over_is_logged() -> None:
     ],
 )
 def test_gates_add_plugins(gate: str, point: P, name: str) -> None:
-    """Else a feature is on and nothing does it."""
+    """Enabling a gate adds the default plugins that need it."""
     assert name not in _profile("{}").names(point)
     assert name in _profile("{}", **{gate: True}).names(point)
 
@@ -182,7 +179,6 @@ def test_gates_add_plugins(gate: str, point: P, name: str) -> None:
     ],
 )
 def test_a_profile_that_cannot_be_made_is_refused(plugins: str, message: str) -> None:
-    """Else a scheduler starts that can place no pod, or without a plugin that was asked for."""
     with pytest.raises(ConfigurationError) as caught:
         _profile(plugins)
     assert message in str(caught.value)
@@ -190,13 +186,11 @@ def test_a_profile_that_cannot_be_made_is_refused(plugins: str, message: str) ->
 
 
 def test_a_negative_weight_before_others_is_refused() -> None:
-    """Else a total score may wrap around, and the worst node wins."""
     with pytest.raises(ConfigurationError, match="score plugins: total score of Score plugins could overflow"):
         _profile("{score: {enabled: [{name: A, weight: -1}]}}")
 
 
 def test_every_profile_has_its_own_plugins_and_arguments() -> None:
-    """Else one profile's settings leak into another."""
     text = """
 percentageOfNodesToScore: 40
 profiles:
@@ -214,7 +208,6 @@ profiles:
 
 
 def test_arguments_go_over_the_wire_in_one_form() -> None:
-    """Else replicas that got the same arguments think them different."""
     written = "{name: NodeResourcesFit, args: {ignoredResources: [b, a], scoringStrategy: {type: MostAllocated}}}"
     turned = "{args: {scoringStrategy: {type: MostAllocated}, ignoredResources: [b, a]}, name: NodeResourcesFit}"
     left, right = (_make(f"profiles: [{{pluginConfig: [{text}]}}]")[0] for text in (written, turned))
@@ -224,7 +217,6 @@ def test_arguments_go_over_the_wire_in_one_form() -> None:
 
 
 def test_resources_of_an_extender_are_ignored_by_noderesourcesfit() -> None:
-    """Else a pod that an extender has room for is unschedulable."""
     (profile,) = _make(
         "extenders: [{urlPrefix: 'http://x', filterVerb: f, "
         "managedResources: [{name: example.com/a, ignoredByScheduler: true}, {name: example.com/b}]}]"
@@ -233,7 +225,6 @@ def test_resources_of_an_extender_are_ignored_by_noderesourcesfit() -> None:
 
 
 def test_extenders_are_logged_one_by_one_where_much_is_logged() -> None:
-    """Else what an operator searches the log for, at -v=2, is not there; or a private key is."""
     text = (
         "extenders:\n"
         "- {urlPrefix: 'http://a', filterVerb: f, weight: 5, httpTimeout: 3s, managedResources: [{name: a.io/x}]}\n"

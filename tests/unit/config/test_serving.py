@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from config_starts import Desk, Ended
 
+from tests.helpers.config_starts import Desk, Ended
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme_kube.componentbase.tls.self_signed import make_certificate
@@ -32,12 +32,10 @@ def _serve(desk: Desk, *flags: str) -> Ended:
 
 
 def test_without_a_port_nothing_is_served(desk: Desk) -> None:
-    """Else --secure-port=0 still opens one."""
     assert desk.start("--kubeconfig=kubeconfig", "--secure-port=0").completed.serving is None
 
 
 def test_a_certificate_is_made_in_memory(desk: Desk) -> None:
-    """Else the server needs a certificate to be given."""
     ended = _serve(desk)
     assert ended.completed.serving is not None
     assert ended.completed.serving.certificate.startswith(b"-----BEGIN CERTIFICATE")
@@ -46,7 +44,6 @@ def test_a_certificate_is_made_in_memory(desk: Desk) -> None:
 
 
 def test_a_self_signed_certificate_is_stored_in_its_folder(desk: Desk) -> None:
-    """Else every start shows its clients another certificate; or others can read the key."""
     for logged in (True, False):
         ended = _serve(desk, "--cert-dir=certs")
         assert ended.completed.serving is not None
@@ -58,7 +55,6 @@ def test_a_self_signed_certificate_is_stored_in_its_folder(desk: Desk) -> None:
 
 
 def test_a_port_that_is_taken_ends_the_start(desk: Desk) -> None:
-    """Else two schedulers start on one machine and one of them cannot be looked at."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -105,14 +101,12 @@ def test_a_port_that_is_taken_ends_the_start(desk: Desk) -> None:
     ],
 )
 def test_unusable_serving_options_end_the_start(desk: Desk, flags: list[str], message: str) -> None:
-    """Else the server starts with less security than was asked for, or fails when somebody calls."""
     ended = _serve(desk, *flags)
     assert (ended.outcome.code, ended.outcome.stage) == (1, "load")
     assert message in ended.error
 
 
 def test_a_port_is_free_again_after_a_start_that_failed(desk: Desk) -> None:
-    """Else a second attempt in the same process finds its own socket in the way."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -122,7 +116,6 @@ def test_a_port_is_free_again_after_a_start_that_failed(desk: Desk) -> None:
 
 
 def test_the_clusters_authentication_settings_are_looked_up(desk: Desk) -> None:
-    """Else callers that the cluster vouches for are anonymous."""
     asked: list[str] = []
 
     def lookup(connection: Connection) -> Mapping[str, str]:
@@ -140,8 +133,6 @@ def test_the_clusters_authentication_settings_are_looked_up(desk: Desk) -> None:
 
 @pytest.mark.parametrize("tolerated", [True, False])
 def test_a_lookup_that_fails_is_tolerated_or_not(desk: Desk, tolerated: bool) -> None:
-    """Else everybody is anonymous without anybody having agreed to that."""
-
     def lookup(_connection: Connection) -> Mapping[str, str]:
         raise ConfigurationError("no answer")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from config_starts import HEADER, Desk
 
+from tests.helpers.config_starts import HEADER, Desk
 from trireme.config import commandline
 from trireme.config.commandline import CompletedConfig
 from trireme_kube.apimachinery.golang import Duration
@@ -34,7 +34,6 @@ def _run(desk: Desk, *arguments: str, built: list[CompletedConfig] | None = None
 
 
 def test_the_rest_of_the_program_gets_what_was_configured(desk: Desk) -> None:
-    """Else nothing runs, or its exit code is lost."""
     built: list[CompletedConfig] = []
     code, stdout, _ = _run(desk, "--pod-max-in-unschedulable-pods-duration=90s", built=built)
     assert (code, stdout) == (7, "")
@@ -47,7 +46,6 @@ def test_the_rest_of_the_program_gets_what_was_configured(desk: Desk) -> None:
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "--version", "--version=raw"])
 def test_information_is_printed_and_nothing_runs(desk: Desk, flag: str) -> None:
-    """Else asking for help starts a scheduler."""
     built: list[CompletedConfig] = []
     code, stdout, stderr = _run(desk, flag, built=built)
     assert (code, built, stderr) == (0, [], "")
@@ -56,7 +54,6 @@ def test_information_is_printed_and_nothing_runs(desk: Desk, flag: str) -> None:
 
 
 def test_help_fits_the_terminal(desk: Desk) -> None:
-    """Else its lines break wherever the terminal ends."""
     output = io.StringIO()
     log: list[str] = []
     start = commandline.Start(["--help"], {}, output, io.StringIO(), log.append, columns=80)
@@ -67,7 +64,6 @@ def test_help_fits_the_terminal(desk: Desk) -> None:
 
 
 def test_an_old_flag_is_refused_naming_the_command_that_replaces_it(desk: Desk) -> None:
-    """Else somebody who comes from an old version does not find out what to do."""
     code, stdout, stderr = _run(desk, "--policy-config-file=f")
     assert (code, stdout) == (1, "")
     assert "`trireme config convert`" in stderr.splitlines()[0]
@@ -75,7 +71,6 @@ def test_an_old_flag_is_refused_naming_the_command_that_replaces_it(desk: Desk) 
 
 
 def test_a_wrong_file_is_reported_in_the_log(desk: Desk) -> None:
-    """Else the reason why nothing runs is not where it is looked for."""
     path = desk.write("c.yaml", HEADER + "bogus: 1\n")
     code, stdout, stderr = _run(desk, f"--config={path}")
     assert (code, stdout) == (1, "")
@@ -85,7 +80,6 @@ def test_a_wrong_file_is_reported_in_the_log(desk: Desk) -> None:
 
 
 def test_deprecated_flags_count_without_a_file_only(desk: Desk) -> None:
-    """Else a flag overrides a file that kube-scheduler lets win, or has no effect at all."""
     flags = ("--kube-api-qps=7", "--profiling=false", "--kubeconfig=kubeconfig")
     alone = desk.start(*flags, "--secure-port=0").completed.configuration
     beside = desk.configure("", *flags).completed.configuration
@@ -94,7 +88,6 @@ def test_deprecated_flags_count_without_a_file_only(desk: Desk) -> None:
 
 
 def test_leader_election_flags_win_over_the_file(desk: Desk) -> None:
-    """Else an operator cannot turn leader election off for one instance."""
     text = "leaderElection: {leaderElect: true, leaseDuration: 40s, renewDeadline: 30s}"
     election = desk.configure(text, "--leader-elect-lease-duration=50s").completed.configuration.leader_election
     assert (election.lease_duration, election.renew_deadline) == (Duration.of(50), Duration.of(30))
@@ -116,7 +109,6 @@ def test_leader_election_flags_win_over_the_file(desk: Desk) -> None:
     ],
 )
 def test_election_times_that_cannot_work_end_the_start(desk: Desk, flags: list[str], error: str) -> None:
-    """Else an instance runs that can never lead, or two lead at once."""
     ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", *flags)
     assert (ended.outcome.code, ended.outcome.stage) == (1, "run")
     assert ended.error == f"couldn't create leader elector: {error}"
@@ -132,13 +124,11 @@ def test_election_times_that_cannot_work_end_the_start(desk: Desk, flags: list[s
     ],
 )
 def test_a_lock_that_is_none_ends_the_start(desk: Desk, lock: str, error: str) -> None:
-    """Else two instances believe that they lead, each by its own lock."""
     ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", f"--leader-elect-resource-lock={lock}")
     assert ended.error == f"couldn't create resource lock: {error}"
 
 
 def test_what_is_written_is_read_back_as_the_same(desk: Desk) -> None:
-    """Else --write-config-to loses a setting."""
     text = """
 parallelism: 3
 profiles:
@@ -158,7 +148,6 @@ extenders: [{urlPrefix: "http://x", filterVerb: f, httpTimeout: 3s}]
 
 
 def test_a_private_key_is_written_but_not_logged(desk: Desk) -> None:
-    """Else a key is in the log, for everybody who reads logs."""
     text = 'extenders: [{urlPrefix: "http://x", filterVerb: f, tlsConfig: {insecure: true, keyData: aHVzaA==}}]'
     ended = desk.configure(text, "--write-config-to=one.yaml", "-v=2")
     assert ended.outcome.code == 0
@@ -169,7 +158,6 @@ def test_a_private_key_is_written_but_not_logged(desk: Desk) -> None:
 
 
 def test_the_plugins_of_each_profile_are_logged(desk: Desk) -> None:
-    """Else nobody can see from a log what ran."""
     ended = desk.configure("profiles: [{schedulerName: a}, {schedulerName: b}]", "-v=2")
     lines = [line for line in ended.logs if "starts to work with those plugins" in line]
     assert len(lines) == 2
@@ -178,7 +166,6 @@ def test_the_plugins_of_each_profile_are_logged(desk: Desk) -> None:
 
 
 def test_trireme_settings_come_from_their_own_file(desk: Desk) -> None:
-    """Else --trireme-config has no effect, or a stock file would have to be changed."""
     own = desk.write(
         "own.yaml",
         "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
@@ -192,7 +179,7 @@ def test_trireme_settings_come_from_their_own_file(desk: Desk) -> None:
 
 
 def test_a_gate_changes_what_runs(desk: Desk) -> None:
-    """Else --feature-gates is read and forgotten."""
+    """--feature-gates reaches the configuration that runs."""
     completed = desk.configure("", "--feature-gates=GenericWorkload=true").completed
     assert "GangScheduling" in completed.profiles[0].all_names()
     assert completed.gates.enabled("GenericWorkload")
@@ -202,7 +189,6 @@ def test_a_gate_changes_what_runs(desk: Desk) -> None:
 
 
 def test_lines_are_written_as_text_and_as_json() -> None:
-    """Else --logging-format=json has lines that no log collector can read."""
     stream = io.StringIO()
     log = StartLog(stream, clock=lambda: 1_700_000_000.5, process=42)
     log.write("W something is odd")
@@ -232,5 +218,4 @@ def test_lines_are_written_as_text_and_as_json() -> None:
     ],
 )
 def test_a_line_is_parsed_into_fields(line: str, message: str, values: dict[str, object]) -> None:
-    """Else values are lost from a structured log."""
     assert parse_line(line) == (message, values)

@@ -27,7 +27,6 @@ def _problems(text: str) -> tuple[str, ...]:
 
 
 def test_without_a_file_everything_runs_on_one_machine() -> None:
-    """Else Trireme needs a file of its own to start."""
     config = trireme_configuration_loading.load("")
     assert config == TriremeConfiguration() == _parse("")
     for name in trireme_configuration.PHASES:
@@ -51,12 +50,10 @@ def test_without_a_file_everything_runs_on_one_machine() -> None:
     ],
 )  # fmt: skip
 def test_a_value_of_the_wrong_type_is_named_with_its_field(text: str, problem: str) -> None:
-    """Else whoever wrote the file reads of structs of a language that Trireme is not written in."""
     assert _problems(text) == (problem,)
 
 
 def test_every_field_arrives_where_it_belongs() -> None:
-    """Else a setting has no effect, or another's."""
     config = _parse("""
 phases:
   filter: {endpoints: ["10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc"], deadline: 3s}
@@ -258,32 +255,27 @@ remotePlugins:
     ids=lambda text: "" if "value" in text or "field" in text or "yaml:" in text else text[:50],
 )
 def test_a_broken_rule_is_reported_with_its_field(text: str, problem: str) -> None:
-    """Else a mistyped or unsafe setting is passed over."""
     assert _problems(text) == (problem,)
 
 
 @pytest.mark.parametrize("point", ["filters", "placementScore", "placementGenerate", "podGroupPostFilter"])
 def test_an_extension_point_that_no_remote_plugin_can_have_is_named(point: str) -> None:
-    """Else a plugin is never called, and nobody is told."""
     (problem,) = _problems(f"remotePlugins: [{{name: P, address: 'unix:/p', extensionPoints: [filter, {point}]}}]")
     assert problem.startswith(f'remotePlugins[0].extensionPoints[1]: Unsupported value: "{point}": supported values: ')
     assert '"filter"' in problem
 
 
 def test_a_breaker_may_never_open() -> None:
-    """Else a plugin cannot be called each time, as the protocol allows."""
     config = _parse(f"remotePlugins: [{{{PLUGIN}, circuitBreaker: {{failures: 0}}}}]")
     assert config.remote_plugins[0].circuit_breaker.failures == 0
 
 
 @pytest.mark.parametrize("endpoint", ["unix:/b", "127.0.0.1:70", "localhost:70", "[::1]:70"])
 def test_bind_on_this_machine_needs_no_tls(endpoint: str) -> None:
-    """Else the simple installation needs certificates."""
     assert _parse(f"phases: {{bind: {{endpoints: ['{endpoint}']}}}}").bind.endpoints == (endpoint,)
 
 
 def test_bind_elsewhere_is_taken_with_tls() -> None:
-    """Else a split installation is impossible."""
     text = "phases: {bind: {endpoints: ['10.0.0.1:70']}}\ntls: {certFile: /c, keyFile: /k, caFile: /a}"
     assert _parse(text).bind.endpoints == ("10.0.0.1:70",)
 
@@ -302,7 +294,6 @@ def test_bind_elsewhere_is_taken_with_tls() -> None:
     ids=["stock-file", "empty", "malformed-json", "malformed-yaml"],
 )
 def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    """Else a stock file given to the wrong flag is taken for one of ours without settings."""
     path = tmp_path / "trireme_configuration.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message) as caught:
@@ -311,7 +302,6 @@ def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_remote_plugins_can_be_named_in_a_profile() -> None:
-    """Else a profile that enables a remote plugin is refused; or it may be enabled where it does nothing."""
     registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, _parse(f"remotePlugins: [{{{PLUGIN}}}]"))
     assert registry.implements("P", ExtensionPoint.FILTER)
     assert not registry.implements("P", ExtensionPoint.SCORE)
@@ -320,7 +310,6 @@ def test_remote_plugins_can_be_named_in_a_profile() -> None:
 
 
 def test_a_remote_plugin_cannot_take_the_name_of_another() -> None:
-    """Else NodeName may mean somebody else's code."""
     config = _parse("remotePlugins: [{name: NodeName, address: 'unix:/p', extensionPoints: [filter]}]")
     with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
         trireme_configuration.registry_with_remote_plugins(IN_TREE, config)

@@ -1,8 +1,8 @@
 """The rules of a configuration: each is broken once, and reported with its field, its value and its words."""
 
 import pytest
-from config_starts import HEADER, feature_gates
 
+from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading, validation
 from trireme.config.gates import join_messages
 
@@ -94,26 +94,22 @@ _ARGS = "profiles[0].pluginConfig[0].args"
     ids=lambda text: "" if "value" in text else text[:40],
 )
 def test_a_broken_rule_is_reported(text: str, problem: str) -> None:
-    """Else a configuration that kube-scheduler refuses is run here, or refused in other words."""
     assert _problems(text) == [problem]
 
 
 def test_everything_wrong_is_reported_at_once() -> None:
-    """Else an operator with three mistakes starts the scheduler four times."""
     problems = _problems("parallelism: 0\npercentageOfNodesToScore: 101\nprofiles: [{schedulerName: ''}]")
     assert len(problems) == 3
     assert join_messages(problems).startswith("[")
 
 
 def test_two_profiles_may_not_have_one_name() -> None:
-    """Else it is chance which of them schedules a pod."""
     assert [problem.split(":")[0] for problem in _problems("profiles: [{schedulerName: a}, {schedulerName: a}]")] == [
         "profiles[1].schedulerName"
     ]
 
 
 def test_all_profiles_sort_the_queue_alike() -> None:
-    """Else pods of two profiles have no common order in the one queue."""
     other = "plugins: {queueSort: {disabled: [{name: '*'}], enabled: [{name: Other}]}}"
     assert _problems(f"profiles: [{{schedulerName: a, {other}}}, {{schedulerName: b, {other}}}]") == []
     (problem,) = _problems(f"profiles: [{{schedulerName: a}}, {{schedulerName: b, {other}}}]")
@@ -121,5 +117,4 @@ def test_all_profiles_sort_the_queue_alike() -> None:
 
 
 def test_a_default_configuration_is_valid() -> None:
-    """Else nothing starts without a file."""
     assert _problems("") == []

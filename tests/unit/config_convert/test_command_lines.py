@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
-from config_conversions import ALWAYS, GROUP, OLD_SCORES, convert, filters, from_policy, named
 
+from tests.helpers.config_conversions import ALWAYS, GROUP, OLD_SCORES, convert, filters, from_policy, named
 from trireme.config.loading import ConfigurationError
 from trireme.config.old_flags import OLD_FLAGS
 from trireme.config_convert import command_lines
@@ -17,7 +17,7 @@ POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": named("HostName"),
 
 
 def test_a_provider_by_its_flag() -> None:
-    """Else --algorithm-provider cannot be replaced."""
+    """--algorithm-provider becomes a profile."""
     default, packing = (
         convert("--algorithm-provider=DefaultProvider"),
         convert("--algorithm-provider=ClusterAutoscalerProvider"),
@@ -50,7 +50,6 @@ def test_a_provider_by_its_flag() -> None:
     ],
 )
 def test_a_policy_is_found_where_it_was(arguments: list[str], config_maps: dict[str, int]) -> None:
-    """Else somebody's Policy cannot be converted from where it is."""
     held = {"policy.cfg": json.dumps(POLICY)}
     alpha = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "KubeSchedulerConfiguration"}
     files: dict[str, Any] = {
@@ -68,7 +67,6 @@ def test_a_policy_is_found_where_it_was(arguments: list[str], config_maps: dict[
 
 
 def test_flags_go_where_their_settings_are_now() -> None:
-    """Else a setting of an old manifest is lost."""
     converted = convert(
         "--scheduler-name=s",
         "--hard-pod-affinity-symmetric-weight=7",
@@ -91,7 +89,6 @@ def test_flags_go_where_their_settings_are_now() -> None:
 
 
 def test_flags_that_are_still_flags_are_listed_as_they_stood() -> None:
-    """Else a part of the old command line is forgotten."""
     converted = convert(
         "--port=0",
         "--secure-port=10260",
@@ -112,13 +109,11 @@ def test_flags_that_are_still_flags_are_listed_as_they_stood() -> None:
 
 
 def test_a_note_says_that_the_insecure_port_no_longer_exists() -> None:
-    """Else probes fail after the conversion and nobody knows why."""
     assert "127.0.0.1:10251 has no equivalent" in convert("--address=127.0.0.1").notes
 
 
 @pytest.mark.parametrize("name", sorted(OLD_FLAGS))
 def test_every_old_flag_is_taken(name: str) -> None:
-    """Else an old command line cannot be given as it stands."""
     flag = next(flag for flag in command_lines.flag_set().flags() if flag.name == name)
     given = {"algorithm-provider": "DefaultProvider", "policy-config-file": "policy", "policy-configmap": "p"}
     value = given.get(name, {"int": "1", "bool": "false"}.get(flag.type.name, "x"))
@@ -127,7 +122,6 @@ def test_every_old_flag_is_taken(name: str) -> None:
 
 
 def test_flags_next_to_a_file_have_their_old_effect() -> None:
-    """Else a flag that had no effect gets one, or loses it."""
     old = {"apiVersion": f"{GROUP}/v1beta1", "kind": "KubeSchedulerConfiguration"}
     ignored = convert("--config=f", "--kubeconfig=/k", "--leader-elect=false", f=old)
     assert ignored.configuration.client_connection.kubeconfig == ""
@@ -190,21 +184,18 @@ def test_flags_next_to_a_file_have_their_old_effect() -> None:
 def test_arguments_that_cannot_be_converted_are_refused(
     arguments: list[str], files: dict[str, Any], message: str
 ) -> None:
-    """Else something is written that the scheduler does not take."""
     with pytest.raises(ConfigurationError) as caught:
         convert(*arguments, **files)
     assert message in str(caught.value)
 
 
 def test_an_unknown_flag_is_refused() -> None:
-    """Else a mistyped flag is passed over."""
     with pytest.raises(FlagError, match="unknown flag: --bogus"):
         convert("--bogus")
 
 
 @pytest.mark.parametrize("odd", ["\n", "\r", "\x85", "\u2028", "\n# -\nkind: Other"])
 def test_nothing_that_is_quoted_ends_a_comment(odd: str) -> None:
-    """Else a name in an old file changes the new configuration."""
     converted = from_policy(
         predicates=[{"name": f"x{odd}y", "argument": {"serviceAffinity": {"labels": [f"a{odd}b"]}}}]
     )

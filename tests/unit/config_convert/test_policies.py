@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from config_conversions import ALWAYS, GENERAL, OLD_SCORES, P, filters, from_policy, named
 
+from tests.helpers.config_conversions import ALWAYS, GENERAL, OLD_SCORES, P, filters, from_policy, named
 from trireme.config_convert.reading import ConversionError
 
 
@@ -27,7 +27,6 @@ from trireme.config_convert.reading import ConversionError
     ],
 )
 def test_predicates_are_plugins_that_filter(predicates: list[str], plugins: set[str]) -> None:
-    """Else pods land where they may not, or nowhere."""
     converted = from_policy(predicates=named(*predicates), priorities=[])
     assert filters(converted) == plugins
     assert converted.scores() == {}
@@ -76,7 +75,6 @@ def test_predicates_are_plugins_that_filter(predicates: list[str], plugins: set[
 def test_priorities_are_plugins_that_score(
     priorities: dict[str, int], scores: dict[str, int], strategy: str | None, defaulting: str | None
 ) -> None:
-    """Else nodes are ranked otherwise after the conversion."""
     listed = [{"name": name, "weight": weight} for name, weight in priorities.items()]
     converted = from_policy(predicates=[], priorities=listed)
     assert converted.scores() == scores
@@ -88,7 +86,6 @@ def test_priorities_are_plugins_that_score(
 
 
 def test_a_policy_without_lists_is_the_old_default() -> None:
-    """Else a Policy that sets one thing changes everything else."""
     converted = from_policy(hardPodAffinitySymmetricWeight=10)
     assert converted.scores() == OLD_SCORES
     assert filters(converted) == (ALWAYS | GENERAL) | {
@@ -104,7 +101,7 @@ def test_a_policy_without_lists_is_the_old_default() -> None:
 
 
 def test_a_policy_with_arguments() -> None:
-    """Else what a Policy says of labels and ratios is lost."""
+    """Arguments of label and ratio policies are converted."""
     shape = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
     converted = from_policy(
         predicates=[
@@ -141,7 +138,7 @@ def test_a_policy_with_arguments() -> None:
 
 
 def test_extenders_of_a_policy() -> None:
-    """Else an extender is not asked, or for too long."""
+    """A Policy's extenders keep their URLs, verbs and timeouts."""
     extender = {
         "urlPrefix": "https://x/",
         "filterVerb": "filter",
@@ -176,7 +173,6 @@ def test_extenders_of_a_policy() -> None:
     ids=["predicate", "priority", "weight", "no-list", "no-number"],
 )
 def test_a_policy_that_was_wrong_is_refused(fields: dict[str, Any], message: str) -> None:
-    """Else a Policy that no scheduler took becomes a configuration that does something else."""
     with pytest.raises(ConversionError) as caught:
         from_policy(**fields)
     assert str(caught.value) == message

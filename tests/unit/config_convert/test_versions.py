@@ -4,27 +4,24 @@ from typing import Any
 
 import pytest
 import yaml
-from config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
 
+from tests.helpers.config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
 from trireme.registry import legacy
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2"])
 def test_the_old_default_weights_are_converted(version: str) -> None:
-    """Else nodes are ranked otherwise after the conversion."""
     assert versioned(version).scores() == OLD_SCORES
 
 
 @pytest.mark.parametrize("version", ["v1beta3", "v1"])
 def test_the_newer_versions_have_todays_weights(version: str) -> None:
-    """Else a conversion changes weights that need no change."""
     today = {**OLD_SCORES, "TaintToleration": 3, "NodeAffinity": 2, "InterPodAffinity": 2}
     assert versioned(version).scores() == today
     assert "profiles" not in yaml.safe_load(versioned(version).text)
 
 
 def test_settings_that_did_not_change_are_taken_over() -> None:
-    """Else a setting is lost."""
     config = versioned(
         "v1beta2",
         parallelism=4,
@@ -55,7 +52,6 @@ def test_settings_that_did_not_change_are_taken_over() -> None:
     ],
 )
 def test_plugins_that_became_strategies_keep_weight_and_arguments(old: str, strategy: str, resources: Any) -> None:
-    """Else bin packing becomes spreading."""
     shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
     args = {"apiVersion": f"{GROUP}/v1beta1", "kind": f"{old}Args", "resources": resources}
     if old == "RequestedToCapacityRatio":
@@ -73,14 +69,12 @@ def test_plugins_that_became_strategies_keep_weight_and_arguments(old: str, stra
 
 
 def test_scoring_by_resources_that_was_off_stays_off() -> None:
-    """Else nodes are ranked by what the operator did not want."""
     converted = with_plugins("v1beta1", {"score": {"disabled": named("NodeResourcesLeastAllocated")}})
     assert converted.scores() == {name: weight for name, weight in OLD_SCORES.items() if name != "NodeResourcesFit"}
     assert "NodeResourcesFit" in converted.profile.names(P.FILTER)
 
 
 def test_two_strategies_cannot_be_converted_and_a_note_says_so() -> None:
-    """Else one of them vanishes without a word."""
     converted = with_plugins("v1beta1", {"score": {"enabled": [{"name": "NodeResourcesMostAllocated", "weight": 2}]}})
     assert converted.profile.args("NodeResourcesFit")["scoringStrategy"]["type"] == "MostAllocated"
     assert "NodeResourcesLeastAllocated: cannot be combined with NodeResourcesMostAllocated" in converted.notes
@@ -88,7 +82,6 @@ def test_two_strategies_cannot_be_converted_and_a_note_says_so() -> None:
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1", "v1beta2"])
 def test_a_list_from_nothing_is_the_same_list(version: str) -> None:
-    """Else plugins run that were switched off."""
     converted = with_plugins(
         version,
         {
@@ -103,7 +96,6 @@ def test_a_list_from_nothing_is_the_same_list(version: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(legacy.REMOVED_PLUGINS))
 def test_a_plugin_that_is_gone_is_named_with_what_to_do(name: str) -> None:
-    """Else a plugin vanishes without a word, or its name keeps the scheduler from starting."""
     converted = with_plugins(
         "v1beta1",
         {"score": {"enabled": [{"name": name, "weight": 2}]}},
@@ -116,7 +108,6 @@ def test_a_plugin_that_is_gone_is_named_with_what_to_do(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(legacy.VOLUME_LIMITS))
 @pytest.mark.parametrize("version", ["v1beta2", "v1"])
 def test_limits_of_volumes_become_the_one_limit(version: str, name: str) -> None:
-    """Else a node gets more volumes than it can attach."""
     converted = with_plugins(version, {"filter": {"disabled": named("*"), "enabled": named(name)}})
     assert converted.profile.names(P.FILTER) == ("NodeVolumeLimits",)
     assert name in converted.notes
@@ -125,7 +116,6 @@ def test_limits_of_volumes_become_the_one_limit(version: str, name: str) -> None
 
 
 def test_labels_that_nodes_need_become_an_affinity() -> None:
-    """Else pods land on nodes that were out of bounds."""
     converted = with_plugins(
         "v1beta1",
         {"filter": {"enabled": named("NodeLabel")}, "score": {"enabled": [{"name": "NodeLabel", "weight": 3}]}},
@@ -174,21 +164,19 @@ def test_labels_that_nodes_need_become_an_affinity() -> None:
     ids=["default", "off", "beside", "alone", "alone-by-its-first-name"],
 )
 def test_spreading_by_services_is_topology_spreading(plugins: Any, weight: int, defaulting: str) -> None:
-    """Else the pods of a service pile up on one node, or are spread though nobody wants that."""
     converted = with_plugins("v1alpha2", plugins)
     assert converted.scores()["PodTopologySpread"] == weight
     assert converted.profile.args("PodTopologySpread")["defaultingType"] == defaulting
 
 
 def test_default_constraints_are_used() -> None:
-    """Else constraints that worked are refused, because their kind had another default."""
+    """Default constraints of the old kind are converted to `defaultingType: List`."""
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     config = [{"name": "PodTopologySpread", "args": {"defaultConstraints": [constraint]}}]
     assert with_plugins("v1beta1", {}, config).profile.args("PodTopologySpread")["defaultingType"] == "List"
 
 
 def test_extension_points_that_were_renamed_or_merged() -> None:
-    """Else a plugin is called at another moment, or not at all."""
     alpha1 = versioned("v1alpha1", plugins={"postFilter": {"enabled": named("Mine")}})
     assert "Mine" in alpha1.profile.names(P.PRE_SCORE)
     assert "Mine" not in alpha1.profile.names(P.POST_FILTER)
@@ -201,7 +189,6 @@ def test_extension_points_that_were_renamed_or_merged() -> None:
 
 
 def test_settings_that_became_arguments() -> None:
-    """Else a timeout or a weight is lost."""
     converted = versioned(
         "v1alpha1",
         schedulerName="s",
@@ -227,7 +214,6 @@ def test_settings_that_became_arguments() -> None:
 
 
 def test_unknown_fields_are_named() -> None:
-    """Else a setting vanishes without a word."""
     notes = versioned("v1beta1", bogus=1, profiles=[{"other": 2, "plugins": {"filters": {}}}]).notes
     for path in ("bogus", "profiles[0].other", "profiles[0].plugins.filters"):
         assert f"{path}: is not a field of any version" in notes
@@ -235,7 +221,6 @@ def test_unknown_fields_are_named() -> None:
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1"])
 def test_conversion_is_idempotent(version: str) -> None:
-    """Else a second conversion changes what the first one made."""
     once = with_plugins(version, {"score": {"enabled": [{"name": "NodeAffinity", "weight": 7}]}})
     again = from_file(yaml.safe_load(once.text))
     assert [again.profile.plugins, again.profile.plugin_config] == [once.profile.plugins, once.profile.plugin_config]

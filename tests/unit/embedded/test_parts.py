@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from embedded_harness import FakeTime
 
+from tests.helpers.embedded_harness import FakeTime
 from trireme_kube.embedded.api.api_errors import invalid_object
 from trireme_kube.embedded.api.field_errors import Cause, invalid
 from trireme_kube.embedded.api.resources import BY_PATH, RESOURCES, stored_as

@@ -8,9 +8,10 @@ ahead of a class's turn and only brought up to date when it came.
 from collections import Counter
 from typing import Any
 
-import domain_cluster
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+
+from tests.helpers import domain_cluster
 
 Json = dict[str, Any]
 

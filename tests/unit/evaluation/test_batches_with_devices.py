@@ -5,9 +5,10 @@ Each pod with a claim of its own, made from a template, or with an extended reso
 
 from typing import Any
 
-import domain_cluster
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+
+from tests.helpers import domain_cluster
 
 Json = dict[str, Any]
 

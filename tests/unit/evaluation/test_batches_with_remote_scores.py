@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import domain_cluster
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from tests.helpers import domain_cluster
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_filter

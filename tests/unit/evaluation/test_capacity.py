@@ -1,7 +1,7 @@
 """How many copies a node takes, as its neighbours change."""
 
-import domain_cluster
-from domain_cluster import affinity, node, pod, term
+from tests.helpers import domain_cluster
+from tests.helpers.domain_cluster import affinity, node, pod, term
 
 ZONE = "topology.kubernetes.io/zone"
 

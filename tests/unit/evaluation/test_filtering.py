@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import at_once
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import rule
-from plugin_answers import class_of
-from snapshot_machine import NODES, SnapshotMachine
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import at_once
+from tests.helpers.plugin_answers import class_of
+from tests.helpers.snapshot_machine import NODES, SnapshotMachine
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import status
@@ -197,7 +197,6 @@ def _cluster() -> SnapshotBuilder:
 
 
 def test_only_changed_slots_are_evaluated_again() -> None:
-    """Else the cost of a batch follows the size of the cluster."""
     builder = _cluster()
     evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain()})
     pod_class = builder.snap.classes[2]
@@ -217,7 +216,6 @@ def test_only_changed_slots_are_evaluated_again() -> None:
 
 
 def test_a_refusal_of_the_pod_ends_with_what_caused_it() -> None:
-    """Else a pod stays refused after the plugin has changed its mind."""
     builder = _cluster()
     plugin = _Moody()
     evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": filter_chain.FilterChain((plugin,))})
@@ -273,7 +271,6 @@ LATEST = interfaces.PreFilterResult(status=status.unschedulable("M", "not now ei
 
 
 def test_nodes_that_plugins_narrow_to_are_those_of_all_of_them() -> None:
-    """Else a node passes that one of the plugins left out."""
     kept = _pre_filtered(_only("n0", "n1"), interfaces.PreFilterResult(), _only("n1", "n2"))
     assert kept.narrowed == frozenset({"n1"})
     assert [kept.table.statuses[index - 1].messages[0] if index else "" for index in kept.index[:5]] == [
@@ -285,14 +282,12 @@ def test_nodes_that_plugins_narrow_to_are_those_of_all_of_them() -> None:
 
 
 def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
-    """Else the pod's event lists nodes where the reason is that plugins contradict each other."""
     assert _pre_filtered(_only()).refusal == status.unresolvable("", "node(s) didn't satisfy plugin P0")
     together = "node(s) didn't satisfy plugin(s) [P0 P1] simultaneously"
     assert _pre_filtered(_only("n0"), _only("n1")).refusal == status.unresolvable("", together)
 
 
 def test_plugins_that_narrowed_the_nodes_are_named() -> None:
-    """Else a pod for which no node is left waits for events of the wrong plugins, or is retried as after an error."""
     assert _pre_filtered(_only("n0"), interfaces.PreFilterResult(), _only("n1")).narrowed_by == ("P0", "P2")
     assert _pre_filtered(_only("n0", "n1"), LATER).narrowed_by == ("P0",)
     assert _pre_filtered(_only("n0"), UNRESOLVABLE).narrowed_by == ()
@@ -300,7 +295,6 @@ def test_plugins_that_narrowed_the_nodes_are_named() -> None:
 
 
 def test_which_refusal_of_the_pod_counts() -> None:
-    """Else preemption is tried where it cannot help, or the event names another plugin than kube-scheduler's."""
     assert _pre_filtered(LATER, LATEST).refusal == LATEST.status
     assert _pre_filtered(LATER, UNRESOLVABLE, LATEST).refusal == UNRESOLVABLE.status
     assert _pre_filtered(UNRESOLVABLE, LATER).refusal == UNRESOLVABLE.status
@@ -309,7 +303,6 @@ def test_which_refusal_of_the_pod_counts() -> None:
 
 
 def test_a_replaced_snapshot_is_evaluated_from_scratch() -> None:
-    """Else a replica answers a new leader with verdicts about the cluster of the old one."""
     builder = _cluster()
     evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain()})
     for number in CLASSES:
@@ -329,7 +322,6 @@ def test_a_replaced_snapshot_is_evaluated_from_scratch() -> None:
 
 
 def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any) -> None:
-    """Else memory grows with every class that was ever scheduled."""
     monkeypatch.setattr(column_cache, "COLUMN_BYTES", 0)
     monkeypatch.setattr(column_cache, "COLUMN_BYTES_PER_NODE", 0)
     monkeypatch.setattr(column_cache, "MIN_CLASSES", 3)

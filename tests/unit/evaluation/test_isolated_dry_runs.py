@@ -5,12 +5,12 @@ import random
 import time
 from typing import Any
 
-import at_once
 import numpy as np
 import pytest
-from preemption_cluster import FILTERS, PREEMPTOR, Preemption
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import at_once
+from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.filtering import dry_run_filter, filter_chain, filter_evaluator, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides

@@ -5,11 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-import changed_clusters
 import numpy as np
-from changed_clusters import WANTED, Change
 from hypothesis import HealthCheck, given, settings
 
+from tests.helpers import changed_clusters
+from tests.helpers.changed_clusters import WANTED, Change
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, overlay
 

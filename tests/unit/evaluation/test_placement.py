@@ -71,7 +71,6 @@ def situations(draw: st.DrawFn) -> tuple[list[int], list[int], list[placement.Sc
 def test_a_batch_lands_as_its_pods_would_one_by_one(
     situation: tuple[list[int], list[int], list[placement.ScoredPlugin], Table, int], has_own: bool, known: bool
 ) -> None:
-    """Else a burst is placed otherwise than the same pods one at a time."""
     capacity, ties, static, own, count = situation
     if not has_own:
         own = [[0] * len(row) for row in own]
@@ -106,12 +105,10 @@ def test_a_batch_lands_as_its_pods_would_one_by_one(
 def test_scores_are_normalised_as_kube_scheduler_normalises_them(
     raw: list[int], normalization: Normalization, scores: list[int]
 ) -> None:
-    """Else plugins count more or less than their weights say."""
     assert placement.normalize_scores(np.array(raw, dtype=np.int64), normalization).tolist() == scores
 
 
 def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> None:
-    """Else two nodes are equal after all, or replicas of different sizes choose differently."""
     few, many = (placement.tie_order(np.arange(size)) for size in (5_000, 100_000))
     assert len(np.unique(many)) == many.size
     assert np.array_equal(np.argsort(few), [slot for slot in np.argsort(many).tolist() if slot < few.size])
@@ -119,7 +116,6 @@ def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> Non
 
 
 def test_places_among_equals_follow_no_pattern() -> None:
-    """Else pods of equal scores fill nodes in the order of their slots."""
     places = placement.tie_order(np.arange(10_000))
     correlation = np.corrcoef(places, np.arange(10_000))[0, 1]
     assert abs(float(correlation)) < 0.05
@@ -138,7 +134,6 @@ def test_places_among_equals_follow_no_pattern() -> None:
 def test_a_share_of_the_nodes_is_scored_where_the_profile_asks_for_it(
     feasible: int, nodes: int, percentage: int, expected: int
 ) -> None:
-    """Else percentageOfNodesToScore is ignored, or leaves too few nodes."""
     slots = np.arange(feasible) * 2
     chosen = sampling.sample_slots(slots, nodes, percentage, 3)
     assert chosen.size == expected == len(np.unique(chosen))
@@ -146,7 +141,7 @@ def test_a_share_of_the_nodes_is_scored_where_the_profile_asks_for_it(
 
 
 def test_the_share_moves_on_over_the_nodes() -> None:
-    """Else the nodes at the end of the list are never looked at."""
+    """Sampling starts where the previous sample ended, so that every node is considered over time."""
     slots = np.arange(1000)
     seen: set[int] = set()
     for generation in range(40):

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import domain_cluster
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from tests.helpers import domain_cluster
 from trireme.framework import domain_rules, status
 from trireme.wire import domain_constraints, node_columns
 

@@ -1,10 +1,10 @@
 """Topology-aware placement of groups: all members in one domain, the one that the plugins prefer."""
 
 import pytest
-from pod_group_builders import pod_group
-from pod_group_cluster import Cluster
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_cluster import Cluster
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import group_placements
 from trireme.registry import score_sides
 from trireme.v1 import score_phase_pb2

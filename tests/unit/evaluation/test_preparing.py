@@ -7,10 +7,10 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from fake_remote_filter import FakeRemoteFilter
 from hypothesis import given, settings
-from snapshot_views import SnapshotBuilder, pod_of
 
+from tests.helpers.fake_remote_filter import FakeRemoteFilter
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_filter, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -170,8 +170,6 @@ dependencies = st.lists(st.sampled_from(list(interfaces.Dependency)), min_size=1
 def test_a_node_is_feasible_only_if_every_plugin_has_answered_for_its_current_state(
     nodes: int, depends_on: list[interfaces.Dependency], changes: list[Mutation], callers: int
 ) -> None:
-    """Else pods go to nodes that a plugin refuses, or was never called about."""
-
     async def main() -> None:
         world = Evaluation(nodes, depends_on, changes)
         for _ in range(3):
@@ -207,7 +205,6 @@ def _evaluated(world: Evaluation) -> dict[str, int]:
 
 
 def test_a_node_that_appears_during_the_call_gets_a_call_of_its_own() -> None:
-    """Else a plugin that answers slowly is bypassed on new nodes."""
     # The first mutation falls into PreFilter, the second into Filter.
     world = Evaluation(2, [NODE], [_appear(), _appear("n5")])
     assert sorted(_evaluated(world)) == ["n0", "n1", "n5"]
@@ -215,7 +212,6 @@ def test_a_node_that_appears_during_the_call_gets_a_call_of_its_own() -> None:
 
 
 def test_two_plugins_answer_about_a_table_that_grows_between_their_calls() -> None:
-    """Else the filter phase fails where a cluster grows, or the first plugin is bypassed on the new nodes."""
     world = Evaluation(1, [NODE, NODE], [_appear(), _appear(), _appear(), _appear(*NAMES)])
     answer = _evaluated(world)
     assert len(answer) == len(NAMES)
@@ -231,14 +227,12 @@ def test_two_plugins_answer_about_a_table_that_grows_between_their_calls() -> No
 def test_a_node_that_keeps_changing_is_skipped_while_others_are_feasible(
     depends_on: interfaces.Dependency, change: Mutation
 ) -> None:
-    """Else one busy node holds up every pod, or is taken as it was."""
     world = Evaluation(3, [depends_on], [_appear(), *[change] * 100])
     assert _evaluated(world) == {"n0": 0, "n1": interfaces.UNLIMITED, "n2": interfaces.UNLIMITED}
     assert world.plugins[0].calls == preparing.ROUNDS
 
 
 def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
-    """Else the last call decides about a node that it was not about."""
     world = Evaluation(3, [NODE_PODS], [])
     assert all(_evaluated(world).values())
     world.cluster.add_pod("n0")
@@ -248,20 +242,18 @@ def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
 
 
 def test_a_pod_is_not_refused_while_nodes_are_unanswered() -> None:
-    """Else a pod that fits sleeps until some event, for a node that changed while a plugin was called."""
     world = Evaluation(1, [NODE], [_appear(), *[_appear("n0")] * (preparing.ROUNDS + 2)])
     assert _evaluated(world) == {"n0": interfaces.UNLIMITED}
 
 
 def test_a_pod_fails_by_error_where_every_call_is_overtaken() -> None:
-    """Else the evaluation never ends, or the pod waits for an event where it is to be tried again soon."""
     world = Evaluation(1, [NODE, NODE], [_appear("n0")] * 1000)
     kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
     assert kept.refusal == status.error("", "nodes change faster than plugin P0 and P1 can be called about them")
 
 
 def test_a_failure_that_is_ignored_passes_nodes_only_as_they_were_then() -> None:
-    """Else the policy Ignore holds up pods, or goes on to apply once the plugin answers again."""
+    """With the policy Ignore a failed call passes its nodes only until the plugin answers again."""
     world = Evaluation(2, [NODE], [_appear(), _refuse("n0")])
     world.plugins[0].fails = True
     kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
@@ -271,7 +263,6 @@ def test_a_failure_that_is_ignored_passes_nodes_only_as_they_were_then() -> None
 
 
 def test_nodes_of_a_failed_call_are_evaluated_when_the_plugin_recovers() -> None:
-    """Else one call that works after one that failed leaves the nodes of the failed call unchecked for ever."""
     world = Evaluation(0, [NODE], [])
     for name in NAMES[:3]:
         world.cluster.set_node(name, "b")
@@ -288,7 +279,6 @@ def test_nodes_of_a_failed_call_are_evaluated_when_the_plugin_recovers() -> None
 
 
 def test_a_plugin_that_skips_the_class_from_now_on_refuses_no_node() -> None:
-    """Else nodes stay refused by a plugin that has nothing to say about the pod any more."""
     world = Evaluation(2, [interfaces.Dependency.CLUSTER], [_refuse("n0")])
     assert _evaluated(world)["n0"] == 0
     world.plugins[0].skips = True
@@ -297,7 +287,6 @@ def test_a_plugin_that_skips_the_class_from_now_on_refuses_no_node() -> None:
 
 
 def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
-    """Else a pod is bound to the node that was freed for it, though a plugin refuses the node by now."""
     world = Evaluation(2, [NODE], [])
     nominated = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid="u"), pod_class=CLASS, slot=0)
     world.cluster.builder.apply(nominations=[nominated])

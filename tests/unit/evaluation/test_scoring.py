@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import at_once
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import rule
-from plugin_answers import class_of
-from snapshot_machine import NODES, SnapshotMachine
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import at_once
+from tests.helpers.plugin_answers import class_of
+from tests.helpers.snapshot_machine import NODES, SnapshotMachine
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
@@ -121,7 +121,6 @@ TestIncrementalScoring.settings = settings(max_examples=50, stateful_step_count=
 
 
 def test_only_what_changed_is_scored_again() -> None:
-    """Else the cost of a batch follows the size of the cluster."""
     builder = SnapshotBuilder()
     for name in NODES:
         builder.set_node(name)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import phase_calls
 import pytest
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
 from trireme.v1 import core_pb2, filter_phase_pb2
 

@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import domain_cluster
 import pytest
-from domain_cluster import HASH, PROFILE, affinity, node, pod, term
-from phase_calls import context
 
+from tests.helpers import domain_cluster
+from tests.helpers.domain_cluster import HASH, PROFILE, affinity, node, pod, term
+from tests.helpers.phase_calls import context
 from trireme.results import class_answer
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import identities, node_columns
@@ -144,7 +144,6 @@ def _said(statuses: Any, index: list[int]) -> list[Any]:
 @BOTH
 @pytest.mark.parametrize("seed", range(60))
 def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int, call: Call) -> None:
-    """Else pods that come together preempt others, or elsewhere, or for other reasons, than one by one."""
     cluster, class_id = _make(seed)
     columns, results = call(cluster, class_id, _pods())
     told = _said(columns.statuses, columns.index.tolist())
@@ -159,7 +158,6 @@ def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int, 
 
 
 def test_a_call_of_post_filter_answers_for_several_pods() -> None:
-    """Else each pod of a class of preemptors costs calls of its own."""
     assert max(len(_one_after_the_other(seed)) for seed in range(5)) > 2
 
 
@@ -198,7 +196,6 @@ def test_one_is_answered_for_where_a_node_takes_a_pod_by_now() -> None:
 
 
 def test_a_nominated_pod_gets_its_post_filter_result_with_an_answer_of_its_own() -> None:
-    """Else a pod that was woken too early costs a call more, with all that Filter answered in it."""
     found = 0
     for seed in range(20):
         cluster, class_id = _make(seed)

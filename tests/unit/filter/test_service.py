@@ -6,12 +6,12 @@ from typing import Any
 
 import grpc
 import numpy as np
-import phase_calls
 import pytest
-from fake_remote_filter import FakeRemoteFilter
-from phase_calls import Aborted, context
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.fake_remote_filter import FakeRemoteFilter
+from tests.helpers.phase_calls import Aborted, context
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -104,7 +104,6 @@ def _cluster() -> SnapshotBuilder:
 
 
 async def test_an_answer_is_complete_first_and_then_a_patch() -> None:
-    """Else each batch sends an answer about every node, or the caller misses what changed."""
     builder = _cluster()
     caller = Caller(await _phase(builder), builder, 1)
     assert await caller.ask() == dict.fromkeys(NODES, ("", 2))
@@ -120,7 +119,6 @@ async def test_an_answer_is_complete_first_and_then_a_patch() -> None:
 
 
 async def test_a_patch_is_sent_only_to_a_caller_with_these_columns() -> None:
-    """Else a caller reads the reasons of one numbering by another."""
     builder = _cluster()
     phase = await _phase(builder)
     caller = Caller(phase, builder, 2)
@@ -139,7 +137,6 @@ async def test_a_patch_is_sent_only_to_a_caller_with_these_columns() -> None:
 
 
 async def test_a_changed_remote_answer_reaches_callers_without_a_delta() -> None:
-    """Else a caller goes on with a verdict that the plugin has taken back."""
     builder = _cluster()
     remote = Remote("Remote")
     caller = Caller(await _phase(builder, remote), builder, 1)
@@ -160,7 +157,6 @@ async def test_a_changed_remote_answer_reaches_callers_without_a_delta() -> None
 
 
 async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again() -> None:
-    """Else a broken plugin's old verdicts go on to place pods, or the pod never recovers."""
     builder = _cluster()
     remote = Remote("Remote")
     phase = await _phase(builder, remote)
@@ -180,7 +176,6 @@ async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again()
 
 
 async def test_a_call_fails_when_its_snapshot_is_replaced() -> None:
-    """Else slots of the old leader's cluster are answered as slots of the new one's."""
     builder = _cluster()
     remote = Remote("Remote")
     phase = await _phase(builder, remote)
@@ -191,7 +186,7 @@ async def test_a_call_fails_when_its_snapshot_is_replaced() -> None:
 
 
 async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
-    """Else the last pod of a controller fails by its own end."""
+    """The deletion of a controller's last pod does not fail the call under way."""
     builder = _cluster()
     remote = Remote("Remote")
     phase = await _phase(builder, remote)
@@ -203,7 +198,6 @@ async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
 
 
 async def test_answers_name_the_generation_that_they_were_computed_from() -> None:
-    """Else nobody can compute an answer again: a replica may be ahead of what it was called about."""
     builder = _cluster()
     phase = await _phase(builder)
     cycle = phase_calls.cycle(builder, 1)
@@ -223,7 +217,6 @@ async def test_answers_name_the_generation_that_they_were_computed_from() -> Non
 
 
 async def test_preparing_makes_the_answer_ready() -> None:
-    """Else classes that come next cost as much when their turn comes."""
     builder = _cluster()
     phase = await _phase(builder)
     await phase.Prepare(filter_phase_pb2.FilterPhasePrepareRequest(cycle=phase_calls.cycle(builder, 1)), context())
@@ -244,7 +237,6 @@ async def test_preparing_makes_the_answer_ready() -> None:
 async def test_a_question_that_cannot_be_answered_is_refused(
     changes: dict[str, Any], code: grpc.StatusCode, text: str
 ) -> None:
-    """Else a caller that is out of step is answered about another cluster."""
     builder = _cluster()
     phase = await _phase(builder)
     request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1))
@@ -256,7 +248,6 @@ async def test_a_question_that_cannot_be_answered_is_refused(
 
 
 async def test_a_deposed_leader_is_refused() -> None:
-    """Else two leaders place pods by the same replica."""
     builder = _cluster()
     phase = await _phase(builder)
     await phase_calls.greet(phase, phase_calls.configuration([], []), epoch=5)

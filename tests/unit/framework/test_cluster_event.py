@@ -25,7 +25,6 @@ REGISTRATIONS = [row for row in _rows() if "events" in row["expect"]]
 
 @pytest.mark.parametrize("row", UPDATES, ids=[row["name"] for row in UPDATES])
 def test_an_update_is_taken_for_the_events_that_kube_scheduler_makes_of_it(row: dict[str, Any]) -> None:
-    """Else pods sleep through the update that would help them, or are woken by one that cannot."""
     case = row["case"]
     if case["event"]["resource"] == "Node":
         old_node, new_node = (decode(case[side], core_pb2.Node) for side in ("old", "new"))
@@ -39,7 +38,6 @@ def test_an_update_is_taken_for_the_events_that_kube_scheduler_makes_of_it(row: 
 
 @pytest.mark.parametrize("row", REGISTRATIONS, ids=[row["name"] for row in REGISTRATIONS])
 def test_every_registration_of_the_default_plugins_can_be_parsed(row: dict[str, Any]) -> None:
-    """Else a plugin that registers what the default ones do is refused, or comes out as something else."""
     for expected in row["expect"]["events"]:
         registered = cluster_event.parse(expected["resource"], expected["actions"])
         assert registered.resource in list(cluster_event.Resource)
@@ -47,6 +45,6 @@ def test_every_registration_of_the_default_plugins_can_be_parsed(row: dict[str, 
 
 
 def test_the_data_is_there() -> None:
-    """Else the tests above passed by having nothing to check."""
+    """The fixture is complete: the tests above have something to check."""
     assert len(UPDATES) > 200
     assert len(REGISTRATIONS) > 10

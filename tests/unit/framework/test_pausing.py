@@ -15,7 +15,6 @@ def _until(done: Callable[[], bool]) -> str:
 
 
 async def test_others_work_while_it_computes() -> None:
-    """Else one long search holds up every other pod: this one ends only when somebody else has worked."""
     done = asyncio.Event()
     computing = asyncio.create_task(pausing.run(lambda: _until(done.is_set)))
     asyncio.get_running_loop().call_later(0, done.set)
@@ -35,7 +34,6 @@ async def test_two_computations_take_turns() -> None:
 
 
 async def test_a_cancelled_computation_ends() -> None:
-    """Else a search whose caller has gone goes on, and nobody wants what it finds."""
     ended = asyncio.Event()
 
     def compute() -> str:

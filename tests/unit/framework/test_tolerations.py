@@ -27,7 +27,6 @@ from trireme.v1 import core_pb2
     ],
 )
 def test_values_are_compared_as_integers(operator: str, bound: str, value: str, tolerated: bool) -> None:
-    """Else a pod runs on nodes whose score is on the wrong side of its bound."""
     own = core_pb2.Toleration(key="k", operator=operator, value=bound, effect="NoSchedule")
     taint = ("k", value, "NoSchedule")
     assert tolerations.tolerates(own, taint, comparing=True) == tolerated

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 import pytest
-from virtual_time import on_virtual_time
 
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import dialing
 from trireme.v1 import snapshot_pb2

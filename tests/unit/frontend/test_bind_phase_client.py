@@ -6,8 +6,7 @@ import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import fake_binder
-
+from tests.helpers import fake_binder
 from trireme.cache import object_waits
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing
@@ -60,7 +59,6 @@ class Replicas(AnsweringClient):
 
 
 async def test_a_repeated_bind_request_is_marked_as_repeated() -> None:
-    """Else bind takes the pod for one that nobody has tried to bind, and may call it unbound though it is bound."""
     replicas = Replicas()
     items = [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid=uid), node_name="n") for uid in ("a", "b")]
     results = [result.index async for result in replicas.bind(bind_pb2.BindRequest(items=items))]
@@ -80,7 +78,6 @@ class Repeating(AnsweringClient):
 
 
 async def test_a_result_that_apply_repeats_is_reported_once() -> None:
-    """Else what follows an eviction or a condition is done twice, and the second result may say something else."""
     replicas = Repeating()
     actions = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(uid=uid)) for uid in ("a", "b")]
     reported: list[tuple[int, str]] = []

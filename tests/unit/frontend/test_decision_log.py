@@ -5,8 +5,8 @@ import types
 from typing import cast
 
 import pytest
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
 
+from tests.helpers.recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import decision_log

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import fake_binder
 import pytest
 
+from tests.helpers import fake_binder
 from trireme.frontend.phase_clients import divided_binder
 from trireme.rpc import message_sizes
 from trireme.scheduling import ports

@@ -6,8 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-import virtual_time
-
+from tests.helpers import virtual_time
 from trireme.frontend.phase_clients import endpoints
 from trireme.frontend.phase_clients.endpoints import Discovery
 from trireme_kube.client.rest.errors import ApiError
@@ -57,7 +56,6 @@ def test_addresses_are_incomplete_until_each_name_has_been_looked_up() -> None:
 
 
 def test_fixed_and_local_addresses_are_complete_at_once() -> None:
-    """Else a leader waits for replicas that nothing names."""
     for configured, local in ((["here:1"], []), ([], ["unix:/bind-0.sock"])):
         story: list[Any] = []
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from frontend_world import World
-
+from tests.helpers.frontend_world import World
 from trireme_kube.client.informers.watch import EventKind
 
 

@@ -84,7 +84,6 @@ async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
 
 
 async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Else the only warning says that filter is gone, and not that its certificate has expired."""
     standing_in = _fallback(Phase(), Own(), 0.0, lambda: 1.0)
     standing_in.set_endpoints(["far:1"])
     await standing_in._start_or_stop_local_phases()
@@ -93,7 +92,6 @@ async def test_why_nobody_answers_is_in_the_log(caplog: pytest.LogCaptureFixture
 
 
 async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Else the warning gives no reason at all where a DNS name stands for nothing: there is no replica to blame."""
     name, service, own = "dns:///filter.nowhere:1", "endpointslice:///a/filter:grpc", Own()
     lookups = {
         name: endpoints.EndpointLookup(name, error=lambda: "Name or service not known"),
@@ -108,7 +106,6 @@ async def test_why_an_endpoint_cannot_be_found_is_in_the_log(caplog: pytest.LogC
 
 
 async def test_a_full_disk_ends_nothing() -> None:
-    """Else the frontend ends just when all replicas are gone, for want of a folder for sockets."""
     now, fails = [0.0], True
     own: Any = Own()
 

@@ -1,7 +1,6 @@
 """What a replica gets that begins to follow: made once for all that begin about the same time, and never stale."""
 
-from frontend_world import World
-
+from tests.helpers.frontend_world import World
 from trireme.v1 import core_pb2, snapshot_pb2
 
 

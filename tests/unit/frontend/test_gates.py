@@ -1,7 +1,8 @@
 """Feature gates that decide when a pod is tried: on and off, in a whole frontend on a clock that stands still."""
 
 import pytest
-from frontend_world import World
+
+from tests.helpers.frontend_world import World
 
 
 @pytest.mark.parametrize("gate", [True, False], ids=["on", "off"])

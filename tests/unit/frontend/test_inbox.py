@@ -1,7 +1,6 @@
 """Which waiting callers the events of informers wake."""
 
-from frontend_world import one_node
-
+from tests.helpers.frontend_world import one_node
 from trireme.scheduling import pre_binding
 from trireme_kube.client.informers.watch import EventKind
 

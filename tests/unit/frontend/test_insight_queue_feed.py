@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import queue_builders
-from pod_group_builders import grouping_queue, member, pod_group
-from queue_builders import T0, fail, popped, record
-
+from tests.helpers import queue_builders
+from tests.helpers.pod_group_builders import grouping_queue, member, pod_group
+from tests.helpers.queue_builders import T0, fail, popped, record
 from trireme.frontend import insight_queue_feed
 from trireme.insight import queued_pods
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -47,7 +46,6 @@ class World:
 
 
 def test_a_pod_is_followed_through_the_queue() -> None:
-    """Else insight says of a pod that backs off that its turn comes."""
     world = World()
     world.queue.add(record("a"), T0)
     assert world.state("a") == "QUEUED_POD_STATE_ACTIVE"
@@ -74,7 +72,6 @@ def test_a_pod_that_backs_off_says_until_when() -> None:
 
 
 def test_a_pod_that_is_scheduled_at_once_is_never_sent() -> None:
-    """Else insight costs the frontend a message for each pod, however fast it is."""
     world = World()
     assert [delta.reset for delta in world.sent()] == [True]
     world.queue.add(record("a"), T0)
@@ -84,7 +81,6 @@ def test_a_pod_that_is_scheduled_at_once_is_never_sent() -> None:
 
 
 def test_another_class_is_sent_though_nothing_moved() -> None:
-    """Else insight asks about a class that is no more."""
     world = World()
     world.queue.add(record("a"), T0)
     world.sent()
@@ -111,7 +107,6 @@ def test_a_new_stream_gets_all_of_the_queue_in_parts(monkeypatch: Any) -> None:
 
 
 def test_without_followers_nothing_is_recorded() -> None:
-    """Else a frontend without insight remembers every pod there ever was."""
     world = World()
     world.queue.add(record("a"), T0)
     world.sent()

@@ -1,8 +1,8 @@
 """/livez fails when scheduling stands still though there is work, and at no other time."""
 
 import pytest
-from frontend_world import World, one_node
 
+from tests.helpers.frontend_world import World, one_node
 from trireme.frontend.serving import liveness
 from trireme.scheduling import scheduler
 
@@ -28,7 +28,6 @@ class Story:
 
 
 def test_a_scheduler_that_stands_still_is_not_alive() -> None:
-    """Else it keeps the Lease, and nobody schedules until a person notices."""
     story = Story()
     assert story.problem(0, 7, True) == ""
     assert story.problem(LIMIT - 1, 7, True) == ""
@@ -37,7 +36,6 @@ def test_a_scheduler_that_stands_still_is_not_alive() -> None:
 
 
 def test_a_scheduler_without_work_is_alive() -> None:
-    """Else every quiet night restarts it."""
     story = Story()
     for _ in range(10):
         assert story.problem(LIMIT, 7, False) == ""

@@ -1,7 +1,6 @@
 """Metrics that are read from the frontend's parts at each scrape."""
 
-from frontend_world import one_node
-
+from tests.helpers.frontend_world import one_node
 from trireme.frontend.serving import metrics_collector
 from trireme_kube.client.events import event_series
 

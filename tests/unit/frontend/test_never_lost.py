@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import GUARD, PREPARED_CPUS, World, one_node
 
+from tests.helpers.frontend_world import GUARD, PREPARED_CPUS, World, one_node
 from trireme.extenders import reported_bound
 from trireme.frontend.serving import status_report
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, status_pb2

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from frontend_world import GUARD, T0, World, one_node
-from frontend_world_api import PROFILE
-from pod_group_builders import of_groups, pod_group
 
+from tests.helpers.frontend_world import GUARD, T0, World, one_node
+from tests.helpers.frontend_world_api import PROFILE
+from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
 from trireme.frontend.serving import scheduler_explanation, status_report
 from trireme.queueing import states
@@ -84,7 +84,6 @@ def test_events(world: World) -> None:
 
 
 def test_pods_that_fail_alike_are_one_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one cause, told of twenty pods in twenty rows, hides the others."""
     for name in ("p", "q"):
         world.create(name, 1)
     while world.pending_calls:
@@ -122,7 +121,6 @@ def test_a_permit(world: World) -> None:
     ids=["no message", "one", "two"],
 )
 def test_why_and_how_long_a_pod_waits_on_permit(world: World, messages: dict[str, str], because: str) -> None:
-    """Else nobody knows what the plugin waits for, nor when the pod is refused if it does not come."""
     world.permit_messages = messages
     world.create("p", 3)
     world.answer_all()
@@ -228,7 +226,6 @@ def test_an_attempt_and_a_turn(world: World) -> None:
 
 
 def test_a_frontend_that_does_not_lead(world: World) -> None:
-    """Else pods look as if the scheduler had forgotten them."""
     world.set_available("filters", False)
     world.create("p", 1)
     world.frontend.context.leader.term = None

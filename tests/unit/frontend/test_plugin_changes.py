@@ -2,8 +2,7 @@
 
 import itertools
 
-from virtual_time import Clock
-
+from tests.helpers.virtual_time import Clock
 from trireme.frontend import plugin_changes
 
 

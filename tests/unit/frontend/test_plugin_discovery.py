@@ -8,11 +8,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import certificates
 import pytest
-import virtual_time
 import yaml
 
+from tests.contract import certificates
+from tests.helpers import virtual_time
 from trireme.config import commandline, discovered_endpoints, trireme_configuration
 from trireme.frontend import monitored_plugin, plugin_discovery, plugin_handshake
 from trireme.frontend.phase_clients import endpoints

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from frontend_world import World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.framework import sort_key, status
 from trireme.frontend.serving import plugin_metrics
 from trireme.remote import remote_queue_sort

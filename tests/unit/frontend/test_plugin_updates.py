@@ -36,7 +36,6 @@ class _PodReads:
 
 @pytest.mark.parametrize("kind", ["pods", "nodes"])
 async def test_a_list_that_was_given_up_is_made_at_the_next_attempt(kind: str) -> None:
-    """Else a reload that was refused, and is tried again, calls plugins with pods that lack what they read."""
     informer = _Informer()
     nodes = mock.Mock(enabled=kind == "pods")
     reads = _PodReads() if kind == "pods" else mock.Mock(extend=lambda *_: False)

@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 import pytest
-from frontend_world import GUARD, World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import GUARD, World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import commandline, model
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import plugin_monitor, reconfiguration

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import pytest
-from frontend_world import GUARD, World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import GUARD, World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import remote_plugins

@@ -164,7 +164,6 @@ async def running() -> AsyncIterator[Setting]:
 
 
 async def test_a_stream_that_is_refused_before_a_write_ends_with_the_refusal() -> None:
-    """Else the status page says "RPC already finished" where the replica said that the caller has a wrong name."""
     async with running() as setting:
         setting.channel.refusal = OSError("PERMISSION_DENIED: not for you")
         await setting.opened.get()
@@ -174,7 +173,6 @@ async def test_a_stream_that_is_refused_before_a_write_ends_with_the_refusal() -
 
 
 async def test_an_acknowledgement_that_ends_a_silence_is_notified() -> None:
-    """Else the scheduler, which found no replica in step, waits for some other event though pods could be placed."""
     async with running() as setting:
         stream = await setting.in_step()
         setting.link.publish(_delta(1), 1)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import GUARDED_CPUS, PREPARED_CPUS, PendingCall, World
 
+from tests.helpers.frontend_world import GUARDED_CPUS, PREPARED_CPUS, PendingCall, World
 from trireme.scheduling import calls_to_bind, pre_binding, scheduler
 
 LIMIT = 2

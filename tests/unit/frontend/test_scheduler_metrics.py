@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from queue_builders import NODE_ADD, record
 
+from tests.helpers.queue_builders import NODE_ADD, record
 from trireme.frontend import scheduler_metrics
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -32,7 +32,6 @@ def _hint_returning(answers: Any) -> Any:
 def test_a_hint_without_one_answer_for_each_pod_counts_as_an_error_for_all(
     answers: Any, expected: dict[str, int]
 ) -> None:
-    """Else the durations of hints have fewer errors than the queue counts, or the metric raises itself."""
     metrics = scheduler_metrics.SchedulerMetrics()
     (timed,) = metrics.with_timing_of_hints([EventRegistration("P", NODE_ADD, _hint_returning(answers))])
     assert timed.hint is not None

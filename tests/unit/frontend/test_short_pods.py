@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import frontend_world
 import pytest
 
+from tests.helpers import frontend_world
 from trireme.cache import object_kinds, pod_projection
 from trireme.cache.pod_projection import ParsedPod
 from trireme.frontend import app
@@ -178,7 +178,7 @@ def _resident_bytes() -> int:
     ("objects", "total"), [pytest.param(False, 200_000, id="pods"), pytest.param(True, 50_000, id="pods with objects")]
 )
 def test_memory_is_flat_while_short_pods_pass_by(leads: bool, objects: bool, total: int) -> None:
-    """Else a frontend grows with every job that ever ran, and is killed for its memory some weeks later."""
+    """A frontend's memory does not grow with every job that ever ran."""
     arguments = ["--feature-gates=GenericWorkload=true"] if objects else []
     passage = _Passage(*arguments)
     if leads:

@@ -1,6 +1,6 @@
 """RemoteEvaluators: what is answered from an older snapshot than the call named does not count."""
 
-import frontend_world
+from tests.helpers import frontend_world
 
 
 def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:
@@ -9,7 +9,6 @@ def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:
 
 
 def test_an_answer_from_an_older_snapshot_places_nothing() -> None:
-    """Else a replica that has lost its place in the stream puts pods where others are by now."""
     with frontend_world.one_node() as world:
         world.create("p", 1)
         world.loop.advance(1.0)

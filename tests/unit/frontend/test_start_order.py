@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.frontend import leadership_runner
 from trireme.frontend.term import Term
 from trireme_kube.client.events.event_series import ObjectReference
@@ -102,7 +102,6 @@ class Leadership(leadership_runner.LeadershipRunner):
     ids=["usually", "delayCacheUntilActive", "without-election"],
 )
 async def test_a_leader_has_synced_its_informers(delayed: bool, elects: bool, story: list[str]) -> None:
-    """Else one that cannot read the cluster takes the Lease from one that can, or nobody is told who has it."""
     leadership = Leadership(delayed, elects)
     with pytest.raises(ExceptionGroup) as raised:
         await leadership.run(leadership.elected)
@@ -147,7 +146,6 @@ class WrittenInformer(Informer):
 def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
     endpoints: tuple[str, ...], sole: bool, story: list[str]
 ) -> None:
-    """Else pods are placed beside bindings, claims and volumes that the cache does not show yet."""
     found: list[str] = []
     caught_up: set[resources.Resource] = set()
 

@@ -1,9 +1,9 @@
 """The scheduler is put together and schedules with each feature gate flipped, as far as kube-scheduler starts so."""
 
 import pytest
-from frontend_world import World
-from phase_calls import no_remote_plugins
 
+from tests.helpers.frontend_world import World
+from tests.helpers.phase_calls import no_remote_plugins
 from trireme.config import gates
 from trireme.filter.service import FilterPhase
 from trireme.frontend import phase_configuration
@@ -44,7 +44,6 @@ def _flipped(gate: str) -> dict[str, bool]:
     ],
 )
 def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
-    """Else a gate that kube-scheduler starts with keeps this scheduler from ever being ready."""
     text = ",".join(f"{gate}={str(on).lower()}" for gate, on in chosen.items())
     world = World(f"--feature-gates={text}")
     try:

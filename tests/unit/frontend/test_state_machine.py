@@ -2,8 +2,9 @@
 
 import os
 
-from frontend_machine import FrontendMachine
 from hypothesis import HealthCheck, settings
+
+from tests.helpers.frontend_machine import FrontendMachine
 
 TestFrontendMachine = FrontendMachine.TestCase
 TestFrontendMachine.settings = settings(

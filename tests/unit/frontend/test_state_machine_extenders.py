@@ -5,9 +5,10 @@ They answer late, fail, or bind a pod and then fail to say so, as everybody's pr
 
 import os
 
-from frontend_group_machine import GroupMachine
-from frontend_machine import FrontendMachine
 from hypothesis import HealthCheck, settings
+
+from tests.helpers.frontend_group_machine import GroupMachine
+from tests.helpers.frontend_machine import FrontendMachine
 
 
 class ExtenderMachine(FrontendMachine):

@@ -2,8 +2,9 @@
 
 import os
 
-from frontend_group_machine import GroupMachine
 from hypothesis import HealthCheck, settings
+
+from tests.helpers.frontend_group_machine import GroupMachine
 
 TestGroupMachine = GroupMachine.TestCase
 TestGroupMachine.settings = settings(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from frontend_world import World, one_node
 
+from tests.helpers.frontend_world import World, one_node
 from trireme.cli import display, status_command
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
 from trireme.frontend.serving import scheduler_explanation, status_report, unknown_pod

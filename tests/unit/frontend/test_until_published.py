@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.cache import class_registry, cluster_cache
 from trireme.frontend.phase_clients import snapshot_publisher
 from trireme.v1 import core_pb2, snapshot_pb2
@@ -19,8 +19,6 @@ def _node(name: str) -> core_pb2.Node:
 
 @pytest.mark.parametrize("published", [True, False], ids=["published", "a cycle that takes long"])
 def test_a_call_about_a_change_names_the_generation_that_has_it(published: bool) -> None:
-    """Else a plugin that follows the cluster answers by a state from before the change that it was called for."""
-
     async def main(clock: Callable[[], float]) -> None:
         cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
         publisher = snapshot_publisher.SnapshotPublisher(cache, snapshot_pb2.Hello)

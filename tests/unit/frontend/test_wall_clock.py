@@ -1,8 +1,8 @@
 """The wall clock is set back and forward while pods wait: waiting goes on as if nothing had happened."""
 
-import frontend_world
 import pytest
 
+from tests.helpers import frontend_world
 from trireme.queueing import states
 from trireme_kube.componentbase import clocks
 
@@ -11,7 +11,6 @@ HOUR = 3600.0
 
 @pytest.mark.parametrize("steps", [(-HOUR,), (HOUR,), (-HOUR, HOUR), (HOUR, -HOUR)], ids=str)
 def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> None:
-    """Else a clock that is set back by an hour keeps every pod that failed from being tried for an hour."""
     with frontend_world.one_node() as world:
         for number in range(3):
             world.create(f"p{number}", 1)
@@ -34,7 +33,6 @@ def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> 
 
 
 def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
-    """Else conditions and `trireme status` name hours that nobody's clock shows."""
     with frontend_world.one_node() as world:
         world.create("big", 5)
         world.wall_ahead = HOUR
@@ -56,7 +54,6 @@ def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:
 
 
 def test_the_steady_clock_does_not_follow_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else all of the above holds in tests alone."""
     before, real = clocks.steady(), clocks.wall()
     assert abs(before - real) < HOUR
     monkeypatch.setattr("time.time", lambda: real - HOUR)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from phase_calls import PROFILE, configuration, no_remote_plugins
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import engine
 from trireme.framework import status
 from trireme.in_process import in_process_evaluators
@@ -74,7 +74,6 @@ def _pod(name: str, nominated: str = "") -> core_pb2.Pod:
 
 
 async def test_a_batch_goes_where_it_fits_best() -> None:
-    """Else what is tried out in one process says nothing of what services would decide."""
     cluster = Cluster()
     filtered = await cluster.filter(SMALL, 9)
     assert [filtered.answer.admits(slot) for slot in range(3)] == [True, True, True]
@@ -87,7 +86,7 @@ async def test_a_batch_goes_where_it_fits_best() -> None:
 
 
 async def test_extra_scores_count() -> None:
-    """Else extenders have no say."""
+    """Extenders' scores are added to the plugins'."""
     cluster = Cluster()
     filtered = await cluster.filter(SMALL)
     placed = await cluster.evaluators.place(PROFILE, SMALL, 1, filtered, [0, 0, 1000])
@@ -95,7 +94,6 @@ async def test_extra_scores_count() -> None:
 
 
 async def test_an_answer_is_as_it_was_though_the_cluster_changes() -> None:
-    """Else what is decided by it is decided by something else than what was answered."""
     cluster = Cluster()
     filtered = await cluster.filter(SMALL, 4)
     cluster.builder.place(UNIMPORTANT, "n0", "n0", "n0", "n0")
@@ -116,7 +114,6 @@ async def test_an_unschedulable_pod_preempts() -> None:
 
 
 async def test_candidates_are_trimmed_before_one_is_chosen() -> None:
-    """Else extenders have no say in preemption."""
     cluster = Cluster()
     cluster.builder.set_node("n3", allocatable={"cpu": "4", "pods": "9"})
     cluster.builder.place(UNIMPORTANT, "n0", "n3")
@@ -133,7 +130,6 @@ async def test_candidates_are_trimmed_before_one_is_chosen() -> None:
 
 
 async def test_without_candidates_post_filter_has_answered() -> None:
-    """Else a pod for which there is no room asks a second time."""
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(SMALL)
@@ -145,7 +141,6 @@ async def test_without_candidates_post_filter_has_answered() -> None:
 
 
 async def test_post_filter_results_come_with_the_filter_result() -> None:
-    """Else many preemptors are asked about one by one."""
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT, 1, preemptors=[_pod("me")])
@@ -153,7 +148,6 @@ async def test_post_filter_results_come_with_the_filter_result() -> None:
 
 
 async def test_the_nominated_node_is_tried_first() -> None:
-    """Else a pod whose victims went may lose its place to what scores higher elsewhere."""
     cluster = Cluster()
     cluster.nominate("me", SMALL, "n1")
     slot = cluster.builder.snap.nodes.slot_of_name["n1"]
@@ -229,7 +223,6 @@ async def test_groups_are_answered_for() -> None:
 async def test_unanswerable_requests_raise_the_errors_of_the_port(
     changed: dict[str, Any], expected: type[Exception]
 ) -> None:
-    """Else the scheduler takes it for a fault of its own, and ends."""
     cluster = Cluster()
     question: dict[str, Any] = {"profile": PROFILE, "class_id": SMALL, "count": 1, "generation": cluster.generation}
     with pytest.raises(expected):

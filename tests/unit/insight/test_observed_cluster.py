@@ -1,8 +1,8 @@
 """ObservedCluster: what insight sees while groups are tried, and which pods it knows."""
 
 import pytest
-from snapshot_views import pod_of
 
+from tests.helpers.snapshot_views import pod_of
 from trireme.insight import observed_cluster
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
@@ -35,7 +35,7 @@ def hidden(*, trial: bool) -> snapshot_pb2.Delta:
 
 
 def test_victims_do_not_vanish_while_a_group_is_tried() -> None:
-    """Else an explanation in that moment counts room that nobody has."""
+    """An explanation during a group's trial shows the cluster as it is, victims included."""
     observed = cluster()
     observed.apply(hidden(trial=True))
     assert (observed.generation, observed.snap.generation) == (2, 1)
@@ -47,7 +47,6 @@ def test_victims_do_not_vanish_while_a_group_is_tried() -> None:
 
 
 def test_what_a_trial_leaves_is_seen_after_it() -> None:
-    """Else members of a group that was scheduled are missing for ever."""
     observed = cluster()
     observed.apply(hidden(trial=True))
     observed.apply(snapshot_pb2.Delta(from_generation=2, to_generation=3))
@@ -64,7 +63,6 @@ def test_a_full_sync_within_a_trial_counts_after_it() -> None:
 
 
 def test_a_gap_within_a_trial_needs_a_full_sync() -> None:
-    """Else what is missing is noticed only after the trial, or never."""
     observed = cluster()
     observed.apply(hidden(trial=True))
     with pytest.raises(snapshot.OutOfStepError, match="at generation 2, the delta begins at 5"):

@@ -1,8 +1,7 @@
 """Explanations name refusals of as many nodes in one order, whatever the replica has seen before."""
 
-from phase_calls import context
-from simulated_insight import SimulatedInsight, stored
-
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.v1 import cycle_pb2, insight_pb2
 
 SMALL = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "20"}}

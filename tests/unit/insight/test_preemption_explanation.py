@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import phase_calls
 import pytest
-from phase_calls import PROFILE, context, no_remote_plugins
-from recorded_decisions import preempting_configuration
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import PROFILE, context, no_remote_plugins
+from tests.helpers.recorded_decisions import preempting_configuration
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, policy_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

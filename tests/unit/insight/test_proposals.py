@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-import proposed_changes
 import pytest
-from proposed_changes import PENDING, Cluster, cycle_of_pod
-from snapshot_views import pod_of, requesting
 
+from tests.helpers import proposed_changes
+from tests.helpers.proposed_changes import PENDING, Cluster, cycle_of_pod
+from tests.helpers.snapshot_views import pod_of, requesting
 from trireme.insight.proposals import request_changes, search
 from trireme.v1 import insight_pb2, policy_pb2, snapshot_pb2
 
@@ -54,7 +54,6 @@ async def test_taints_to_tolerate_come_by_the_sets_that_nodes_have() -> None:
 
 
 async def test_the_condition_of_a_node_is_not_to_be_tolerated() -> None:
-    """Else people are told to run pods on nodes that are broken."""
     not_ready = ("node.kubernetes.io/not-ready", "", "NoExecute")
     result = await _searched(_cluster(requesting(cpu="1"), broken={"taints": [not_ready]}))
     assert not _of_kind(result, "tolerate_taints")
@@ -115,7 +114,6 @@ async def test_nominated_pods_count_when_a_request_is_lowered() -> None:
     ],
 )
 def test_amounts_are_rounded_down_to_what_people_write(resource: str, amount: int, readable: int) -> None:
-    """Else a proposal reads 3758096389; and one rounded up would not fit."""
     assert request_changes.readable_amount(resource, amount) == readable
 
 
@@ -169,7 +167,6 @@ _NODE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecuti
     ids=["only", "one-of-two", "any-of-two-terms", "affinity", "anti-affinity", "spread"],
 )
 async def test_the_dropped_constraint_is_named(spec: dict[str, Any], fields: list[str]) -> None:
-    """Else people look for it in a long pod; the last requirement takes the affinity with it."""
     node = {"labels": {HOST: "n0", "disk": "ssd"}}
     cluster = _cluster(requesting(cpu="1") | spec, n0=node)
     cluster.classes[1] = pod_of(requesting(cpu="1"), labels={"app": "b"})
@@ -227,7 +224,6 @@ async def test_nothing_is_proposed_for_a_pod_that_fits_or_that_no_change_helps()
 
 
 async def test_the_answer_says_what_was_not_tried() -> None:
-    """Else people conclude that nothing else would help."""
     nodes = {f"n{number}": {"taints": [(f"t{number}", "", "NoSchedule")]} for number in range(5)}
     cluster = _cluster(requesting(cpu="1"), **nodes)
     result = await _searched(cluster, max_candidates=2)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from proposed_changes import PENDING, Cluster, cycle_of_pod
-from snapshot_views import pod_of
 
+from tests.helpers.proposed_changes import PENDING, Cluster, cycle_of_pod
+from tests.helpers.snapshot_views import pod_of
 from trireme.insight.proposals import search
 from trireme.v1 import core_pb2
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from phase_calls import Aborted, context
-from simulated_insight import SimulatedInsight, manifest, stored
 
+from tests.helpers.phase_calls import Aborted, context
+from tests.helpers.simulated_insight import SimulatedInsight, manifest, stored
 from trireme.insight.simulations import simulator
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, simulation_pb2
 from trireme_kube.componentbase.logs import klog

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-import phase_calls
 import pytest
-from phase_calls import configuration, context, no_remote_plugins
-from recordings import BEGIN, SECOND, read
-from snapshot_views import node_of, pod_of, view
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import configuration, context, no_remote_plugins
+from tests.helpers.recordings import BEGIN, SECOND, read
+from tests.helpers.snapshot_views import node_of, pod_of, view
 from trireme.insight import observed_cluster, recorder, recording_flags, service
 from trireme.phases import phase_process
 from trireme.recording import applied_configuration, segment_folder, segment_writer, verification
@@ -137,7 +137,6 @@ def recorded(folder: pathlib.Path, **sizes: int) -> Recorded:
 
 
 def test_a_recording_begins_with_a_full_state_and_follows_the_stream(tmp_path: pathlib.Path) -> None:
-    """Else nobody can tell what the cluster was when a pod was not scheduled."""
     at = recorded(tmp_path).start()
     at.clocks.seconds = 3
     at.delta(nodes=[node("n1", 1, labels={"a": "b"})])

@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncIterator
 
-import console_states
 import grpc
-import phase_calls
 import pytest
-from phase_calls import PROFILE, Aborted, configuration, context, no_remote_plugins
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import console_states, phase_calls
+from tests.helpers.phase_calls import PROFILE, Aborted, configuration, context, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
 from trireme.rpc import stream_age
 from trireme.snapshot import snapshot
@@ -59,7 +58,6 @@ def queued(name: str, number: int) -> snapshot_pb2.QueuedPod:
 
 
 async def test_nodes_with_one_status_stand_together_the_most_first() -> None:
-    """Else a cluster of 5,000 nodes has an explanation of 5,000 lines."""
     insight = await Insight().start()
     response = await insight.explain("large")
     assert [list(refusal.nodes) for refusal in response.refusals] == [["n0", "n1", "n2", "n3"], ["n4"]]
@@ -73,7 +71,6 @@ async def test_nodes_with_one_status_stand_together_the_most_first() -> None:
 
 
 async def test_feasible_nodes_come_with_every_plugins_score_best_first() -> None:
-    """Else nobody can say why a pod goes where it goes."""
     insight = await Insight().start()
     response = await insight.explain("small", scores=True)
     assert [(plugin.name, plugin.weight, plugin.skipped) for plugin in response.score_plugins] == [
@@ -104,7 +101,6 @@ async def test_proposals_are_answered_on_request_alone() -> None:
 
 
 async def test_only_the_nodes_of_the_request_are_named() -> None:
-    """Else who asks about one node gets all; but scores are normalised over all feasible ones."""
     insight = await Insight().start()
     whole = await insight.explain("small", scores=True)
     some = await insight.explain("small", scores=True, nodes=["n1", "n4"])
@@ -117,7 +113,6 @@ async def test_only_the_nodes_of_the_request_are_named() -> None:
 
 
 async def test_a_pod_with_a_node_is_named_with_it() -> None:
-    """Else a pod that was scheduled a moment ago seems to be missing."""
     insight = await Insight().start()
     response = await insight.explain("pod-0", scores=True)
     assert response.node_name == "n0"
@@ -148,14 +143,12 @@ async def test_a_pod_that_was_just_placed_is_not_evaluated_beside_itself() -> No
 async def test_a_wrong_request_is_refused_with_the_field(
     name: str, fields: dict[str, object], code: grpc.StatusCode, text: str
 ) -> None:
-    """Else a caller cannot tell a mistake of its own from a pod without reasons."""
     found, message = await (await Insight().start()).refusal(name, **fields)
     assert found is code
     assert text in message
 
 
 async def test_without_a_frontend_nothing_is_explained() -> None:
-    """Else an empty replica says that there are no nodes."""
     insight = Insight()
     insight.builder.snap.apply(snapshot_pb2.Delta(reset=True, partial=True, to_generation=1))
     code, text = await insight.refusal("small")
@@ -184,7 +177,6 @@ async def test_a_pod_whose_fields_cannot_be_read_is_not_evaluated() -> None:
 
 
 async def test_an_answer_says_how_long_the_stream_has_been_broken() -> None:
-    """Else what was true before the frontend was lost is taken for the present."""
     insight = await Insight().start()
     seconds = [100.0]
     insight.service.follow.age = stream_age.StreamAge(lambda: seconds[0])
@@ -194,7 +186,7 @@ async def test_an_answer_says_how_long_the_stream_has_been_broken() -> None:
 
 
 async def test_an_answer_says_how_old_the_state_is_while_a_frontend_is_frozen() -> None:
-    """Else the state counts as fresh for a minute, until gRPC notices that nobody is at the other end any more."""
+    """A frontend that hangs is noticed by the age of its messages, not by gRPC's keepalive a minute later."""
     insight = await Insight().start()
     seconds, shown = [100.0], []
     insight.service.follow.age = stream_age.StreamAge(lambda: seconds[0])

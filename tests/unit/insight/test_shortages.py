@@ -3,9 +3,9 @@
 import itertools
 
 import pytest
-from phase_calls import PROFILE, configuration, context, greet, no_remote_plugins
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.phase_calls import PROFILE, configuration, context, greet, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service, shortages
 from trireme.v1 import cycle_pb2, insight_pb2, shortage_pb2, snapshot_pb2
 

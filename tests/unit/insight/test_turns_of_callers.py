@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc
 import pytest
-from phase_calls import Aborted, context
-from simulated_insight import SimulatedInsight, stored
 
+from tests.helpers.phase_calls import Aborted, context
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.insight import service
 from trireme.insight.simulations import turns
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, simulation_pb2

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from phase_calls import context
-from simulated_insight import SimulatedInsight, stored
-
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.cli import proposals_display
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -61,7 +60,6 @@ async def proposals(bound: bool = True, full: int = 2) -> list[insight_pb2.Propo
 
 
 async def test_a_volume_that_only_full_nodes_reach_is_named() -> None:
-    """Else people see that some nodes are full and others are refused, and not that the claim is between them."""
     *others, found = [each for each in await proposals() if each.WhichOneof("change") == "drop_constraint"]
     assert not others
     drop = found.drop_constraint

@@ -5,7 +5,6 @@ from trireme.plugin_api import interfaces
 
 
 def test_more_statuses_than_a_column_can_number_are_merged() -> None:
-    """Else the nodes of a large cluster with a taint each are refused for each other's reasons, or pass."""
     table = interfaces.StatusTable()
     detailed = [
         status.unresolvable("P", "no", reasons=(status.Reason.of("r", {"node": number}),))

@@ -1,7 +1,6 @@
 """What an index of attached volumes remembers of classes and claims that are gone."""
 
-from snapshot_views import SnapshotBuilder, pod_of
-
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.plugin_kit import volumes_attachments
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator
 
-import contract_comments
-import verification_document
 from google.protobuf.descriptor import Descriptor
 
+from tests.helpers import contract_comments, verification_document
 from trireme.plugin_verification import catalogue, rpcs, sentences
 from trireme.v1 import plugin_pb2, snapshot_pb2
 

@@ -47,7 +47,6 @@ def _call(binder: Binder, *names: str) -> AsyncGenerator[Sequence[bind_pb2.BindR
 
 
 async def test_each_pod_has_the_result_of_its_binding() -> None:
-    """Else a pod that is bound goes back to the queue, or one that is not is taken for bound."""
     binder = Binder(again=Bound(True), full=NotBound("no room", Reason("conflict")))
     results = [result async for batch in _call(binder, "again", "full") for result in batch]
     assert [(result.index, result.status.code) for result in results] == [

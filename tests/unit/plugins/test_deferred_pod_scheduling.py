@@ -4,13 +4,13 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import phase_calls
 import pytest
-from frontend_world import World
-from hint_answers import QUEUE, SKIP, Hints, asking, node, on
-from plugin_answers import Answers
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.frontend_world import World
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, asking, node, on
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.cache import pod_projection
 from trireme.filter import service
 from trireme.framework import resizes
@@ -57,7 +57,6 @@ def _cluster(counted: Json, others: Json, allocatable: Json) -> SnapshotBuilder:
     ],
 )
 def test_a_resize_needs_room_for_what_it_adds(counted: str, others: str, cpu: str, refused: bool) -> None:
-    """Else a resize that fits has pods evicted, or one that does not is thought to."""
     builder = _cluster({"cpu": counted}, {"cpu": others}, {"cpu": "4"})
     plugin = node_resources_fit.NodeResourcesFitFilter(fit_args.Args(resizing=True))
     refusals = Answers(builder, plugin, _resized(cpu)).refusals()
@@ -75,7 +74,6 @@ def test_of_a_scalar_resource_that_it_has_a_resize_needs_no_more() -> None:
 
 
 def test_without_the_gate_a_resize_counts_in_full() -> None:
-    """Else the gate's rules hold where it is off."""
     builder = _cluster({"cpu": "2"}, {"cpu": "1"}, {"cpu": "4"})
     plugin = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
     assert set(Answers(builder, plugin, _resized("2")).refusals()) == {"own"}
@@ -90,7 +88,6 @@ def _preemption_policy(builder: SnapshotBuilder, name: str, *owners: str) -> Non
 
 
 def test_only_the_own_node_is_considered_and_only_if_resizes_may_preempt() -> None:
-    """Else pods are evicted where an administrator said that none are."""
     builder = _cluster({"cpu": "2"}, {"cpu": "1"}, {"cpu": "4"})
     plugin = deferred_pod_scheduling.DeferredPodScheduling(True)
     answers = Answers(builder, plugin, _resized("2"))
@@ -139,7 +136,6 @@ async def test_other_plugins_pass_over_it() -> None:
 def test_hints_of_node_resources_fit_look_at_its_own_node(
     resource: str, action: str, old: Json | None, new: Json | None, expected: str
 ) -> None:
-    """Else it sleeps though there is room now, or wakes for what happens elsewhere."""
     waiting = on("n", {**asking("p", cpu="3"), "status": DEFERRED})
     assert Hints("NodeResourcesFit", features=ON).about(waiting, resource, action, old, new) == expected
 
@@ -167,7 +163,6 @@ FORBIDS = node("n", podPreemptionPolicy={"disableResizePreemption": ["an-operato
     ],
 )
 def test_hints_of_deferred_pod_scheduling(action: str, old: Json | None, new: Json, expected: str) -> None:
-    """Else the pod sleeps though its node lets resizes preempt again."""
     waiting = on("n", {**asking("p", cpu="3"), "status": DEFERRED})
     assert Hints("DeferredPodScheduling", features=ON).about(waiting, "Node", action, old, new) == expected
 
@@ -233,7 +228,6 @@ def test_one_that_fits_is_tried_again_by_error_and_not_bound(world: World) -> No
 
 @pytest.mark.parametrize("how", ["resized", "deleted", "relisted"])
 def test_it_leaves_the_queue_with_its_condition(world: World, how: str) -> None:
-    """Else pods are evicted for a resize that nobody waits for any more."""
     raw = _defer(world, 4)
     match how:
         case "resized":
@@ -252,7 +246,6 @@ def test_it_leaves_the_queue_with_its_condition(world: World, how: str) -> None:
 
 
 def test_without_the_gate_a_resize_does_not_preempt() -> None:
-    """Else a cluster that did not ask for it has pods evicted."""
     world = World()
     try:
         world.api.put_node("n", 4)
@@ -267,7 +260,6 @@ def test_without_the_gate_a_resize_does_not_preempt() -> None:
 
 
 def test_only_running_pods_have_deferred_resizes() -> None:
-    """Else a pending pod is taken for one that runs."""
     raw = on("n", {**asking("p", cpu="1"), "status": DEFERRED})
     assert pod_projection.parse(raw).deferred
     assert not pod_projection.parse({**raw, "spec": {**raw["spec"], "nodeName": ""}}).deferred

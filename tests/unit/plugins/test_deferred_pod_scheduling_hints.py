@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, node, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, pod
 
 Json = dict[str, Any]
 
@@ -34,7 +35,7 @@ OPEN, CLOSED = node("n"), node("n", podPreemptionPolicy={"disableResizePreemptio
     ],
 )
 def test_deferred_resizes(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
-    """Else a pod that may preempt to grow waits on, or pods are tried in vain."""
+    """Only events that allow its own resize to preempt wake a deferred pod."""
     hints = Hints("DeferredPodScheduling", features={"InPlacePodVerticalScalingSchedulerPreemption": True})
     action = "Add" if old is None else "UpdateNodePreemptionPolicy"
     assert hints.about(waiting, "Node", action, old, new) == expected

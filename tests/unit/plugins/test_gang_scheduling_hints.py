@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry, on, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, on, pod
 
 Json = dict[str, Any]
 
@@ -40,7 +41,7 @@ def _group(name: str, minimum: int | None = 2) -> Json:
     ],
 )
 def test_gangs(waiting: Json, resource: str, old: Json | None, new: Json, expected: str) -> None:
-    """Else a gang that is complete sleeps on, or wakes for pods of others."""
+    """Only a change of its own gang wakes a pod."""
     hints = Hints("GangScheduling", features=GROUPED)
     assert hints.about(waiting, resource, "Add" if old is None else "Update", old, new) == expected
 

@@ -1,8 +1,9 @@
 """What several plugins' hints have in common."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry, nominated, on, pod
-from volume_hint_objects import EPHEMERAL, Json, using
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, nominated, on, pod
+from tests.helpers.volume_hint_objects import EPHEMERAL, Json, using
 
 
 def _claim(name: str, namespace: str = "ns") -> Json:
@@ -22,7 +23,7 @@ CLAIM_EVENTS = [
 
 @pytest.mark.parametrize(("plugin", "action", "ephemeral"), CLAIM_EVENTS)
 def test_claims(plugin: str, action: str, ephemeral: bool) -> None:
-    """Else pods are tried for each claim in the cluster, or sleep when their own is there."""
+    """Only the pod's own claims wake it."""
 
     def hint(waiting: Json, claim: Json) -> str:
         old = claim if action == "Update" else None
@@ -36,7 +37,7 @@ def test_claims(plugin: str, action: str, ephemeral: bool) -> None:
 
 @pytest.mark.parametrize("plugin", ["NodeResourcesFit", "NodePorts", "NodeVolumeLimits"])
 def test_a_pod_that_held_nothing(plugin: str) -> None:
-    """Else pods are tried when one ends that never had a node."""
+    """The end of a pod without a node wakes nobody."""
     port = {"name": "c", "ports": [{"hostPort": 80}]}
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     one = pod("q", containers=[port], volumes=[volume])
@@ -47,7 +48,6 @@ def test_a_pod_that_held_nothing(plugin: str) -> None:
 
 
 def test_a_plugin_disabled_by_its_gate_registers_no_events() -> None:
-    """Else events are weighed for plugins that refuse nobody."""
     assert Hints("NodeDeclaredFeatures").events
     assert not Hints("NodeDeclaredFeatures", features={"NodeDeclaredFeatures": False}).events
     assert not Hints("DynamicResources", features={"DynamicResourceAllocation": False}).events

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hint_answers import configuration
 
+from tests.helpers.hint_answers import configuration
 from trireme.cache import class_registry, cluster_cache
 from trireme.config import gates
 from trireme.framework import cluster_event

@@ -1,16 +1,15 @@
 """ImageLocality: images that a node has, by size and by how many nodes have them."""
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import cluster_of, pod_of
 from trireme.plugins.image_locality import score as image_locality
 
 MIB = 1024 * 1024
 
 
 def test_images_count_by_size_and_by_how_many_nodes_have_them() -> None:
-    """Else a pod is drawn to nodes that must pull its images first."""
     builder = cluster_of(
         n0={"images": {"a:latest": 500 * MIB, "b:1": 200 * MIB}}, n1={"images": {"a:latest": 500 * MIB}}, n2={}, n3={}
     )
@@ -41,5 +40,4 @@ def test_images_count_by_size_and_by_how_many_nodes_have_them() -> None:
     ],
 )
 def test_an_image_without_a_tag_is_the_latest(image: str, name: str) -> None:
-    """Else an image that a node has is not found there."""
     assert image_locality.normalized_name(image) == name

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
+
+from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
 
 Json = dict[str, Any]
 
@@ -73,7 +74,7 @@ BOTH = (_term({"app": "db"}), _term({"tier": "x"}))
     ],
 )
 def test_inter_pod_affinity(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
-    """Else pods are tried for each pod that comes or goes, or not for the one that they wait for."""
+    """Only pods that match a term wake the pod."""
     action = "Add" if old is None else "Delete" if new is None else "UpdatePodLabel"
     objects = [entry("Namespace", "other", metadata={"labels": {"team": "a"}})]
     assert Hints("InterPodAffinity", objects).about(waiting, "AssignedPod", action, old, new) == expected
@@ -100,7 +101,7 @@ Z1, Z2, NOWHERE = node(labels={"zone": "z1"}), node(labels={"zone": "z2"}), node
     ],
 )
 def test_inter_pod_affinity_and_nodes(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
-    """Else pods are tried for nodes that change nothing about who is near whom."""
+    """Only nodes with the topology key wake the pod."""
     action = "Add" if old is None else "UpdateNodeLabel"
     assert Hints("InterPodAffinity").about(waiting, "Node", action, old, new) == expected
 
@@ -109,6 +110,5 @@ UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 
 
 def test_a_term_that_cannot_be_read_wakes_the_pod() -> None:
-    """Else a malformed pod sleeps through the event that would have helped it."""
     waiting = _likes({"labelSelector": UNREADABLE, "topologyKey": "zone"})
     assert Hints("InterPodAffinity").about(waiting, "AssignedPod", "Add", None, _placed()) == ERROR

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, cluster_of, pod_of
 from trireme.framework import status
 from trireme.plugins.node_affinity import filter as node_affinity
 from trireme.plugins.node_affinity import score as affinity_score
@@ -74,7 +74,6 @@ def _fields(*expressions: Json) -> Json:
     ],
 )
 def test_required_node_affinity_matches_as_kube_scheduler_matches(spec: Json, matching: set[str]) -> None:
-    """Else a pod is placed where it must not run, or refused where it may."""
     answers = Answers(cluster_of(**LABELLED), node_affinity.NodeAffinityFilter(), pod_of(spec))
     assert set(LABELLED) - set(answers.refusals()) == matching
     assert set(answers.messages().values()) <= {("node(s) didn't match Pod's node affinity/selector",)}
@@ -96,13 +95,11 @@ def test_required_node_affinity_matches_as_kube_scheduler_matches(spec: Json, ma
     ],
 )
 def test_terms_that_all_name_nodes_narrow_the_nodes(terms: list[Json], nodes: set[str] | None) -> None:
-    """Else a pod of a DaemonSet is evaluated on all nodes, or on too few."""
     answers = Answers(cluster_of(**LABELLED), node_affinity.NodeAffinityFilter(), pod_of(_required(*terms)))
     assert answers.pre_filter.nodes == nodes
 
 
 def test_terms_that_name_no_node_together_refuse_the_pod() -> None:
-    """Else a pod that contradicts itself is told about nodes instead."""
     both = [_expression("metadata.name", "In", name) for name in ("n0", "n1")]
     answers = Answers(cluster_of(**LABELLED), node_affinity.NodeAffinityFilter(), pod_of(_required(_fields(*both))))
     refusal = answers.pre_filter.status
@@ -111,7 +108,6 @@ def test_terms_that_name_no_node_together_refuse_the_pod() -> None:
 
 
 def test_a_pod_without_node_affinity_skips_the_plugin() -> None:
-    """Else the plugin counts as evaluated for every pod, in metrics and for requeueing."""
     filtering, scoring = node_affinity.NodeAffinityFilter(), affinity_score.NodeAffinityScore()
     assert Answers(cluster_of(**LABELLED), filtering, pod_of()).pre_filter.skip
     assert Answers(cluster_of(**LABELLED), scoring, pod_of()).scores() is None
@@ -122,7 +118,6 @@ def _affinity(value: Json) -> core_pb2.NodeAffinity:
 
 
 def test_affinity_that_the_profile_adds_comes_first() -> None:
-    """Else pods of a profile run on nodes that the profile excludes."""
     added = _required(_labels(_expression("zone", "In", "b")))["affinity"]["nodeAffinity"]
     plugin = node_affinity.NodeAffinityFilter(_affinity(added))
     answers = Answers(cluster_of(**LABELLED), plugin, pod_of({"nodeSelector": {"gen": "5"}}))
@@ -139,7 +134,6 @@ def _preferred(*entries: tuple[int, Json]) -> Json:
 
 
 def test_preferred_terms_add_their_weights() -> None:
-    """Else a pod does not go where it would rather be."""
     own = _preferred(
         (10, _labels(_expression("zone", "In", "a"))),
         (5, _labels(_expression("gen", "Exists"))),
@@ -189,7 +183,6 @@ def test_preferred_terms_add_their_weights() -> None:
     ],
 )
 def test_a_preferred_term_that_cannot_be_read_fails_the_pod(terms: list[Json], text: str) -> None:
-    """Else such a pod is placed, where kube-scheduler refuses it with this error."""
     spec = {"affinity": {"nodeAffinity": _preferred(*((1, term) for term in terms))}}
     builder = cluster_of(**LABELLED)
     pod_class = Answers(builder, None, pod_of(spec))._class

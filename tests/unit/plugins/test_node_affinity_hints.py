@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import ERROR, QUEUE, SKIP, Hints, node, pod
+
+from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, node, pod
 
 Json = dict[str, Any]
 
@@ -45,7 +46,7 @@ UNREADABLE = pod(affinity=_affinity(_term("disk", "Near", "x"), _term("disk", "I
     ],
 )
 def test_node_affinity(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
-    """Else pods wait for a label that is there already, or are tried for labels that they do not ask for."""
+    """Only a change of labels that the affinity selects wakes the pod."""
     assert (
         Hints("NodeAffinity").about(waiting, "Node", "Add" if old is None else "UpdateNodeLabel", old, new) == expected
     )
@@ -53,7 +54,7 @@ def test_node_affinity(waiting: Json, old: Json | None, new: Json, expected: str
 
 @pytest.mark.parametrize(("zone", "expected"), [("z1", QUEUE), ("z2", SKIP)], ids=["as-the-profile-asks", "not"])
 def test_node_affinity_of_the_profile(zone: str, expected: str) -> None:
-    """Else a node that the profile excludes wakes its pods."""
+    """A node that the profile's added affinity excludes wakes no pod."""
     args = {"addedAffinity": _affinity(_term("zone", "In", "z1"))["nodeAffinity"]}
     hints = Hints("NodeAffinity", args=args)
     assert hints.about(SSD, "Node", "Add", None, node(labels={"disk": "ssd", "zone": zone})) == expected

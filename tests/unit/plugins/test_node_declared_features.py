@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import snapshot_views
 
+from tests.helpers import snapshot_views
 from trireme.cache import pod_projection
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_declared_features import filter as node_declared_features

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, node, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, pod
 
 Json = dict[str, Any]
 
@@ -26,6 +27,6 @@ RESTARTING = pod(containers=[{"name": "c", "restartPolicyRules": [{"action": "Re
     ],
 )
 def test_declared_features(resource: str, action: str, old: Json | None, new: Json, expected: str) -> None:
-    """Else pods that need a feature of the kubelet sleep when it is there, or wake at each of their own updates."""
+    """Only a node with the needed kubelet feature wakes the pod, not its own updates."""
     waiting = new if resource == "TargetPod" else RESTARTING
     assert Hints("NodeDeclaredFeatures").about(waiting, resource, action, old, new) == expected

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from hint_answers import configuration as profile_of
-from phase_calls import PROFILE, configuration, no_remote_plugins
-from plugin_answers import Answers
-from snapshot_views import SnapshotBuilder, node_of, pod_of
 
+from tests.helpers.hint_answers import configuration as profile_of
+from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
 from trireme.config import gates, loading, model, profiles, validation
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status
@@ -45,7 +45,6 @@ def _cluster() -> SnapshotBuilder:
     ids=["present", "all-present", "absent", "both", "present-nowhere", "absent-everywhere"],
 )
 def test_nodes_are_refused_by_their_labels_whatever_the_values(stated: Any, refused: dict[str, str]) -> None:
-    """Else pods land on nodes that are out of bounds; no change of the pod would help, nor would preemption."""
     found = Answers(_cluster(), label_filter.NodeLabelFilter(args.read(stated)), pod_of()).refusals()
     assert {name: refusal.reasons[0].code for name, refusal in found.items()} == refused
     assert {refusal.code for refusal in found.values()} <= {status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
@@ -145,7 +144,6 @@ def test_no_profile_has_it_unless_it_names_it() -> None:
     ids=["new-and-right", "new-and-wrong", "becomes-right", "was-right", "loses-what-is-forbidden", "becomes-wrong"],
 )
 def test_pods_are_woken_by_nodes_that_pass_now(old: Any, new: Any, helps: bool) -> None:
-    """Else pods wait beside a node that would take them, or are tried again for nothing."""
     _, features = profile_of()
     unused: Any = None
     stated = {"presentLabels": ["foo"], "absentLabels": ["bar"]}

@@ -1,8 +1,7 @@
 """NodeName: the one node that a pod names."""
 
-from plugin_answers import Answers
-from snapshot_views import cluster_of, pod_of
-
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import cluster_of, pod_of
 from trireme.framework import status
 from trireme.plugins.node_name import filter as node_name
 
@@ -10,7 +9,6 @@ UNRESOLVABLE = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def test_a_pod_that_names_a_node_runs_there_or_nowhere() -> None:
-    """Else a pod that was given to one node is placed on another."""
     builder = cluster_of(n0={}, n1={})
     answers = Answers(builder, node_name.NodeName(), pod_of({"nodeName": "n1"}))
     assert answers.pre_filter.nodes == {"n1"}

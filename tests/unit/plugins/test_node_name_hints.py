@@ -1,8 +1,7 @@
 """What wakes pods that NodeName refused."""
 
-from hint_answers import QUEUE, Hints, node, pod
+from tests.helpers.hint_answers import QUEUE, Hints, node, pod
 
 
 def test_a_new_node_may_be_the_named_one() -> None:
-    """Else a pod bound to a node that is not there yet sleeps on."""
     assert Hints("NodeName").about(pod(), "Node", "Add", None, node()) == QUEUE

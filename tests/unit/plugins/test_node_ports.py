@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, one_node, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, one_node, pod_of
 from trireme.framework import status
 from trireme.plugins.node_ports import filter as node_ports
 from trireme.v1 import core_pb2
@@ -33,7 +33,6 @@ def _with_ports(*ports: Json, kind: str = "containers", **more: Any) -> core_pb2
     ],
 )
 def test_a_host_port_is_given_once(used: Json, wanted: Json, clashes: bool) -> None:
-    """Else two pods on a node want the same port and one of them never starts."""
     builder = one_node(NODE, _with_ports(used))
     answers = Answers(builder, node_ports.NodePorts(), _with_ports(wanted))
     expected = ("node(s) didn't have free ports for the requested pod ports",)
@@ -42,7 +41,6 @@ def test_a_host_port_is_given_once(used: Json, wanted: Json, clashes: bool) -> N
 
 
 def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
-    """Else a sidecar's port is given twice, or one that is free again is kept."""
     plugin = node_ports.NodePorts()
     sidecar = _with_ports(PORT, kind="initContainers", restartPolicy="Always")
     assert Answers(one_node(NODE, sidecar), plugin, _with_ports(PORT)).refusals() != {}
@@ -53,5 +51,4 @@ def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
 
 
 def test_one_copy_with_a_host_port_fits_a_node() -> None:
-    """Else a batch puts two pods with one port on a node."""
     assert Answers(one_node(NODE), node_ports.NodePorts(), _with_ports(PORT)).copies() == {"n0": 1}

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, node, on, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, on, pod
 
 Json = dict[str, Any]
 
@@ -25,10 +26,10 @@ def _port(number: int, ip: str = "", protocol: str = "TCP") -> Json:
     ],
 )
 def test_host_ports(wanted: Json, freed: Json, expected: str) -> None:
-    """Else pods are tried when a port is given back that they do not want."""
+    """Only a wanted port wakes the pod."""
     assert Hints("NodePorts").about(wanted, "AssignedPod", "Delete", on("n", freed)) == expected
 
 
 def test_a_new_node_has_all_its_ports() -> None:
-    """Else a pod sleeps while there is a node without any pod."""
+    """A new node wakes the pod."""
     assert Hints("NodePorts").about(_port(80), "Node", "Add", None, node()) == QUEUE

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from plugin_answers import Answers
-from snapshot_views import cluster_of, one_node, pod_of, requesting
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import cluster_of, one_node, pod_of, requesting
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
 from trireme.plugins.node_resources_fit import args as fit_args
@@ -22,7 +22,6 @@ BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(ba
     ],
 )
 def test_balance_is_scored_by_what_the_pod_changes(requests: dict[str, str], score: int | None) -> None:
-    """Else a node that is lopsided anyway is held against every pod."""
     builder = one_node({"cpu": "4", "memory": "8Gi", "pods": "9"}, pod_of(requesting(cpu="1", memory="2Gi")))
     scores = Answers(builder, BALANCED, pod_of(requesting(**requests))).scores()
     assert scores == (None if score is None else {"n0": score})
@@ -66,7 +65,6 @@ LEAST_ALLOCATED = fit_score.NodeResourcesFitScore(fit_args.Args("LeastAllocated"
 
 
 def test_balance_sees_pod_level_requests_and_the_fit_score_does_not() -> None:
-    """Else one of the two scores a pod with pod-level requests by what the other one counts."""
     builder = one_node({"cpu": "4", "memory": "8Gi", "pods": "9"})
     pod = pod_of({**requesting(cpu="1", memory="2Gi"), "resources": {"requests": {"cpu": "4"}}})
     assert Answers(builder, BALANCED, pod).scores() == {"n0": 50 + (50 + 62 - 100) // 2}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_answers import Answers
-from snapshot_views import Json, SnapshotBuilder, one_node, pod_of, requesting
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, one_node, pod_of, requesting
 from trireme.framework import status
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
@@ -42,7 +42,6 @@ TAKEN = pod_of(requesting(cpu="1", memory="1Gi", **{"example.com/gpu": "1"}))
     ],
 )
 def test_requests_must_be_free(requests: dict[str, str], messages: tuple[str, ...], resolvable: bool) -> None:
-    """Else a node takes more than it has, or preemption is tried where it cannot help."""
     refusal = Answers(one_node(NODE, TAKEN), FIT, pod_of(requesting(**requests))).refusals().get("n0")
     if not messages:
         assert refusal is None
@@ -68,7 +67,6 @@ def test_a_refusal_names_what_is_short_in_a_fixed_order() -> None:
 
 
 def test_a_reason_has_the_requested_amount() -> None:
-    """Else an explanation leaves open whether a thousand CPUs or one were asked for."""
     (refusal,) = Answers(one_node(NODE, TAKEN), FIT, pod_of(requesting(cpu="1000"))).refusals().values()
     assert dict(refusal.reasons[0].parameters) == {"resource": "cpu", "asked": "1k"}
 
@@ -83,7 +81,6 @@ def test_a_reason_has_the_requested_amount() -> None:
     ],
 )
 def test_a_node_takes_so_many_pods(allocatable: Json, pods: int, messages: tuple[str, ...] | None) -> None:
-    """Else the kubelet refuses pods that were bound to it."""
     builder = one_node(allocatable, *[pod_of() for _ in range(pods)])
     refusal = Answers(builder, FIT, pod_of(requesting(cpu="100m"))).messages().get("n0")
     assert refusal == messages
@@ -120,14 +117,12 @@ def test_a_node_takes_so_many_pods(allocatable: Json, pods: int, messages: tuple
     ],
 )
 def test_requests_include_init_containers_and_overhead(spec: Json, cpu: int) -> None:
-    """Else a pod is placed where its init containers or its runtime do not fit."""
     for left, fits in ((cpu, True), (cpu - 1, False)):
         answers = Answers(one_node({"cpu": f"{left}m", "pods": "9"}), FIT, pod_of(spec))
         assert (answers.refusals() == {}) is fits
 
 
 def test_ignored_resources_are_left_to_others() -> None:
-    """Else a resource that an extender looks after keeps pods from every node."""
     args = fit_args.Args(
         ignored_resources=frozenset({"example.com/a", "hugepages-2Mi"}), ignored_groups=frozenset({"left.io"})
     )
@@ -139,7 +134,6 @@ def test_ignored_resources_are_left_to_others() -> None:
 
 
 def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() -> None:
-    """Else a pod whose devices come from a ResourceSlice fits nowhere."""
     builder = one_node({"pods": "5"})
     builder.set_node("n1", allocatable={"pods": "5", "example.com/gpu": "1"})
     builder.set_node("n2", allocatable={"pods": "5", "example.com/gpu": "3"})
@@ -156,7 +150,6 @@ def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() 
 
 
 def test_a_pod_with_very_many_resources_gets_a_reason_for_each() -> None:
-    """Else the reasons of a pod with many resources are those of another combination."""
     names = [f"example.com/r{number:02}" for number in range(70)]
     builder = SnapshotBuilder()
     builder.set_node("n0", allocatable={"pods": "1", **dict.fromkeys(names[:40], "1")})
@@ -169,7 +162,6 @@ def test_a_pod_with_very_many_resources_gets_a_reason_for_each() -> None:
 
 
 def test_amounts_that_cannot_be_read_fail_the_pod() -> None:
-    """Else such a pod counts as asking for nothing."""
     pod = pod_of()
     pod.spec.containers[0].resources.requests["cpu"].string = "lots"
     refusal = Answers(one_node(NODE), FIT, pod).pre_filter.status
@@ -206,13 +198,11 @@ RISING = ((0, 0), (100, 10))
     ],
 )
 def test_nodes_are_scored_by_how_full_they_get(plugin: Any, score: int) -> None:
-    """Else pods pile up where they should spread, or the other way round."""
     builder = one_node(NODE, TAKEN)
     assert Answers(builder, plugin, pod_of(requesting(cpu="1", memory="3Gi"))).scores() == {"n0": score}
 
 
 def test_containers_without_requests_count_something_when_scored() -> None:
-    """Else pods without requests all go to one node."""
     builder = one_node({"cpu": "1", "memory": "1000Mi", "pods": "9"}, pod_of())
     assert Answers(builder, _fit("MostAllocated"), pod_of()).scores() == {"n0": (20 + 40) // 2}
     zero = pod_of(requesting(cpu="0", memory="0"))
@@ -221,7 +211,6 @@ def test_containers_without_requests_count_something_when_scored() -> None:
 
 @pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated"])
 def test_a_node_that_is_over_its_capacity_is_as_full_as_can_be(strategy: str) -> None:
-    """Else an overcommitted node gets a score outside 0 to 100."""
     builder = one_node({"cpu": "1", "pods": "9"}, pod_of(requesting(cpu="5")))
     plugin = _fit(strategy, ("cpu", 1))
     assert Answers(builder, plugin, pod_of()).scores() == {"n0": 0 if strategy == "LeastAllocated" else 100}
@@ -239,7 +228,6 @@ def test_a_node_that_is_over_its_capacity_is_as_full_as_can_be(strategy: str) ->
 def test_a_shape_is_interpolated_in_whole_numbers(
     points: tuple[tuple[int, int], ...], expected: dict[int, int]
 ) -> None:
-    """Else scores differ by one from kube-scheduler's."""
     table = fit_score.interpolated(points)
     assert {utilization: int(table[utilization]) for utilization in expected} == expected
 
@@ -282,7 +270,6 @@ SCORERS = [
 def test_copies_are_counted_and_scored_as_if_they_were_placed_one_by_one(
     cluster: list[Json], placed: list[Json], asked: Json, overhead: Json | None
 ) -> None:
-    """Else a batch lands elsewhere than its pods would one by one."""
     builder = SnapshotBuilder()
     names = [f"n{number}" for number in range(len(cluster))]
     for name, allocatable in zip(names, cluster, strict=True):

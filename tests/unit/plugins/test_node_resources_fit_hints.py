@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, asking, entry, node, on, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, asking, entry, node, on, pod
 
 Json = dict[str, Any]
 
@@ -42,7 +43,7 @@ DEVICES = [entry("DeviceClass", "gpus", spec={"extendedResourceName": "example.c
     ],
 )
 def test_a_node(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
-    """Else pods are tried on nodes that are too small for them even when empty."""
+    """Only a node that is large enough when empty wakes the pod."""
     action = "Add" if old is None else "UpdateNodeAllocatable"
     assert Hints("NodeResourcesFit").about(waiting, "Node", action, old, new) == expected
 
@@ -57,14 +58,13 @@ def test_a_node(waiting: Json, old: Json | None, new: Json, expected: str) -> No
     ],
 )
 def test_a_resource_that_devices_stand_for(objects: list[Json], features: Json, new: Json, expected: str) -> None:
-    """Else a pod that devices could serve waits for a node that has the resource itself."""
+    """A resource that devices can provide does not need a node that has it."""
     hints = Hints("NodeResourcesFit", objects, features)
     assert hints.about(asking(**{GPU: "2"}), "Node", "Add", None, new) == expected
     assert hints.about(asking(**{GPU: "2"}), "Node", "UpdateNodeAllocatable", _has(cpu="1"), new) == expected
 
 
 def test_devices_do_not_stand_for_what_the_node_has() -> None:
-    """Else a pod is tried at each change of a node that has what it asks for, and none free."""
     hints = Hints("NodeResourcesFit", DEVICES)
     old, new = _has(**{GPU: "1"}), _has(cpu="1", **{GPU: "1"})
     assert hints.about(asking(**{GPU: "1"}), "Node", "UpdateNodeAllocatable", old, new) == SKIP
@@ -80,7 +80,7 @@ def test_devices_do_not_stand_for_what_the_node_has() -> None:
     ],
 )
 def test_scaling_down(waiting: Json, new: Json, expected: str) -> None:
-    """Else pods are tried when a pod gives back what they do not ask for."""
+    """Only a pod that releases a requested resource wakes the pod."""
     old = on("n", asking("q", cpu="1", memory="1Gi"))
     assert Hints("NodeResourcesFit").about(waiting, "AssignedPod", "UpdatePodScaleDown", old, new) == expected
     assert Hints("NodeResourcesFit").about(waiting, "TargetPod", "UpdatePodScaleDown", old, new) == QUEUE
@@ -88,7 +88,7 @@ def test_scaling_down(waiting: Json, new: Json, expected: str) -> None:
 
 @pytest.mark.parametrize(("before", "expected"), [("1", QUEUE), ("0", SKIP)], ids=["its-last-one", "none"])
 def test_giving_up_a_resource(before: str, expected: str) -> None:
-    """Else the last of a resource that a pod gives back goes unnoticed."""
+    """A pod that drops a resource entirely counts as releasing it."""
     old, new = (on("n", asking("q", cpu="1", **more)) for more in ({GPU: before}, {}))
     waiting = asking(**{GPU: "1"})
     assert Hints("NodeResourcesFit").about(waiting, "AssignedPod", "UpdatePodScaleDown", old, new) == expected
@@ -120,7 +120,6 @@ def _resized(node_name: str) -> Json:
     ],
 )
 def test_a_resized_pod_is_woken_by_its_own_node_only(resource: str, action: str, old: Json, new: Json) -> None:
-    """Else a deferred resize is tried for what happens elsewhere, or not for what happens on its node."""
     hints = Hints("NodeResourcesFit", features={"InPlacePodVerticalScalingSchedulerPreemption": True})
     assert hints.about(_resized("n"), resource, action, old, new) == QUEUE
     assert hints.about(_resized("m"), resource, action, old, new) == SKIP
@@ -155,12 +154,11 @@ def _class(name: str, resource: str | None = None) -> Json:
     ],
 )
 def test_device_classes(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
-    """Else a pod that asks for a resource of devices sleeps when their class comes."""
+    """A new DeviceClass of the requested resource wakes the pod."""
     action = "Add" if old is None else "Update"
     assert Hints("NodeResourcesFit").about(waiting, "resource.k8s.io/DeviceClass", action, old, new) == expected
 
 
 def test_registered_events_follow_the_gates() -> None:
-    """Else events are weighed that cannot come to pass."""
     assert "resource.k8s.io/DeviceClassAdd" in Hints("NodeResourcesFit").events
     assert "AssignedPodUpdatePodScaleUp" not in Hints("NodeResourcesFit").events

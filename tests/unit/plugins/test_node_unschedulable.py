@@ -1,9 +1,9 @@
 """NodeUnschedulable: cordoned nodes, and pods that tolerate that."""
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, cluster_of, pod_of
 from trireme.plugins.node_unschedulable import filter as node_unschedulable
 
 
@@ -19,7 +19,6 @@ from trireme.plugins.node_unschedulable import filter as node_unschedulable
     ],
 )
 def test_a_cordoned_node_accepts_pods_that_tolerate_it(tolerations: list[Json], skips: bool) -> None:
-    """Else a node that is being drained fills up again, or a DaemonSet's pod finds no node."""
     builder = cluster_of(open={}, cordoned={"unschedulable": True})
     answers = Answers(
         builder, node_unschedulable.NodeUnschedulable(comparing=False), pod_of({"tolerations": tolerations})

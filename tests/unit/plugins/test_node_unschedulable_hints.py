@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, node, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, pod
 
 Json = dict[str, Any]
 
 
 @pytest.mark.parametrize(("key", "expected"), [("other", SKIP), ("node.kubernetes.io/unschedulable", QUEUE)])
 def test_own_tolerations_and_cordons(key: str, expected: str) -> None:
-    """Else a pod that tolerates more now is not tried, or one whose toleration is about something else is."""
+    """Only a toleration of the unschedulable taint wakes the pod."""
     new = pod(tolerations=[{"key": key, "operator": "Exists"}])
     assert Hints("NodeUnschedulable").about(new, "TargetPod", "UpdatePodToleration", pod(), new) == expected
 
@@ -26,6 +27,6 @@ def test_own_tolerations_and_cordons(key: str, expected: str) -> None:
     ],
 )
 def test_node_unschedulable(old: Json | None, new: Json, expected: str) -> None:
-    """Else pods that only an uncordoned node can take are tried when taints change."""
+    """Only an uncordoned node wakes the pod."""
     action = "Add" if old is None else "UpdateNodeTaint"
     assert Hints("NodeUnschedulable").about(pod(), "Node", action, old, new) == expected

@@ -1,8 +1,9 @@
 """What wakes pods that NodeVolumeLimits refused."""
 
 import pytest
-from hint_answers import ERROR, QUEUE, SKIP, Hints, entry, on, pod
-from volume_hint_objects import EPHEMERAL, INLINE, Json, csi_node, using, volume
+
+from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, entry, on, pod
+from tests.helpers.volume_hint_objects import EPHEMERAL, INLINE, Json, csi_node, using, volume
 
 AZURE_FILE = pod(volumes=[volume(azureFile={"secretName": "s", "shareName": "s"})])
 
@@ -18,7 +19,7 @@ AZURE_FILE = pod(volumes=[volume(azureFile={"secretName": "s", "shareName": "s"}
     ],
 )
 def test_limits_and_pods_that_end(gone: Json, expected: str) -> None:
-    """Else pods are tried when a pod ends that attached nothing."""
+    """Only a pod with attached volumes wakes the pod."""
     assert Hints("NodeVolumeLimits").about(using("c"), "AssignedPod", "Delete", on("n", gone)) == expected
 
 
@@ -43,7 +44,7 @@ def test_limits_and_pods_that_end(gone: Json, expected: str) -> None:
     ],
 )
 def test_limits_and_detached_volumes(waiting: Json, attacher: str, expected: str) -> None:
-    """Else pods sleep while a node has taken off a volume, or wake for those of other drivers."""
+    """Only detached volumes of the pod's own drivers wake it."""
     attachment = entry("VolumeAttachment", "a", spec={"attacher": attacher, "nodeName": "n", "source": {}})
     assert Hints("NodeVolumeLimits").about(waiting, "storage.k8s.io/VolumeAttachment", "Delete", attachment) == expected
 
@@ -59,7 +60,7 @@ def test_limits_and_detached_volumes(waiting: Json, attacher: str, expected: str
     ],
 )
 def test_limits_of_a_node(old: Json, new: Json, expected: str) -> None:
-    """Else pods are tried at each change of a CSINode."""
+    """Only a higher limit of a wanted driver wakes the pod."""
     hints = Hints("NodeVolumeLimits")
     assert hints.about(using("c"), "storage.k8s.io/CSINode", "Update", old, new) == expected
     assert hints.about(using("c"), "storage.k8s.io/CSINode", "Add", None, new) == QUEUE

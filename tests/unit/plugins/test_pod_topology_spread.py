@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import domain_cluster
 import pytest
+
+from tests.helpers import domain_cluster
 
 Json = dict[str, Any]
 

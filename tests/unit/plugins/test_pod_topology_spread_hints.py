@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
+
+from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
 
 Json = dict[str, Any]
 
@@ -50,7 +51,7 @@ BY_VERSION = pod(labels={"version": "2"}, topologySpreadConstraints=[_spread(mat
     ],
 )
 def test_spread_and_pods(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
-    """Else pods are tried for pods that are in none of their counts."""
+    """Only pods that a constraint counts wake the pod."""
     action = "Add" if old is None else "Delete" if new is None else "UpdatePodLabel"
     assert Hints("PodTopologySpread").about(waiting, "AssignedPod", action, old, new) == expected
 
@@ -84,7 +85,7 @@ TAINT = [{"key": "a", "effect": "NoSchedule"}]
     ],
 )
 def test_spread_and_nodes(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
-    """Else pods are tried for nodes that are in none of their domains."""
+    """Only nodes in a domain of a constraint wake the pod."""
     action = "Add" if old is None else "Delete" if new is None else "UpdateNodeLabel"
     assert Hints("PodTopologySpread").about(waiting, "Node", action, old, new) == expected
 
@@ -101,13 +102,12 @@ TOLERATING = {"tolerations": [{"key": "a", "operator": "Exists"}]}
     ],
 )
 def test_spread_and_its_own_changes(old: Json, new: Json, expected: str) -> None:
-    """Else a pod is tried for labels that no constraint of its own selects by."""
+    """Only its labels that a constraint selects by wake the pod."""
     before, after = (pod(topologySpreadConstraints=[_spread()], **fields) for fields in (old, new))
     assert Hints("PodTopologySpread").about(after, "TargetPod", "UpdatePodLabel", before, after) == expected
 
 
 def test_spread_that_honours_taints_and_own_tolerations() -> None:
-    """Else a pod whose domains are more now sleeps on."""
     constraints = [_spread(nodeTaintsPolicy="Honor")]
     before = pod(topologySpreadConstraints=constraints)
     after = pod(topologySpreadConstraints=constraints, **TOLERATING)
@@ -115,7 +115,6 @@ def test_spread_that_honours_taints_and_own_tolerations() -> None:
 
 
 def test_default_constraints_select_as_the_pods_services_do() -> None:
-    """Else pods that the profile spreads are never woken, or always."""
     args = {
         "defaultingType": "List",
         "defaultConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
@@ -132,13 +131,11 @@ UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 
 
 def test_a_constraint_that_cannot_be_read_wakes_the_pod() -> None:
-    """Else a malformed pod sleeps through the event that would have helped it."""
     waiting = pod(topologySpreadConstraints=[_spread(labelSelector=UNREADABLE)])
     assert Hints("PodTopologySpread").about(waiting, "AssignedPod", "Add", None, _placed()) == ERROR
 
 
 def test_a_service_that_comes_makes_default_constraints_count() -> None:
-    """Else what was read of a pod's default constraints once holds for ever."""
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     # Another service selects by the same key, so that the pod's class stays as it is.
     other = entry("Service", "web", "ns", spec={"selector": {"app": "web"}})

@@ -1,9 +1,9 @@
 """TaintToleration: hard taints refuse, soft ones count."""
 
 import pytest
-from plugin_answers import Answers
-from snapshot_views import Json, cluster_of, pod_of
 
+from tests.helpers.plugin_answers import Answers
+from tests.helpers.snapshot_views import Json, cluster_of, pod_of
 from trireme.framework import status
 from trireme.plugins.taint_toleration import filter as taint_toleration
 from trireme.plugins.taint_toleration import score as taint_score
@@ -40,7 +40,6 @@ TAINTED = {
 def test_hard_taints_refuse_and_soft_ones_count(
     tolerations: list[Json], refused: set[str], scores: dict[str, int] | None
 ) -> None:
-    """Else a pod runs where it was told not to, or is kept from where it may."""
     plugin = taint_toleration.TaintTolerationFilter(comparing=False)
     pod = pod_of({"tolerations": tolerations})
     answers = Answers(cluster_of(**TAINTED), plugin, pod)
@@ -56,7 +55,6 @@ def test_hard_taints_refuse_and_soft_ones_count(
 
 
 def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
-    """Else explain cannot say which taint keeps a pod away."""
     answers = Answers(
         cluster_of(**TAINTED),
         taint_toleration.TaintTolerationFilter(comparing=False),

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, node, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, node, pod
 
 Json = dict[str, Any]
 
@@ -30,14 +31,13 @@ TOLERANT = pod(tolerations=[{"key": "a", "operator": "Exists"}])
     ],
 )
 def test_taint_toleration(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
-    """Else pods are tried for taints that they do not tolerate."""
+    """Only a node whose taints the pod tolerates wakes it."""
     action = "Add" if old is None else "UpdateNodeTaint"
     assert Hints("TaintToleration").about(waiting, "Node", action, old, new) == expected
 
 
 @pytest.mark.parametrize(("gate", "expected"), [(True, QUEUE), (False, SKIP)])
 def test_tolerations_that_compare_count_in_hints_by_their_gate(gate: bool, expected: str) -> None:
-    """Else a pod sleeps though a node has a value now that it tolerates."""
     waiting = pod(tolerations=[{"key": "a", "operator": "Lt", "value": "5", "effect": "NoSchedule"}])
     taints = [node(taints=[{"key": "a", "value": value, "effect": "NoSchedule"}]) for value in ("7", "3")]
     hints = Hints("TaintToleration", features={"TaintTolerationComparisonOperators": gate})
@@ -45,6 +45,6 @@ def test_tolerations_that_compare_count_in_hints_by_their_gate(gate: bool, expec
 
 
 def test_own_tolerations_and_taints() -> None:
-    """Else a pod that tolerates more now is not tried."""
+    """A new toleration of the pod wakes it."""
     new = pod(tolerations=[{"key": "other", "operator": "Exists"}])
     assert Hints("TaintToleration").about(new, "TargetPod", "UpdatePodToleration", pod(), new) == QUEUE

@@ -1,8 +1,9 @@
 """What wakes pods that VolumeBinding refused."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry, pod
-from volume_hint_objects import Json, csi_node, storage_class, using, volume
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, pod
+from tests.helpers.volume_hint_objects import Json, csi_node, storage_class, using, volume
 
 
 def _migrated(plugins: str) -> Json:
@@ -56,6 +57,6 @@ CSI = pod(volumes=[volume(csi={"driver": "d"})])
     ],
 )
 def test_binding(waiting: Json, kind: str, old: Json | None, new: Json, expected: str) -> None:
-    """Else pods are tried for changes of storage that make no volume possible."""
+    """Only storage changes that make a volume possible wake the pod."""
     action = "Add" if old is None else "Update"
     assert Hints("VolumeBinding").about(waiting, f"storage.k8s.io/{kind}", action, old, new) == expected

@@ -1,8 +1,9 @@
 """What wakes pods that VolumeRestrictions refused."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, on, pod
-from volume_hint_objects import EPHEMERAL, Json, using, volume
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, on, pod
+from tests.helpers.volume_hint_objects import EPHEMERAL, Json, using, volume
 
 OF_Q = {"metadata": pod("q")["metadata"]}
 DISK = pod(volumes=[volume(gcePersistentDisk={"pdName": "d"})])
@@ -24,5 +25,5 @@ DISK = pod(volumes=[volume(gcePersistentDisk={"pdName": "d"})])
     ],
 )
 def test_restrictions(waiting: Json, gone: Json, expected: str) -> None:
-    """Else pods are tried when a pod ends that had none of their disks."""
+    """Only the end of a pod with one of its disks wakes the pod."""
     assert Hints("VolumeRestrictions").about(waiting, "AssignedPod", "Delete", gone) == expected

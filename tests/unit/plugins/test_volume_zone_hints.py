@@ -1,8 +1,9 @@
 """What wakes pods that VolumeZone refused."""
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry
-from volume_hint_objects import Json, storage_class, using
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry
+from tests.helpers.volume_hint_objects import Json, storage_class, using
 
 
 def _persistent(**labels: str) -> Json:
@@ -23,13 +24,13 @@ def _zoned(zone: str, **more: str) -> Json:
     ],
 )
 def test_zones_of_volumes(old: Json | None, new: Json, expected: str) -> None:
-    """Else pods are tried at each change of any volume."""
+    """Only changes of its own volumes wake the pod."""
     action = "Add" if old is None else "Update"
     assert Hints("VolumeZone").about(using("c"), "PersistentVolume", action, old, new) == expected
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("WaitForFirstConsumer", QUEUE), ("Immediate", SKIP)])
 def test_zones_and_storage_classes(mode: str, expected: str) -> None:
-    """Else a pod whose class came last sleeps on."""
+    """Storage classes of its claims wake the pod."""
     new = storage_class(mode)
     assert Hints("VolumeZone").about(using("c"), "storage.k8s.io/StorageClass", "Add", None, new) == expected

@@ -2,7 +2,7 @@
 
 import re
 
-import contract_document
+from tests.helpers import contract_document
 
 
 def test_the_reference_is_what_the_protos_say() -> None:

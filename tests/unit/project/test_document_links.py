@@ -11,11 +11,11 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|md|yaml|json|jsonl|proto|sh|go|mod))`")
 # A path in a document begins in one of these.
-ROOTS = ("", "internal", "internal/trireme", "internal/trireme_kube", "docs", "tests")
+ROOTS = ("", "internal", "internal/trireme", "internal/trireme_kube", "docs", "tests", "tools")
 # A link to a module with names in it: [queueing/backoff](….py) (`BackoffPolicy.duration`, `BackoffQueue`).
 SYMBOLS = re.compile(r"\]\((\.\./internal/[^)\s]+\.py)\) \(((?:`[\w.]+`(?:, )?)+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-FOLDERS = ("docs", "deploy", "examples", "protos", "tests")
+FOLDERS = ("docs", "deploy", "examples", "protos", "tests", "tools")
 
 
 def _documents() -> list[str]:

@@ -2,8 +2,7 @@
 
 import pathlib
 
-import configuration_document
-
+from tests.helpers import configuration_document
 from trireme.framework import cluster_event
 
 _ROOT = pathlib.Path(__file__).parents[3]

@@ -69,7 +69,7 @@ def edited(tree: pathlib.Path, file: str, old: str, new: str) -> pathlib.Path:
 def test_a_break_of_the_contracts_is_refused(
     file: str, old: str, new: str, reason: str, tmp_path: pathlib.Path
 ) -> None:
-    """Else a plugin of an older release gets calls that it cannot read, and nothing said so before the release."""
+    """A change that older plugins cannot read fails here, before a release."""
     found = breaks(edited(tmp_path, file, old, new))
     assert reason in found
     assert file in found
@@ -89,7 +89,6 @@ def test_a_break_of_the_contracts_is_refused(
     ],
 )
 def test_contracts_may_grow(file: str, old: str, new: str, tmp_path: pathlib.Path) -> None:
-    """Else no feature could add what docs/versioning.md allows."""
     assert breaks(edited(tmp_path, file, old, new)) == ""
 
 

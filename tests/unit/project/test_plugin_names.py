@@ -64,7 +64,6 @@ def _identifiers(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", _rooms())
 def test_no_module_names_a_plugin(room: str) -> None:
-    """Else a plugin is spread over the code: who changes or adds one has to find where it is asked for by name."""
     texts = {name for tree in _trees(room) for text in _texts(tree) for name in _words(text)}
     identifiers = {name for tree in _trees(room) for name in _identifiers(tree)}
     assert not (texts | identifiers) & set(IN_TREE.plugins)
@@ -72,7 +71,7 @@ def test_no_module_names_a_plugin(room: str) -> None:
 
 @pytest.mark.parametrize("room", _rooms())
 def test_no_module_imports_a_plugin(room: str) -> None:
-    """Else it loads a side that its process does not run, or asks of a plugin what it is instead of what it can do."""
+    """Outside the registry nothing depends on a plugin's modules, so that a process loads only what it runs."""
     found = {
         name
         for tree in _trees(room)
@@ -93,7 +92,6 @@ def _modules(node: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", _rooms())
 def test_no_module_checks_for_the_class_of_a_plugin(room: str) -> None:
-    """Else one plugin is another case than the rest where all are asked."""
     asked = {
         name
         for tree in _trees(room)

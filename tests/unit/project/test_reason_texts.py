@@ -35,7 +35,6 @@ def _texts(name: str) -> Mapping[str, str]:
 
 @pytest.mark.parametrize("name", _EXPLAINED)
 def test_texts_name_parameters_that_the_reason_has(name: str) -> None:
-    """Else the command ends with an error where it should say why."""
     texts = _texts(name)
     for code, parameters in _stated(name):
         fields = {field for _, field, _, _ in string.Formatter().parse(texts[code]) if field}
@@ -44,6 +43,5 @@ def test_texts_name_parameters_that_the_reason_has(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(IN_TREE.plugins))
 def test_a_plugin_has_texts_for_all_or_none_of_its_reasons(name: str) -> None:
-    """Else one reason is told in words and the next by the names of its parameters."""
     stated = {code for code, _ in _stated(name)}
     assert not stated or name not in _EXPLAINED or stated <= set(_texts(name))

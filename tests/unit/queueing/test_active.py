@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_builders import T0, keys, pending, record
 
+from tests.helpers.queue_builders import T0, keys, pending, record
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -58,7 +58,6 @@ def _drain(pods: ActiveQueue, clock: Clock, limit: int) -> list[list[str]]:
 def test_batches_follow_priority_then_turns(
     arrivals: list[tuple[str, int, int]], limit: int, expected: list[list[str]]
 ) -> None:
-    """Else pods are tried in another order than kube-scheduler's where classes have one pod, or a class waits."""
     pods, clock = ActiveQueue(), Clock()
     for name, class_id, priority in arrivals:
         clock.pod(pods, record(name, class_id, priority))
@@ -66,7 +65,6 @@ def test_batches_follow_priority_then_turns(
 
 
 def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
-    """Else a pod that comes back from back-off loses the place that its age gives it."""
     pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("young", 1), T0 + 5)
     clock.pod(pods, record("old", 2), T0 + 1)
@@ -74,7 +72,6 @@ def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
 
 
 def test_an_exclusive_pod_is_batched_alone_and_in_its_order() -> None:
-    """Else a pod of which its class does not say all is placed as if it did, or overtakes its class."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "alone", "c", "d"):
         clock.pod(pods, record(name, exclusive=name == "alone"))
@@ -82,7 +79,6 @@ def test_an_exclusive_pod_is_batched_alone_and_in_its_order() -> None:
 
 
 def test_nominated_pods_are_batched_among_themselves() -> None:
-    """Else a pod with a nominated node is placed as if it had none, or each of many preemptors by itself."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "on-1", "on-2", "c"):
         clock.pod(pods, record(name, nominated_node=name if name.startswith("on") else ""))
@@ -90,7 +86,6 @@ def test_nominated_pods_are_batched_among_themselves() -> None:
 
 
 def test_a_class_just_served_comes_after_all_that_waited_and_before_all_that_come_later() -> None:
-    """Else a stream of new classes starves an old one, or a big class makes another wait for two of its batches."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("a1", "a2", "a3"):
         clock.pod(pods, record(name, 1))
@@ -104,7 +99,6 @@ def test_a_class_just_served_comes_after_all_that_waited_and_before_all_that_com
 
 
 def test_a_class_that_was_emptied_does_not_jump_the_queue_when_it_returns() -> None:
-    """Else a class whose pods come one at a time, with an old timestamp, is served over and over before another."""
     pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("c1", 3), T0 - 9)
     clock.pod(pods, record("b1", 2), T0 - 5)
@@ -122,7 +116,6 @@ def test_a_class_that_was_emptied_does_not_jump_the_queue_when_it_returns() -> N
     ],
 )
 def test_a_custom_sort_joins_only_what_it_calls_equal(level_bytes: int, expected: list[list[str]]) -> None:
-    """Else batches reorder what a QueueSort plugin has ordered."""
     pods, clock = ActiveQueue(), Clock()
     for name, class_id, key in (("a2", 1, b"\x01\x09"), ("b1", 2, b"\x01\x05"), ("a1", 1, b"\x01\x02")):
         level, rest = key[:level_bytes], key[level_bytes:]
@@ -132,7 +125,6 @@ def test_a_custom_sort_joins_only_what_it_calls_equal(level_bytes: int, expected
 
 
 def test_upcoming_classes_are_those_of_the_next_batches() -> None:
-    """Else columns are prepared for classes whose turn is far."""
     pods, clock = ActiveQueue(), Clock()
     generator = random.Random(7)
     for index in range(60):
@@ -147,7 +139,6 @@ def test_upcoming_classes_are_those_of_the_next_batches() -> None:
 
 
 def test_an_upcoming_class_is_listed_once() -> None:
-    """Else the columns of one class are prepared twice, and those of another not at all."""
     pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("a", 1), T0 + 5)
     older = clock.pod(pods, record("older", 1), T0 + 1)
@@ -162,7 +153,7 @@ def test_an_upcoming_class_is_listed_once() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))
 def test_no_class_waits_for_two_batches_of_another_class(steps: list[tuple[str, int, int, int]]) -> None:
-    """Else the promise on which batches rest is broken. Also: what goes in comes out once, deletions aside."""
+    """Nothing is lost or duplicated, deletions aside."""
     pods, clock = ActiveQueue(), Clock()
     inside: dict[str, QueuedPodInfo] = {}
     # For each waiting pod: batches of other classes of its priority since it came or since its class was served.
@@ -195,7 +186,6 @@ def test_no_class_waits_for_two_batches_of_another_class(steps: list[tuple[str, 
 
 
 def test_removed_pods_leave_no_memory_behind() -> None:
-    """Else a queue whose pods are deleted before their turn, or whose classes are many, grows for ever."""
     pods, clock = ActiveQueue(), Clock()
     first = clock.pod(pods, record("first", 0))
     (level_queue,) = pods._level_queues.values()
@@ -215,7 +205,6 @@ def test_removed_pods_leave_no_memory_behind() -> None:
 
 
 def test_a_level_that_empties_behind_another_comes_back_once() -> None:
-    """Else a busy high priority makes the list of levels grow, or a low one is lost."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("high1", "high2", "high3"):
         clock.pod(pods, record(name, 1, priority=9))

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from queue_builders import T0, exact, keys, record
 
+from tests.helpers.queue_builders import T0, exact, keys, record
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.queued_pod import QueuedPodInfo
 
@@ -42,7 +42,6 @@ def add(backoff: BackoffQueue, pod: QueuedPodInfo) -> None:
     ],
 )
 def test_the_wait_doubles_up_to_the_maximum(refusals: int, errors: int, expected: float) -> None:
-    """Else failing pods are tried too often, or too seldom."""
     pod = failed("p", T0 + 0.75, refusals, errors)
     aligned, unaligned = BackoffPolicy(), exact()
     assert unaligned.expiry(pod) == (T0 + 0.75 + expected if expected else 0.0)
@@ -51,7 +50,6 @@ def test_the_wait_doubles_up_to_the_maximum(refusals: int, errors: int, expected
 
 
 def test_a_group_may_wait_longer_by_the_root_of_its_size() -> None:
-    """Else groups of pods are tried as often as single pods, at many times the cost."""
     policy = BackoffPolicy(initial=1, maximum=10)
     assert policy.duration(20, size=4) == 20
     assert policy.duration(20, size=1) == 10
@@ -70,12 +68,10 @@ def test_a_group_may_wait_longer_by_the_root_of_its_size() -> None:
     ],
 )
 def test_backing_off_ends_with_the_second(policy: BackoffPolicy, at: float, now: float, expected: bool) -> None:
-    """Else pods of one second come back apart, or before their time."""
     assert policy.is_backing_off(failed("p", T0 + at, refusals=1), T0 + now) is expected
 
 
 def test_completed_gives_all_that_are_due_and_no_other() -> None:
-    """Else a pod is stuck in back-off, or leaves it early."""
     backoff = BackoffQueue(BackoffPolicy())
     for name, refusals, errors in (("a", 1, 0), ("b", 2, 0), ("c", 0, 1), ("d", 0, 3)):
         add(backoff, failed(name, T0 + 0.5, refusals, errors))
@@ -88,7 +84,6 @@ def test_completed_gives_all_that_are_due_and_no_other() -> None:
 
 
 def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never() -> None:
-    """Else an idle scheduler repeats errors at once, or takes the wrong pod first."""
     backoff = BackoffQueue(BackoffPolicy())
     add(backoff, failed("late", T0, refusals=3, priority=9))
     add(backoff, failed("low", T0 + 0.1, refusals=1))
@@ -100,7 +95,6 @@ def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never(
 
 
 def test_without_early_pops_no_pod_leaves_backoff_early() -> None:
-    """Else turning the feature gate off has no effect."""
     backoff = BackoffQueue(exact())
     add(backoff, failed("a", T0 + 0.5, refusals=1))
     assert backoff.take_early(8, T0, 0) == []
@@ -110,7 +104,6 @@ def test_without_early_pops_no_pod_leaves_backoff_early() -> None:
 
 @pytest.mark.parametrize("errors", [0, 1], ids=["refused", "error"])
 def test_a_pod_taken_out_is_out(errors: int) -> None:
-    """Else a deleted pod comes back when its back-off is over."""
     backoff = BackoffQueue(BackoffPolicy())
     for index in range(300):
         pod = failed(f"p{index}", T0, refusals=1 - errors, errors=errors)

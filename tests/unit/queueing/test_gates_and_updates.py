@@ -1,7 +1,8 @@
 """SchedulingQueue: gates, and updates and deletions in each place."""
 
 import pytest
-from queue_builders import (
+
+from tests.helpers.queue_builders import (
     GATES_GONE,
     NODE_ADD,
     OWN_LABEL,
@@ -16,7 +17,6 @@ from queue_builders import (
     queue,
     record,
 )
-
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -26,7 +26,6 @@ from trireme.queueing.states import Active, BackOff, Gated, QueueState, Unschedu
 
 
 def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
-    """Else gates do not hold, or hold for ever."""
     closed = {"p": "Gates"}
     q = queue(pre_enqueue=gate_of(closed))
     q.add(record("p"), T0)
@@ -42,7 +41,6 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
 
 
 def test_a_pod_that_its_gate_sends_back_did_not_come_in() -> None:
-    """Else queue_incoming_pods_total counts pods that have not moved, where kube-scheduler's does not."""
     q = queue(pre_enqueue=gate_of({"p": "Gates"}))
     q.add(record("p"), T0)
     q.update(record("p"), [GATES_GONE], "old", "new", T0)
@@ -53,7 +51,6 @@ def test_a_pod_that_its_gate_sends_back_did_not_come_in() -> None:
 
 
 def test_a_gated_pod_is_woken_by_events_of_its_gate_only() -> None:
-    """Else every event that may help a pod costs PreEnqueue of all that are gated and were refused for it once."""
     evaluated: list[str] = []
 
     def pre_enqueue(pod: QueuedPodInfo) -> str | PreEnqueueResult:
@@ -70,7 +67,6 @@ def test_a_gated_pod_is_woken_by_events_of_its_gate_only() -> None:
 
 
 def test_pods_that_stay_gated_are_not_moved() -> None:
-    """Else each deletion during a wave of preemptions takes every preemptor out and puts it back."""
     q = parked()
     q._transitions._pre_enqueue = gate_of(closed := {"p": "Fit"})
     q.on_event(NODE_ADD, None, "node", T0 + 5)
@@ -83,7 +79,6 @@ def test_pods_that_stay_gated_are_not_moved() -> None:
 
 
 def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> None:
-    """Else a gate whose event was missed holds for ever, or is called every thirty seconds."""
     closed = {"p": "Gates"}
     calls: list[float] = []
 
@@ -104,7 +99,6 @@ def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> Non
 
 
 def test_a_gate_may_close_while_the_pod_is_tried() -> None:
-    """Else a preemptor is tried while its victims are still going."""
     q = queue(pre_enqueue=gate_of(closed := {}))
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -121,7 +115,6 @@ def test_a_gate_may_close_while_the_pod_is_tried() -> None:
 
 
 def test_an_update_moves_an_active_pod_to_where_it_belongs_now() -> None:
-    """Else a pod is batched with a class that it is no longer of."""
     q = queue()
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
@@ -130,7 +123,6 @@ def test_an_update_moves_an_active_pod_to_where_it_belongs_now() -> None:
 
 
 def test_an_update_does_not_change_the_backoff() -> None:
-    """Else updating a pod's labels lets it skip, or start again, its back-off."""
     q = queue()
     q.add(record("p"), T0)
     fail(q, T0)
@@ -152,14 +144,12 @@ def test_an_update_does_not_change_the_backoff() -> None:
 def test_an_update_wakes_a_refused_pod_if_it_may_help(
     plugin: str, events: list[ClusterEvent], expected: type[QueueState]
 ) -> None:
-    """Else a user's fix has no effect for five minutes, or every touch of a pod costs an attempt."""
     q = parked("p", plugin)
     q.update(record("p"), events, "old", "new", T0 + 5)
     assert place(q, "p") is expected
 
 
 def test_an_update_of_an_unknown_pod_adds_it_and_a_repeated_one_does_nothing() -> None:
-    """Else pods whose arrival was missed are lost, or a repeated update wakes its pod."""
     q = queue()
     q.update(record("p", resource_version="1"), [OWN_LABEL], "old", "new", T0)
     assert q.statistics().incoming == {("active", "UnscheduledPodAdd"): 1}
@@ -172,7 +162,6 @@ def test_an_update_of_an_unknown_pod_adds_it_and_a_repeated_one_does_nothing() -
 
 @pytest.mark.parametrize("name", ["active", "backoff", "error", "refused", "gated", "called"])
 def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
-    """Else a deleted pod is scheduled, or keeps counting as pending."""
     q = queue(pre_enqueue=gate_of({"gated": "Gates", "called": PreEnqueueResult.CALL_REMOTE}))
     for class_id, (each, plugins) in enumerate({"refused": ["Fit"], "backoff": ["Fit"], "error": []}.items()):
         q.add(record(each, class_id), T0)
@@ -196,7 +185,6 @@ def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
 
 
 def test_the_nominator_follows_the_objects() -> None:
-    """Else nominations of pods in the queue are unknown to Filter, or outlive their pods; gated pods' count too."""
     q = queue(pre_enqueue=gate_of({"gated": "Gates"}))
     for name in ("p", "gated", "late"):
         q.add(record(name, nominated_node="n1" if name != "late" else ""), T0)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 
+from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.framework.sort_key import SortKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
@@ -65,7 +65,6 @@ def of_three(queue: SchedulingQueue, count: int = 3) -> None:
 
 
 def test_a_gang_is_handed_out_whole_once_its_minimum_is_there() -> None:
-    """Else a gang would be tried with pods missing, or pod by pod."""
     queue = grouping_queue()
     of_three(queue, 2)
     assert queue.pop(T0, 100) is None
@@ -181,7 +180,6 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     "how", [GroupAttemptResult.UNSCHEDULABLE, GroupAttemptResult.WAITING, GroupAttemptResult.ERROR]
 )
 def test_members_of_a_group_that_backs_off_count_by_how_it_failed(how: GroupAttemptResult) -> None:
-    """Else the numbers show errors where plugins refused, and whoever is called at night looks for a defect."""
     queue = grouping_queue()
     of_three(queue)
     group = popped_and_refused(queue)
@@ -352,7 +350,6 @@ def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
 
 
 def test_a_group_waits_while_victims_of_it_are_being_deleted_and_is_activated_after() -> None:
-    """Else it would preempt again."""
     under_way = {"podgroup/ns/g"}
     queue = grouping_queue(preempting=lambda key: key in under_way)
     of_three(queue)
@@ -400,7 +397,6 @@ def _calls(instructions: Sequence[Instruction]) -> dict[str, int]:
 
 
 def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
-    """Else a plugin that is to hold pods back would be passed by whoever belongs to a group."""
     queue = _asking_queue()
     queue.groups.set_group(pod_group("g", min_count=2), T0)
     assert not queue.add(member("p0", "g"), T0), "the gang is not whole: there is nothing to ask yet"
@@ -490,7 +486,6 @@ def test_the_calls_of_a_deleted_pod_group_are_void() -> None:
 
 @pytest.mark.parametrize("remote", [True, False])
 def test_a_group_that_waits_is_gated_again(remote: bool) -> None:
-    """Else a group is scheduled though a plugin that its members need was rejected meanwhile."""
     gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if remote else PreEnqueueResult.ALLOWED]
     queue = grouping_queue(registrations=(EventRegistration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
     queue.groups.set_group(pod_group("g"), T0)

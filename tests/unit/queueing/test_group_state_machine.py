@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
+from tests.helpers.pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 from trireme.queueing import state_machine
 from trireme.queueing.groups.queue_groups import GroupAttemptResult
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo

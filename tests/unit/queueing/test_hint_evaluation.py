@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, one_by_one, record
 
+from tests.helpers.queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, one_by_one, record
 from trireme.framework.cluster_event import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,
@@ -39,7 +39,7 @@ EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
     ],
 )
 def test_matching(registered: ClusterEvent, incoming: ClusterEvent, expected: bool) -> None:
-    """Else plugins miss events, or are called for ones that cannot matter to them."""
+    """Registered events match by resource and action, wildcards included."""
     assert registered.matches(incoming) is expected
 
 
@@ -58,7 +58,7 @@ def test_matching(registered: ClusterEvent, incoming: ClusterEvent, expected: bo
     ],
 )
 def test_labels(cluster_event: ClusterEvent, expected: str) -> None:
-    """Else metrics and logs call events otherwise than kube-scheduler does."""
+    """Labels in metrics and logs are kube-scheduler's."""
     assert cluster_event.label == expected
 
 
@@ -67,7 +67,6 @@ def test_labels(cluster_event: ClusterEvent, expected: str) -> None:
     [pytest.param(["Adds"], "Adds", id="unknown"), pytest.param([], "Required", id="none")],
 )
 def test_a_registration_that_cannot_be_is_refused(actions: list[str], complaint: str) -> None:
-    """Else a plugin's misspelt event silently never wakes its pods."""
     with pytest.raises(ValueError, match=complaint):
         parse("Node", actions)
 
@@ -120,13 +119,12 @@ B_FAR = EventRegistration("B", NODE_ADD, remote=True)
     ],
 )
 def test_decisions(registrations: list[EventRegistration], waiting: QueuedPodInfo, expected: Decision) -> None:
-    """Else pods sleep through what helps them, wake for nothing, or back off where they need not."""
+    """Each hint's answer leads to the queue that kube-scheduler uses."""
     decisions, remote = evaluate(registrations, waiting)
     assert (decisions, remote) == ([expected], [])
 
 
 def test_each_hint_is_called_once_for_all_its_pods() -> None:
-    """Else the cost of an event grows with plugins times pods."""
     calls: list[list[str]] = []
 
     def hint(event: ClusterEvent, old: Any, new: Any, pods: Any) -> list[Hint]:
@@ -140,14 +138,12 @@ def test_each_hint_is_called_once_for_all_its_pods() -> None:
 
 
 def test_the_hint_of_a_pending_plugin_is_called_once() -> None:
-    """Else each event costs twice the hints of the plugins that returned Pending."""
     evaluated: list[tuple[str, Any]] = []
     evaluate([EventRegistration("A", NODE_ADD, helps(False, evaluated))], pod("B", "A"))
     assert len(evaluated) == 1
 
 
 def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> None:
-    """Else each event costs calls whose answers change nothing."""
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
     decisions, remote = evaluate([B_FAR, A_YES], *waiting)
     assert decisions == [Decision.AFTER_BACKOFF, Decision.SKIP, Decision.AFTER_BACKOFF]
@@ -155,7 +151,6 @@ def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> Non
 
 
 def test_registrations_for_pod_match_all_three_kinds() -> None:
-    """Else a plugin that registered for pods in general is deaf to one kind."""
     table = HintEvaluator(QueueingHintMap({"p": [EventRegistration("A", event(Resource.POD, ActionType.ADD))]}))
     for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD):
         assert "p" in table.registrations.matching_by_profile(event(resource, ActionType.ADD))
@@ -163,7 +158,6 @@ def test_registrations_for_pod_match_all_three_kinds() -> None:
 
 
 def test_answers_are_counted_as_the_metric_names_them() -> None:
-    """Else nobody sees that a hint fails."""
     table = HintEvaluator(
         QueueingHintMap(
             {"p": [A_YES, EventRegistration("B", NODE_ADD, explode), EventRegistration("C", NODE_ADD, helps(False))]}
@@ -178,7 +172,6 @@ def test_answers_are_counted_as_the_metric_names_them() -> None:
 
 
 def test_the_events_that_a_refused_pod_waits_for_are_listed() -> None:
-    """Else `trireme status` cannot say what a pod waits for."""
     table = HintEvaluator(
         QueueingHintMap(
             {"p": [EventRegistration("A", event(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)), B_YES]}

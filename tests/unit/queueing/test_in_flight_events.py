@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_builders import NODE_ADD
 
+from tests.helpers.queue_builders import NODE_ADD
 from trireme.queueing.in_flight_events import EventCursor, InFlightEvent, InFlightEvents
 
 
@@ -19,7 +19,6 @@ def numbers(log: InFlightEvents, cell: EventCursor) -> list[int] | None:
 
 
 def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
-    """Else a pod that is put back misses an event, or is woken by one from before its attempt."""
     log = InFlightEvents()
     happen(log, 0)
     first = log.open_cursor(1)
@@ -32,7 +31,6 @@ def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
 
 
 def test_events_without_a_cursor_before_them_are_dropped() -> None:
-    """Else a busy cluster's events pile up for ever."""
     log = InFlightEvents()
     first = log.open_cursor(2)
     happen(log, 1)
@@ -50,7 +48,6 @@ def test_events_without_a_cursor_before_them_are_dropped() -> None:
 
 
 def test_a_long_attempt_does_not_retain_other_events() -> None:
-    """Else more is held in memory than `in_flight_events` shows."""
     log = InFlightEvents()
     cells = []
     for number in range(1000):
@@ -63,7 +60,6 @@ def test_a_long_attempt_does_not_retain_other_events() -> None:
 
 
 def test_a_pod_whose_events_were_dropped_is_known() -> None:
-    """Else a pod whose events were dropped sleeps through the one that would have helped it."""
     log = InFlightEvents(limit=10)
     old = log.open_cursor(1)
     for number in range(11):
@@ -77,7 +73,6 @@ def test_a_pod_whose_events_were_dropped_is_known() -> None:
 
 @given(st.lists(st.sampled_from(["open", "happen", "close first", "close last"]), max_size=60))
 def test_the_pruned_log_equals_the_full_log(steps: list[str]) -> None:
-    """Else pruning loses or repeats an event in some order of pops and dones."""
     log = InFlightEvents()
     history: list[int] = []
     opened: list[tuple[EventCursor, int]] = []

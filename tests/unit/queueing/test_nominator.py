@@ -1,8 +1,8 @@
 """Nominator: who waits for which node."""
 
 import pytest
-from queue_builders import record
 
+from tests.helpers.queue_builders import record
 from trireme.queueing.nominator import NominatedPod, Nominator
 
 
@@ -12,7 +12,6 @@ def nominations(nominator: Nominator) -> dict[str, list[str]]:
 
 
 def test_a_nomination_in_memory_counts_at_once_and_for_one_node() -> None:
-    """Else the next cycle gives the room that preemption made to another pod."""
     nominator = Nominator()
     nominator.nominate(record("a"), "n1")
     nominator.nominate(record("b"), "n1")
@@ -35,7 +34,7 @@ def test_a_nomination_in_memory_counts_at_once_and_for_one_node() -> None:
     ],
 )
 def test_updates_of_the_object(old: str, new: str, memory: str, expected: str) -> None:
-    """Else an update that was under way wipes out a promise, or an old promise outlives its pod's status."""
+    """The object's nomination counts unless a newer one is in memory."""
     nominator = Nominator()
     nominator.nominate(record("a"), memory)
     nominator.update(record("a", nominated_node=old), record("a", nominated_node=new))
@@ -43,14 +42,12 @@ def test_updates_of_the_object(old: str, new: str, memory: str, expected: str) -
 
 
 def test_the_nomination_of_the_object_counts_where_none_is_in_memory() -> None:
-    """Else nominations made before a restart are forgotten."""
     nominator = Nominator()
     nominator.nominate(record("a", nominated_node="n1"))
     assert nominations(nominator)["n1"] == ["uid-a"]
 
 
 def test_a_pod_that_is_gone_or_bound_is_not_nominated() -> None:
-    """Else a pod counts twice on its node, or for ever."""
     nominator = Nominator(still_pending=lambda key, uid: key != "ns/gone")
     nominator.nominate(record("gone"), "n1")
     nominator.nominate(record("here"), "n1")
@@ -60,7 +57,6 @@ def test_a_pod_that_is_gone_or_bound_is_not_nominated() -> None:
 
 
 def test_a_recreated_pod_does_not_inherit_the_nomination() -> None:
-    """Else room is reserved for a pod that is not nominated."""
     nominator = Nominator()
     nominator.nominate(record("a"), "n1")
     nominator.update(record("a"), record("a", uid="other"))
@@ -68,7 +64,6 @@ def test_a_recreated_pod_does_not_inherit_the_nomination() -> None:
 
 
 def test_a_listener_gets_each_change_of_nominations_once() -> None:
-    """Else filter and score count nominated pods on the wrong nodes."""
     changes: list[tuple[str, str, str]] = []
 
     def on_change(pod: NominatedPod, before: str, after: str) -> None:

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from pod_group_builders import of_groups, pod_group
 
+from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Forest, Group, GroupNode
 
@@ -101,7 +101,6 @@ def test_without_the_gate_each_pod_group_is_a_tree_of_its_own() -> None:
     ids=["everybody", "one of the two below", "nobody below", "too few above"],
 )
 def test_a_tree_has_its_minimum_if_enough_of_its_groups_have_theirs(counts: dict[str, int], enough: bool) -> None:
-    """Else it would be tried in vain, or held back for ever."""
     forest = planted(
         of_groups("root", 2),
         of_groups("mid", 1, parent="root"),

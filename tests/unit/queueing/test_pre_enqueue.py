@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from queue_builders import pending
 
+from tests.helpers.queue_builders import pending
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.pre_enqueue import LocalPreEnqueuePlugins, PreEnqueueResult

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from queue_builders import (
+
+from tests.helpers.queue_builders import (
     NODE_ADD,
     OWN_LABEL,
     POD_DELETE,
@@ -18,7 +19,6 @@ from queue_builders import (
     queue,
     record,
 )
-
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
@@ -36,7 +36,6 @@ def call_id(instructions: Any) -> int:
 
 
 def test_a_pod_has_one_state_during_a_remote_pre_enqueue_call() -> None:
-    """Else a pod whose gate is far is lost during the call."""
     q = queue(pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
     call = call_id(q.add(record("p"), T0))
     assert (place(q, "p"), q.statistics().pending["gated"]) == (PreEnqueuePending, 1)
@@ -47,7 +46,6 @@ def test_a_pod_has_one_state_during_a_remote_pre_enqueue_call() -> None:
 
 
 def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
-    """Else a remote gate does not hold."""
     q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     q.pre_enqueue_answered(call_id(q.add(record("p"), T0)), "FarGate", T0)
     assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "FarGate")
@@ -58,7 +56,6 @@ def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
 
 
 def test_an_event_during_the_call_repeats_it() -> None:
-    """Else the event that opened the gate, overtaken by the old answer, is lost."""
     q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     call = call_id(q.add(record("p"), T0))
     q.on_event(NODE_ADD, None, "node", T0)
@@ -79,7 +76,6 @@ def test_an_event_during_the_call_repeats_it() -> None:
 def test_an_unregistered_event_during_the_call_does_not_repeat_it(
     event: ClusterEvent, max_priority: int | None
 ) -> None:
-    """Else a busy cluster asks a remote gate about the same pod without end."""
     q = queue(
         [EventRegistration("FarGate", NODE_ADD), EventRegistration("Fit", POD_DELETE)],
         lambda pod: PreEnqueueResult.CALL_REMOTE,
@@ -101,7 +97,6 @@ def fail_with_calls(q: SchedulingQueue, *rejectors: str) -> list[int]:
 
 @pytest.mark.parametrize("returning", [False, True], ids=["parked", "returning"])
 def test_a_pod_pending_on_a_remote_plugin_skips_backoff(returning: bool) -> None:
-    """Else a pod that waits for one known thing backs off because its plugin is in another process."""
     q = queue()
     for name in ("a", "b"):
         q.add(record(name), T0)
@@ -118,7 +113,6 @@ def test_a_pod_pending_on_a_remote_plugin_skips_backoff(returning: bool) -> None
 
 
 def test_an_update_or_activation_during_the_call() -> None:
-    """Else the answer about the old object decides, or an activated pod goes to back-off after all."""
     q = parked()
     q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
     first = call_id(q.on_event(NODE_ADD, None, "node", T0))
@@ -134,7 +128,6 @@ def test_an_update_or_activation_during_the_call() -> None:
 
 
 def test_a_pod_is_activated_while_its_remote_pre_enqueue_is_called() -> None:
-    """Else the plugin that activates its pods gets the answer that there are none."""
     q = parked()
     assert not q.contents.is_activated("ns/p", "uid-p")
     q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
@@ -145,7 +138,6 @@ def test_a_pod_is_activated_while_its_remote_pre_enqueue_is_called() -> None:
 
 
 def test_a_pod_that_is_activated_in_flight_is_tried_again() -> None:
-    """Else a plugin calls again and again for a pod that is tried next anyway."""
     q = queue()
     q.add(record("p"), T0)
     popped(q, T0)
@@ -155,7 +147,6 @@ def test_a_pod_that_is_activated_in_flight_is_tried_again() -> None:
 
 
 def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
-    """Else a pod enters back-off with an expiry in the past, and waits for the next flush."""
     q = parked()
     q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
     call = call_id(q.on_event(NODE_ADD, None, "node", T0))
@@ -164,7 +155,6 @@ def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
 
 
 def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
-    """Else a slow plugin wakes pods for events that their last attempt has seen."""
     q = parked("p", "Far")
     call = call_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
     q.activate([("ns/p", "uid-p")], T0)
@@ -174,7 +164,6 @@ def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
 
 
 def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
-    """Else pods wait for a plugin that has answered, or an old answer wakes a pod that was refused since."""
     q = queue()
     for name, class_id in (("a", 1), ("b", 1), ("gone", 1), ("late", 1), ("c", 2)):
         q.add(record(name, class_id), T0)
@@ -205,7 +194,6 @@ def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
 
 
 def test_a_requeued_batch_calls_a_remote_plugin_once() -> None:
-    """Else a hundred pods that come back cost the same call a hundred times."""
     q = queue()
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
@@ -219,7 +207,6 @@ def test_a_requeued_batch_calls_a_remote_plugin_once() -> None:
 
 
 def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
-    """Else a remote plugin cannot say that a user's fix helps."""
     q = queue()
     for name in ("a", "b"):
         q.add(record(name), T0)
@@ -236,7 +223,6 @@ def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
 
 
 def test_an_answer_does_not_follow_a_pod_that_came_after_the_call() -> None:
-    """Else a pod is woken by an event from before its last attempt because its class changed."""
     q = queue()
     for name in ("a", "b"):
         q.add(record(name), T0)
@@ -254,7 +240,6 @@ def test_an_answer_does_not_follow_a_pod_that_came_after_the_call() -> None:
 
 
 def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
-    """Else a pod whose class changes sleeps through the answer that would have woken it."""
     q = queue()
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
@@ -272,7 +257,6 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
 
 
 def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() -> None:
-    """Else calls of a plugin that hangs fill the memory while its pods sleep."""
     q = parked("p", "Far")
     for _ in range(1000):
         q.on_event(NODE_ADD, None, "node", T0)
@@ -285,7 +269,6 @@ def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() 
 def test_an_event_during_the_call_does_not_wake_the_pod_that_it_excludes(
     excluded: str, state: type[QueueState]
 ) -> None:
-    """Else a pod that leaves its node when it is refused wakes itself, and its gate is called again."""
     q = queue([EventRegistration("FarGate", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     call = call_id(q.add(record("p"), T0))
     q.on_event(POD_DELETE, "pod", None, T0, EventAudience(exclude_uid=excluded))
@@ -295,7 +278,6 @@ def test_an_event_during_the_call_does_not_wake_the_pod_that_it_excludes(
 
 @pytest.mark.parametrize("class_id", [1, 2], ids=["same-class", "reclassified"])
 def test_a_remote_hint_does_not_wake_the_pod_that_the_event_excludes(class_id: int) -> None:
-    """Else a pod that a remote Permit plugin refuses wakes itself by its own unassume, each time."""
     q = queue([EventRegistration("Far", POD_DELETE, remote=True)])
     for name in ("self", "other"):
         q.add(record(name), T0)
@@ -308,7 +290,6 @@ def test_a_remote_hint_does_not_wake_the_pod_that_the_event_excludes(class_id: i
 
 
 def test_a_remote_hint_does_not_move_pods_that_are_still_gated() -> None:
-    """Else each answer gates them anew, and counts them as incoming again."""
     gates: dict[str, str | PreEnqueueResult] = {}
     q = queue(
         [EventRegistration("Far", NODE_ADD, remote=True), EventRegistration("Gate", NODE_ADD, helps(False))],
@@ -329,7 +310,7 @@ def test_a_remote_hint_does_not_move_pods_that_are_still_gated() -> None:
 
 
 def test_a_remote_hint_does_not_evaluate_preemptors_that_are_held() -> None:
-    """Else, with many preemptors, every answer about a deleted victim evaluates each of them."""
+    """With many preemptors, an answer about one deleted victim does not evaluate all of them."""
     evaluated: list[str] = []
 
     def gate(pod: QueuedPodInfo) -> str | PreEnqueueResult:
@@ -355,7 +336,6 @@ def test_a_remote_hint_does_not_evaluate_preemptors_that_are_held() -> None:
 
 
 def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
-    """Else a pod that comes back costs a call for every event of a busy cluster."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -366,7 +346,6 @@ def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
 
 
 def test_pods_that_wait_are_gated_again() -> None:
-    """Else pods of a profile whose plugin is rejected are scheduled, or ask it, because they came before that."""
     gates = dict.fromkeys(("called", "backing", "parked"), PreEnqueueResult.CALL_REMOTE)
     q = queue(pre_enqueue=lambda pod: gates.get(pod.key.removeprefix("ns/"), PreEnqueueResult.ALLOWED))
     q.add(record("backing"), T0)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from queue_builders import (
+
+from tests.helpers.queue_builders import (
     NODE_ADD,
     NODE_TAINT,
     OWN_LABEL,
@@ -25,7 +26,6 @@ from queue_builders import (
     queue,
     record,
 )
-
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience
@@ -40,7 +40,6 @@ from trireme.queueing.transition_log import ImpossibleTransition
 
 
 def test_a_refused_pod_waits_for_an_event_and_for_its_backoff() -> None:
-    """Else refused pods are tried in a loop, or never again."""
     q = parked()
     assert place(q, "p") is Unschedulable
     assert not q.ready()
@@ -56,14 +55,12 @@ def test_a_refused_pod_waits_for_an_event_and_for_its_backoff() -> None:
 
 
 def test_once_its_backoff_is_over_an_event_makes_it_active_at_once() -> None:
-    """Else a pod that waited long enough waits again."""
     q = parked()
     q.on_event(NODE_ADD, None, "node", T0 + 2)
     assert place(q, "p") is Active
 
 
 def test_only_the_event_that_can_help_wakes_a_pod() -> None:
-    """Else the queue is busy with attempts that must fail."""
     q = parked("p", "Taint")
     for event in (NODE_ADD, NODE_TAINT, POD_DELETE):
         q.on_event(event, None, "object", T0 + 5)
@@ -71,7 +68,6 @@ def test_only_the_event_that_can_help_wakes_a_pod() -> None:
 
 
 def test_a_pending_plugin_wakes_it_without_backoff() -> None:
-    """Else a pod that waits for one known thing waits longer than that."""
     q = queue()
     q.add(record("p"), T0)
     fail(q, T0, pending_plugins=frozenset({"Fit"}))
@@ -80,7 +76,6 @@ def test_a_pending_plugin_wakes_it_without_backoff() -> None:
 
 
 def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
-    """Else an error is repeated at once when nothing else is to do, or its pod waits for an event that never comes."""
     q = queue()
     q.add(record("p"), T0)
     fail(q, T0)
@@ -95,7 +90,6 @@ def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
 
 
 def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() -> None:
-    """Else an idle scheduler lets pods wait for nothing."""
     q = parked()
     q.on_event(NODE_ADD, None, "node", T0)
     q.add(record("other"), T0)
@@ -107,7 +101,6 @@ def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() ->
 
 
 def test_upcoming_classes_continue_with_those_in_backoff() -> None:
-    """Else columns of pods that are taken early are not prepared, or one class is prepared twice."""
     q = queue()
     for name, class_id in (("a", 1), ("b", 2), ("c", 3)):
         q.add(record(name, class_id), T0)
@@ -125,7 +118,6 @@ def test_upcoming_classes_continue_with_those_in_backoff() -> None:
 
 
 def test_pods_that_failed_together_come_back_in_their_order() -> None:
-    """Else each trip through back-off shuffles a class, and some pods are always late."""
     q = queue()
     names = [f"p{index}" for index in range(40)]
     for name in names:
@@ -139,7 +131,6 @@ def test_pods_that_failed_together_come_back_in_their_order() -> None:
 
 
 def test_without_early_pops_pre_enqueue_runs_after_backoff() -> None:
-    """Else with the feature gate off, a pod gated during its back-off is scheduled."""
     closed: dict[str, str] = {}
     q = queue(pre_enqueue=gate_of(closed), policy=exact())
     q.add(record("p"), T0 + 0.5)
@@ -151,7 +142,6 @@ def test_without_early_pops_pre_enqueue_runs_after_backoff() -> None:
 
 
 def test_five_minutes_without_an_event_and_it_is_tried_again() -> None:
-    """Else a pod whose event was missed, or is of no registered kind, is stuck."""
     q = parked()
     q.flush_unschedulable(T0 + 300)
     assert place(q, "p") is Unschedulable
@@ -165,7 +155,6 @@ def test_five_minutes_without_an_event_and_it_is_tried_again() -> None:
 
 
 def test_the_flush_checks_only_the_oldest_until_others_are_due() -> None:
-    """Else pods overstay, or the flush looks at each of ten thousand pods every thirty seconds."""
     q = queue(REGISTRATIONS, gate_of({"old": "Gates", "young": "Gates"}))
     q.add(record("old"), T0)
     q.add(record("young"), T0 + 200)
@@ -176,7 +165,6 @@ def test_the_flush_checks_only_the_oldest_until_others_are_due() -> None:
 
 
 def test_activated_pods_do_not_wait() -> None:
-    """Else a gang's members, or a preemptor whose victims are gone, wait for an event that has been."""
     q = parked()
     q.add(record("error"), T0)
     fail(q, T0)
@@ -186,7 +174,6 @@ def test_activated_pods_do_not_wait() -> None:
 
 
 def test_a_pod_activated_in_flight_is_tried_again() -> None:
-    """Else an activation that comes during the attempt is lost."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -196,7 +183,6 @@ def test_a_pod_activated_in_flight_is_tried_again() -> None:
 
 
 def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
-    """Else a pod that lost a nomination wakes those that never counted it, or a failed binding wakes its own pod."""
     q = queue()
     for name, priority in (("low", 0), ("high", 9), ("self", 0), ("alone", 0)):
         q.add(record(name, class_id=priority if name != "alone" else 77, priority=priority), T0)
@@ -252,7 +238,6 @@ def test_room_that_a_permit_refusal_leaves_wakes_only_those_without_a_node(in_fl
 def test_events_during_the_attempt_count(
     before: list[ClusterEvent], during: list[ClusterEvent], expected: type[QueueState]
 ) -> None:
-    """Else a pod sleeps through the event that came while it was being refused, or wakes for an old one."""
     q = queue()
     q.add(record("older", class_id=9), T0 - 1)
     q.pop(T0, 1)
@@ -267,7 +252,6 @@ def test_events_during_the_attempt_count(
 
 
 def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
-    """Else a hundred pods that come back cost a hundred times the events, or the later ones miss an event."""
     evaluated: list[tuple[str, Any]] = []
     q = queue([EventRegistration("Fit", NODE_ADD, helps(False, evaluated)), EventRegistration("Fit", POD_DELETE)])
     for name in ("a", "b", "c"):
@@ -293,7 +277,6 @@ def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
 def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
     plugins: tuple[str, ...], event: ClusterEvent, expected: type[QueueState]
 ) -> None:
-    """Else a user's fix that comes during the attempt is lost, or the old object is scheduled."""
     q = queue()
     q.add(record("p"), T0)
     q.add(record("other"), T0)
@@ -307,7 +290,7 @@ def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
 
 
 def test_in_flight_updates_of_one_pod_are_bounded() -> None:
-    """Else one pod that is updated in a loop fills the memory; and it must not sleep because they were dropped."""
+    """Dropped updates do not let the pod sleep."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -321,7 +304,6 @@ def test_in_flight_updates_of_one_pod_are_bounded() -> None:
 
 
 def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
-    """Else events pile up while pods are bound, or a pod that could not be bound is lost."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -338,7 +320,6 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
 
 @pytest.mark.parametrize("done_first", [False, True], ids=["in-flight", "done"])
 def test_a_pod_is_requeued_under_its_new_class(done_first: bool) -> None:
-    """Else a pod is batched with pods that plugins distinguish from it."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0)
@@ -360,7 +341,6 @@ def test_a_pod_is_requeued_under_its_new_class(done_first: bool) -> None:
     ],
 )
 def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue], Any], done_first: bool) -> None:
-    """Else a pod is scheduled that does not exist, or is in the queue twice."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -376,7 +356,6 @@ def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue
 
 
 def test_an_attempt_at_a_pod_that_was_made_again_is_void() -> None:
-    """Else a pod that was made again inherits the refusals and the place of its old self."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0)
@@ -385,7 +364,7 @@ def test_an_attempt_at_a_pod_that_was_made_again_is_void() -> None:
 
 
 def test_the_newest_object_is_the_one_that_comes_back() -> None:
-    """Else a class that changes brings back an old object, or the other way round."""
+    """A class change does not bring back an old object."""
     q = queue()
     q.add(record("p", resource_version="1"), T0)
     pods = popped(q, T0)
@@ -396,7 +375,6 @@ def test_the_newest_object_is_the_one_that_comes_back() -> None:
 
 
 def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> None:
-    """Else a relist in the middle of an attempt loses the pod."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
@@ -407,7 +385,6 @@ def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> N
 
 
 def test_requeueing_a_waiting_pod_is_refused_with_its_transitions() -> None:
-    """Else a pod is in two states, with no trace of how it came to that."""
     q = parked()
     with pytest.raises(ImpossibleTransition, match="is unschedulable, cannot be requeued") as caught:
         q.requeue(pod(q, "p"), T0)
@@ -419,7 +396,6 @@ def test_requeueing_a_waiting_pod_is_refused_with_its_transitions() -> None:
 
 
 def test_a_nominated_pod_is_not_batched_before_its_object_has_the_nomination() -> None:
-    """Else a preemptor is placed as its class is, away from the node that was cleared for it."""
     q = queue()
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
@@ -432,7 +408,6 @@ def test_a_nominated_pod_is_not_batched_before_its_object_has_the_nomination() -
 
 
 def test_all_of_one_class_leave_in_batches_and_each_pod_once() -> None:
-    """Else batches are small, or repeat a pod."""
     q = queue()
     for index in range(250):
         q.add(record(f"p{index}", class_id=index % 2), T0 + index)
@@ -448,7 +423,7 @@ def test_all_of_one_class_leave_in_batches_and_each_pod_once() -> None:
 
 
 def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
-    """Else each event costs a hint per pod, and so many pods hold up a schedulable one."""
+    """An event costs one hint for the class, not one for each pod."""
     evaluated: list[tuple[str, Any]] = []
     q = queue([EventRegistration("Fit", NODE_ADD, helps(False, evaluated))])
     for index in range(10_000):
@@ -465,7 +440,6 @@ def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
 
 
 def test_metrics_and_status_equal_the_queue() -> None:
-    """Else pending_pods, unschedulable_pods and queue_incoming_pods_total are wrong, and `trireme status` with them."""
     q = queue(pre_enqueue=gate_of({"gated": "Gates"}))
     for name, class_id in (("refused", 1), ("error", 2), ("gated", 3), ("active", 4)):
         q.add(record(name, class_id), T0)
@@ -497,7 +471,6 @@ def test_metrics_and_status_equal_the_queue() -> None:
 
 
 def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
-    """Else a pod that no table of hints covers sleeps for ever."""
     q = build_queue(HintEvaluator(QueueingHintMap({"another": REGISTRATIONS})), lambda pod: PreEnqueueResult.ALLOWED)
     q.add(record("p"), T0)
     fail(q, T0, "Fit")
@@ -505,7 +478,6 @@ def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
 
 
 def test_an_unregistered_event_is_not_recorded() -> None:
-    """Else every heartbeat of a node is recorded for the pods in flight."""
     q = queue()
     q.add(record("p"), T0)
     q.pop(T0, 1)

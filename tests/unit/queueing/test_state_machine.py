@@ -14,8 +14,18 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, one_by_one, queue, record
 
+from tests.helpers.queue_builders import (
+    GATES_GONE,
+    NODE_ADD,
+    NODE_TAINT,
+    OWN_LABEL,
+    POD_DELETE,
+    T0,
+    one_by_one,
+    queue,
+    record,
+)
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing import state_machine
 from trireme.queueing.event_audience import EventAudience

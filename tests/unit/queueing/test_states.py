@@ -6,8 +6,8 @@ import typing
 from pathlib import Path
 
 import pytest
-import queue_document
 
+from tests.helpers import queue_document
 from trireme.queueing import states
 
 ROOM = Path(states.__file__).parent
@@ -25,7 +25,6 @@ def _assigned(path: Path) -> list[int]:
 
 
 def test_only_transitions_assigns_states() -> None:
-    """Else a pod changes its state without its counters, its log, or the structure that holds it."""
     modules = list(ROOM.rglob("*.py"))
     assert len(modules) > 20
     found = {path.relative_to(ROOM).as_posix() for path in modules if _assigned(path)}

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from recordings import BEGIN, SECOND, delta_frame, end_frame, header, state_frame, write
 
+from tests.helpers.recordings import BEGIN, SECOND, delta_frame, end_frame, header, state_frame, write
 from trireme.recording import export, followed_folder, segment_folder, segment_reader, segment_writer
 from trireme.v1 import recording_pb2
 

@@ -5,8 +5,8 @@ import itertools
 import hypothesis
 import pytest
 from hypothesis import strategies
-from recordings import BEGIN, SECOND, delta_frame
 
+from tests.helpers.recordings import BEGIN, SECOND, delta_frame
 from trireme.recording import frame_times
 from trireme.rpc import stream_age
 from trireme.v1 import recording_pb2, scheduler_status_pb2, snapshot_pb2

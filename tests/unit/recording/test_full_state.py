@@ -2,12 +2,12 @@
 
 import random
 
-import changed_clusters
-from changed_clusters import Change
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, pod_of, requesting, view
 
+from tests.helpers import changed_clusters
+from tests.helpers.changed_clusters import Change
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting, view
 from trireme.recording import full_state
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2

@@ -4,12 +4,12 @@ import json
 import pathlib
 import re
 
-import console_states
 import pytest
-from recorded_decisions import IMPORTANT, SMALL, RecordedCluster
-from recordings import read
-from snapshot_views import pod_of
 
+from tests.helpers import console_states
+from tests.helpers.recorded_decisions import IMPORTANT, SMALL, RecordedCluster
+from tests.helpers.recordings import read
+from tests.helpers.snapshot_views import pod_of
 from trireme.recording import export, redaction
 from trireme.registry import config_sides
 from trireme.replay import decision_replay

@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
-from recordings import BEGIN, encoded, end_frame, header, state_frame
 
+from tests.helpers.recordings import BEGIN, encoded, end_frame, header, state_frame
 from trireme.recording import export, segment_folder, verification
 
 

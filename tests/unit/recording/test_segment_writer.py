@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from recordings import BEGIN, SECOND, delta_frame, header, read, size_of, state_frame, write
 
+from tests.helpers.recordings import BEGIN, SECOND, delta_frame, header, read, size_of, state_frame, write
 from trireme.recording import segment_folder, segment_writer
 from trireme.recording.segment_writer import Limits, RecordingWriter
 

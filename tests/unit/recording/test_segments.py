@@ -3,9 +3,19 @@
 import itertools
 
 import pytest
-import recordings
-from recordings import BEGIN, delta_frame, encoded, end_frame, header, read, read_until_error, readable, state_frame
 
+from tests.helpers import recordings
+from tests.helpers.recordings import (
+    BEGIN,
+    delta_frame,
+    encoded,
+    end_frame,
+    header,
+    read,
+    read_until_error,
+    readable,
+    state_frame,
+)
 from trireme.recording import segment_format
 from trireme.recording.segment_reader import RecordingError
 from trireme.v1 import recording_pb2, snapshot_pb2
@@ -19,7 +29,7 @@ ENDS = list(itertools.accumulate(len(part) for part in PARTS))
 
 
 def test_what_was_written_is_read() -> None:
-    """Else no recording is worth anything."""
+    """A written segment reads back equal."""
     frames, reader = read(WHOLE)
     assert frames == FRAMES
     assert reader.header == header()

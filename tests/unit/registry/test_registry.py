@@ -17,7 +17,6 @@ _SIDES = [(name, point) for name, spec in IN_TREE.plugins.items() for point in s
 
 @pytest.mark.parametrize(("name", "point"), _SIDES, ids=[f"{name}-{point}" for name, point in _SIDES])
 def test_a_side_is_of_an_extension_point_that_the_plugin_has(name: str, point: ExtensionPoint) -> None:
-    """Else a profile may not name the plugin where a process looks for it."""
     spec = IN_TREE[name]
     assert IN_TREE.implements(name, point)
     assert callable(spec.sides[point].load(spec.package))
@@ -56,7 +55,6 @@ def test_the_sides_of_the_bind_phase_are_plugins_of_their_name_at_their_point() 
 
 @pytest.mark.parametrize("role", list(Role))
 def test_each_role_is_one_plugins(role: Role) -> None:
-    """Else the scheduler acts in the name of one plugin where another was meant."""
     assert [name for name, spec in IN_TREE.plugins.items() if spec.role is role] == [IN_TREE.name_of(role)]
 
 
@@ -92,7 +90,6 @@ def test_a_plugin_that_is_not_in_tree_or_has_no_such_side_is_not_made() -> None:
 
 
 def test_args_that_are_no_object_are_refused() -> None:
-    """Else what fails is the plugin, which does not know whose fault that is."""
     with pytest.raises(ValueError, match="args of plugin NodeName: must be an object"):
         filter_sides.filter_plugin("NodeName", b"[]", {})
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from virtual_time import Clock
 
+from tests.helpers.virtual_time import Clock
 from trireme.remote.remote_breaker import Breaker, State
 
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme.remote import hedging, recent_durations, remote_connection, remote_endpoint
 from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2
 

@@ -4,9 +4,16 @@ import dataclasses
 from typing import Any
 
 import pytest
-from phase_calls import PROFILE
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, with_decision_changed, with_every_call
 
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import (
+    IMPORTANT,
+    LARGE,
+    SMALL,
+    RecordedCluster,
+    with_decision_changed,
+    with_every_call,
+)
 from trireme.framework import status
 from trireme.replay import decision_replay
 from trireme.v1 import (
@@ -46,7 +53,6 @@ async def test_every_decision_is_made_again(seed: int) -> None:
 
 
 async def test_another_node_is_a_difference() -> None:
-    """Else a change of the algorithm would pass for the same."""
     cluster = await RecordedCluster(3).open()
     await cluster.schedule(SMALL, 1)
     (filtered, placed) = cluster.decisions()

@@ -23,7 +23,6 @@ BROKEN = status.error("Devices", "no such key")
     ],
 )
 def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], nominated: int, refuses: bool) -> None:
-    """Else a pod of which nobody knows whether it fits is placed, and what is wrong with it stays unseen."""
     verdicts = np.array(index, dtype=np.int16)
     capacity = np.where(verdicts == 0, 1, 0).astype(np.int32)
     answer = class_answer.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)

@@ -3,9 +3,9 @@
 import gc
 from pathlib import Path
 
-import certificates
 import pytest
 
+from tests.contract import certificates
 from trireme.rpc import dialing, listen_flags
 
 

@@ -43,7 +43,6 @@ def test_a_tenure_ends_with_its_time_or_its_epoch() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(min_value=1, max_value=6)), max_size=30))
 def test_epochs_of_each_scheduler_only_grow(calls: list[tuple[str, int]]) -> None:
-    """Else a deposed leader is admitted again after another scheduler's call, or a rebuilt cluster never is."""
     guard, epochs = EpochGuard(), SchedulerEpochs()
     highest: dict[str, int] = {}
     current = ""
@@ -68,7 +67,7 @@ def test_epochs_of_each_scheduler_only_grow(calls: list[tuple[str, int]]) -> Non
 
 
 def test_another_scheduler_resets_the_fence_with_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Else a phase that outlives a cluster refuses every call of the next one, or nobody learns why it follows it."""
+    """A replica that outlives a cluster follows the next one, and logs why."""
     caplog.set_level("INFO")
     guard = EpochGuard()
     guard.admit(1000, "old")
@@ -84,7 +83,6 @@ def test_another_scheduler_resets_the_fence_with_a_log_line(caplog: pytest.LogCa
 
 
 def test_a_stale_epoch_error_explains_restored_backups() -> None:
-    """Else every leader after a restore is refused, by epochs that its cluster no longer has, and nobody knows why."""
     hint = "; restart this process if the cluster was restored from a backup"
     guard, epochs = EpochGuard(), SchedulerEpochs()
     for admit in (guard.admit, epochs.admit):
@@ -102,7 +100,6 @@ def test_a_stale_epoch_error_explains_restored_backups() -> None:
 
 
 def test_a_tenure_ends_with_another_scheduler() -> None:
-    """Else bind goes on for a scheduler whose successor has a lower epoch."""
     guard = EpochGuard()
     guard.admit(9, "old")
     tenure = Tenure(guard, lambda: 0.0, guard.leader, 1.0)
@@ -112,7 +109,6 @@ def test_a_tenure_ends_with_another_scheduler() -> None:
 
 
 def test_a_plugin_is_called_by_several_schedulers_side_by_side(caplog: pytest.LogCaptureFixture) -> None:
-    """Else two schedulers cannot share a plugin, or a log line a call tells of them."""
     caplog.set_level("INFO")
     epochs = SchedulerEpochs()
     for _ in range(3):
@@ -126,7 +122,6 @@ def test_a_plugin_is_called_by_several_schedulers_side_by_side(caplog: pytest.Lo
 
 
 def test_the_number_of_known_schedulers_is_bounded() -> None:
-    """Else a plugin that many test clusters call grows for ever."""
     guard, epochs = EpochGuard(), SchedulerEpochs()
     for number in range(1000):
         guard.admit(number + 1, f"s{number}")

@@ -6,8 +6,8 @@ from typing import Any
 
 import grpc
 import pytest
-from phase_calls import Aborted, context
 
+from tests.helpers.phase_calls import Aborted, context
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
@@ -63,7 +63,7 @@ async def answers(follow: follower.Follower, epoch: int, generation: int, schedu
 
 @pytest.mark.parametrize("greeted", [True, False], ids=["after its hello", "before its hello"])
 async def test_a_new_leader_is_not_answered_from_the_state_of_its_predecessor(greeted: bool) -> None:
-    """Else a pod is placed on a snapshot that lacks what the new leader knows: generations are each leader's own."""
+    """Generations belong to one leader and are not compared between leaders."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
     first = Stream(follow)
     await first.send(hello(7), full(100))
@@ -83,7 +83,6 @@ async def test_a_new_leader_is_not_answered_from_the_state_of_its_predecessor(gr
 
 
 async def test_a_phase_follows_the_scheduler_of_a_rebuilt_cluster() -> None:
-    """Else a phase that outlives a cluster refuses the next one, whose epochs begin anew; or follows both."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
     old = Stream(follow)
     await old.send(hello(1000, "old"), full(100))
@@ -104,7 +103,6 @@ async def test_a_phase_follows_the_scheduler_of_a_rebuilt_cluster() -> None:
 
 
 async def test_a_message_of_an_unknown_kind_is_passed_over() -> None:
-    """Else no kind of message can be added to the stream: an older follower would end it."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
     stream = Stream(follow)
     unknown = snapshot_pb2.SyncRequest.FromString(b"\x9a\x06\x02\x08\x01")  # field 99, a message
@@ -143,8 +141,6 @@ def delta(from_generation: int) -> snapshot_pb2.SyncRequest:
 async def test_a_stream_that_is_refused_changes_nothing(
     intruder: list[snapshot_pb2.SyncRequest], code: grpc.StatusCode | None
 ) -> None:
-    """Else a frontend that was deposed, or is configured wrongly, ends the stream of the one that leads."""
-
     def refuse(_: snapshot_pb2.Configuration) -> None:
         raise ValueError("no such plugin")
 
@@ -201,7 +197,6 @@ class SlowCall:
 
 @pytest.mark.parametrize("end", ["gap", "process"])
 async def test_a_stream_ends_between_its_messages(end: str) -> None:
-    """Else gRPC fails the call with UNKNOWN, and the leader is not told why its stream ended."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
     call = SlowCall()
     stream = Stream(follow, call)

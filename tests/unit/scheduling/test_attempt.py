@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pod_group_builders import PROFILE
-from pod_group_cluster import T0, Cluster
 
+from tests.helpers.pod_group_builders import PROFILE
+from tests.helpers.pod_group_cluster import T0, Cluster
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import PodBatch
 from trireme.scheduling.attempt import Attempt

@@ -6,9 +6,9 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import queue_builders
-from virtual_time import on_virtual_time
 
+from tests.helpers import queue_builders
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.framework import status
 from trireme.scheduling import attempt_reporter, failure, status_outbox
 from trireme.v1 import bind_pb2
@@ -71,8 +71,6 @@ async def _messages(failures: int, attempts: Sequence[str]) -> list[str]:
     ],
 )
 def test_a_condition_is_sent_until_it_is_written(failures: int, attempts: list[str], messages: list[str]) -> None:
-    """Else a pod whose condition the API server once refused says nothing of why it is pending, or something old."""
-
     @on_virtual_time
     async def sent() -> None:
         assert await _messages(failures, attempts) == messages

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from cluster_objects import KINDS
-from queue_builders import exact
 
+from tests.helpers.cluster_objects import KINDS
+from tests.helpers.queue_builders import exact
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import scheduler_metrics
@@ -77,7 +77,6 @@ class Watched:
 
 @pytest.mark.parametrize("then", ["", "n2"], ids=["cleared", "moved"])
 def test_the_event_of_an_ended_nomination_has_its_node(then: str) -> None:
-    """Else hints take the promised room for a pod's that never had any, and those that wait for it sleep on."""
     watched = Watched()
     watched.show_pod(1, nominatedNodeName="n1")
     assert watched.take() == []
@@ -105,7 +104,6 @@ def _assumed(*devices: str) -> snapshot_pb2.ClusterObject:
 
 
 def test_assuming_and_restoring_an_allocation_are_events() -> None:
-    """Else pods that were refused because of it are not tried when its devices are free again."""
     watched = Watched()
     watched.show("ResourceClaim", **_claim(1))
     watched.take()
@@ -118,7 +116,6 @@ def test_assuming_and_restoring_an_allocation_are_events() -> None:
 
 
 def test_a_claims_update_is_compared_with_its_assumed_state() -> None:
-    """Else the scheduler's own writes wake pods a second time, and an allocation that did not come true wakes none."""
     watched = Watched()
     watched.show("ResourceClaim", **_claim(1))
     watched.watch.on_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
@@ -131,7 +128,6 @@ def test_a_claims_update_is_compared_with_its_assumed_state() -> None:
 
 
 def test_giving_up_an_assumed_claim_is_an_event() -> None:
-    """Else the devices that it would have had are free, and nobody hears of it."""
     watched = Watched()
     to_be_made = _assumed("d1")
     to_be_made.resource_claim.metadata.resource_version = ""
@@ -166,7 +162,6 @@ def _rule(selector: Json | None, effect: str = "NoSchedule") -> Json:
     ],
 )
 def test_a_weaker_taint_rule_is_an_event_of_its_slices(selector: Json | None, helps: bool) -> None:
-    """Else a pod that was refused because of the taint sleeps until the five-minute flush."""
     watched = Watched()
     watched.show("ResourceSlice", **SLICE)
     watched.take()
@@ -180,7 +175,6 @@ def test_a_weaker_taint_rule_is_an_event_of_its_slices(selector: Json | None, he
 
 
 def test_each_change_is_timed_by_what_it_was() -> None:
-    """Else nobody sees which changes cost the queue its time."""
     watched = Watched()
     watched.show_pod(1)
     watched.show_pod(2, nominatedNodeName="n1")

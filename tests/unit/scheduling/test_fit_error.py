@@ -43,24 +43,20 @@ BOTH = status.unschedulable("NodeResourcesFit", "Insufficient cpu", "Too many po
     ],
 )
 def test_reasons_are_counted_over_nodes(refusals: list[tuple[status.Status, int]], post_filter: str, text: str) -> None:
-    """Else tools and people that read the event do not find what they know."""
     assert fit_error.message(3, None, refusals, post_filter) == text
 
 
 def test_the_refusal_of_the_pod_as_such_stands_for_all_nodes() -> None:
-    """Else the event counts nodes that nobody looked at."""
     refusal = status.unresolvable("VolumeBinding", 'persistentvolumeclaim "x" not found', "and more")
     text = '0/7 nodes are available: persistentvolumeclaim "x" not found, and more. not found'
     assert fit_error.message(7, refusal, [], "not found") == text
 
 
 def test_a_refusal_of_the_pod_without_a_text_leaves_no_stray_punctuation() -> None:
-    """Else the event of a plugin that gives no reason ends oddly."""
     assert fit_error.message(7, status.unresolvable("P"), [], "") == "0/7 nodes are available:"
 
 
 def test_statuses_are_counted_by_their_index() -> None:
-    """Else nodes that pass are counted as refused, or reasons are mixed up."""
     index = np.array([0, 2, 2, 0, 1, 2], dtype=np.int16)
     assert fit_error.nodes_by_status([TAINT, CPU, BOTH], index) == [(TAINT, 1), (CPU, 3)]
     assert fit_error.nodes_by_status([], np.zeros(3, dtype=np.int16)) == []

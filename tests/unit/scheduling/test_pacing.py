@@ -1,8 +1,8 @@
 """When the next batch goes."""
 
 import pytest
-from virtual_time import Clock
 
+from tests.helpers.virtual_time import Clock
 from trireme.scheduling import batch_limit, pacing
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from pod_group_builders import pod_group
-from pod_group_cluster import Cluster
 
+from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_cluster import Cluster
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
@@ -78,7 +78,7 @@ async def test_members_of_several_classes_are_evaluated_in_sequence() -> None:
 
 
 async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
-    """Else two gangs could hold half of the cluster each, for ever."""
+    """Two gangs can never hold half of the cluster each."""
     cluster = Cluster([1, 1])
     cluster.group(pod_group("g", 3))
     for number in range(4):

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
-from pod_group_cluster import Cluster
-from queue_builders import NODE_ADD
 
+from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
+from tests.helpers.pod_group_cluster import Cluster
+from tests.helpers.queue_builders import NODE_ADD
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -57,7 +57,6 @@ async def test_a_tree_that_fits_is_bound_whole() -> None:
 
 
 async def test_placed_groups_are_undone_when_their_tree_fails() -> None:
-    """Else half of a tree would hold room that it cannot use."""
     cluster = Cluster([2, 1], composite=True)
     cluster.reserving = True
     tree_of_two(cluster)
@@ -345,7 +344,6 @@ def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str
 
 
 def test_a_group_that_may_be_bound_in_part_waits_for_no_member() -> None:
-    """Else an event says that it waits for pods, while those that are there are scheduled."""
     notified = Notified()
     queue = grouping_queue(notified, gang_profiles=frozenset())
     queue.groups.set_group(pod_group("a", 3), T0)

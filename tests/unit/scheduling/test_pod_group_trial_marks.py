@@ -1,8 +1,7 @@
 """Deltas of a group's attempt are marked as a trial: insight does not take what is assumed then for what is."""
 
-from pod_group_builders import pod_group
-from pod_group_cluster import Cluster
-
+from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_cluster import Cluster
 from trireme.insight import observed_cluster
 from trireme.snapshot import snapshot
 
@@ -28,7 +27,6 @@ class ObservedGroups(Cluster):
 
 
 async def test_members_that_are_taken_back_are_never_shown() -> None:
-    """Else an explanation in that moment names nodes for pods that wait."""
     cluster = ObservedGroups([1, 1])
     cluster.publish()
     cluster.group(pod_group("g", 3))
@@ -43,7 +41,6 @@ async def test_members_that_are_taken_back_are_never_shown() -> None:
 
 
 async def test_members_that_stay_are_shown_after_the_attempt() -> None:
-    """Else a group that was scheduled is missing until something else changes."""
     cluster = ObservedGroups([2, 2])
     cluster.publish()
     cluster.group(pod_group("g", 3))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 import pytest
-from frontend_world import World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource

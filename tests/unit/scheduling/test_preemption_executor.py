@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import queue_builders
 
+from tests.helpers import queue_builders
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
@@ -318,7 +318,6 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
 
 
 async def test_an_interrupted_deletion_of_the_last_victim_counts_as_failed() -> None:
-    """Else a preemption is reported as a success though its last victim stays, and the preemptor stays gated."""
     world = World("a", "b")
     world.start("a", "b")
     await world.settle()

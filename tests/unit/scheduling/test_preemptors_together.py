@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import PendingCall, World
 
+from tests.helpers.frontend_world import PendingCall, World
 from trireme.frontend import leadership_runner
 from trireme.frontend.phase_clients import local_phases
 from trireme.queueing.states import BackOff
@@ -198,7 +198,6 @@ def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> 
 
 
 def test_a_nominated_node_whose_filter_fails_then_ends_the_attempts_behind_by_error(world: World) -> None:
-    """Else pods that no plugin refused wait for an event of the plugin that failed, not for the end of a back-off."""
     _come(world, "p", "q", "r", "s")
     world.answer(_only(world, "Filter"), "good")
     call = _only(world, "RunPostFilter")

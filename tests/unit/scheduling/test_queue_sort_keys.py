@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from frontend_world import World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
 from trireme.frontend.queue_executor import QueueExecutor

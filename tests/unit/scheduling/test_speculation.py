@@ -5,9 +5,9 @@ import types
 from collections.abc import Callable, Iterator
 
 import pytest
-from frontend_world import GUARD, World, one_node
-from frontend_world_api import PROFILE
 
+from tests.helpers.frontend_world import GUARD, World, one_node
+from tests.helpers.frontend_world_api import PROFILE
 from trireme.frontend import profile_roles_of
 from trireme.scheduling import batch_limit, scheduler
 from trireme_kube.client.informers.watch import EventKind

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from virtual_time import on_virtual_time
-
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.framework import status
 from trireme.scheduling import status_outbox
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2

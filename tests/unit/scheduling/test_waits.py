@@ -5,11 +5,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import fake_binder
 import pytest
-import virtual_time
 from google.protobuf import duration_pb2
 
+from tests.helpers import fake_binder, virtual_time
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.scheduling import call_batches, calls_to_bind, ports, pre_binding, waiting_pods
@@ -54,8 +53,6 @@ class _Binder(fake_binder.FakeBinder):
     ids=["no message", "a message", "kube-scheduler's words"],
 )
 def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str, text: str) -> None:
-    """Else the pod's event says `timed out`, and nobody knows what did not come."""
-
     async def main(clock: Callable[[], float]) -> None:
         binding = pre_binding.PreBinding(_Binder(message), object_waits.ObjectWaits(), clock, nominating=False)
         started = clock()
@@ -103,8 +100,6 @@ def _not_called(plugin: str) -> status_pb2.Status:
 
 @pytest.mark.parametrize("answered", ["later", "never", "of another plugin"])
 def test_a_pod_that_waits_in_pre_bind_waits_on_while_its_plugin_is_not_called(answered: str) -> None:
-    """Else the mistakes of other pods end a wait that is in order: their calls have opened the circuit breaker."""
-
     async def main(clock: Callable[[], float]) -> None:
         plugin = "Crane" if answered == "of another plugin" else "Harbour"
         last = _PLUGIN_SUCCESS if answered == "later" else _not_called(plugin)
@@ -138,8 +133,6 @@ def test_a_pod_that_waits_in_pre_bind_waits_on_while_its_plugin_is_not_called(an
 
 @pytest.mark.parametrize("profile", ["remote", "in-tree"])
 def test_a_pre_bind_that_is_called_again_is_of_the_generation_that_has_the_change(profile: str) -> None:
-    """Else a plugin that follows the cluster reads a state from before the change, and the pod waits on."""
-
     async def main(clock: Callable[[], float]) -> None:
         async def until_published() -> int:
             await asyncio.sleep(0.1)
@@ -208,8 +201,6 @@ def test_a_plugin_that_hangs_in_pre_bind_holds_up_no_other_profile(one_by_one: b
     ("seconds", "text"), [(0.25, "250ms"), (30.0, "30s"), (90.5, "1m30.5s"), (7200.0, "15m0s")], ids=str
 )
 def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds: float, text: str) -> None:
-    """Else an alert that matches its event misses ours."""
-
     async def main(clock: Callable[[], float]) -> None:
         async with asyncio.timeout(10_000):
             result = await waiting_pods.WaitingPods().begin_wait("u", "default/web", {"Gate": seconds})()
@@ -220,8 +211,6 @@ def test_a_wait_on_permit_that_expires_is_worded_as_kube_scheduler_does(seconds:
 
 @pytest.mark.parametrize("stops", ["allowed", "gone with its configuration"])
 def test_a_plugin_that_a_pod_no_longer_waits_for_does_not_time_out(stops: str) -> None:
-    """Else a pod that its quota allowed at once is refused after that plugin's time, while another may still wait."""
-
     async def main(clock: Callable[[], float]) -> None:
         started = clock()
         waiting = waiting_pods.WaitingPods()

@@ -5,13 +5,13 @@ from typing import Any
 
 import grpc
 import numpy as np
-import phase_calls
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from phase_calls import Aborted, context
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import Aborted, context
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_evaluator
 from trireme.filter import service as filter_service
@@ -129,7 +129,6 @@ def _cluster(nodes: list[Json], spec: Json, others: list[int]) -> SnapshotBuilde
 async def test_a_batch_lands_as_one_by_one_cycles_would(
     nodes: list[Json], spec: Json, others: list[int], count: int
 ) -> None:
-    """Else a burst is placed otherwise than the same pods one at a time."""
     batch = await (await Phases(_cluster(nodes, spec, others)).start()).place(count)
     builder = _cluster(nodes, spec, others)
     phases = await Phases(builder).start()
@@ -179,7 +178,6 @@ def _three_nodes() -> SnapshotBuilder:
 
 
 async def test_capacities_are_taken_complete_and_then_patched() -> None:
-    """Else each placement sends the capacities of every node, or forgets what they were."""
     builder = _three_nodes()
     score = await _ready(builder)
     first = await _place(score, builder, 9, _capacities(builder, 2, -1, 1))
@@ -196,7 +194,6 @@ async def test_capacities_are_taken_complete_and_then_patched() -> None:
 
 
 async def test_a_patch_to_what_is_not_here_is_refused() -> None:
-    """Else pods are placed by the capacities of another generation."""
     builder = _three_nodes()
     score = await _ready(builder)
     patch = _capacities(builder, 1, base=3, slots=np.array([1]), size=3)
@@ -206,7 +203,6 @@ async def test_a_patch_to_what_is_not_here_is_refused() -> None:
 
 
 async def test_a_slot_without_a_node_is_not_chosen() -> None:
-    """Else a pod is assumed on a node that is gone, or that this replica does not know yet."""
     builder = _three_nodes()
     score = await _ready(builder)
     capacities = _capacities(builder, 1, 1, 1, 1, 1)
@@ -216,7 +212,6 @@ async def test_a_slot_without_a_node_is_not_chosen() -> None:
 
 
 async def test_on_the_only_node_nothing_is_scored() -> None:
-    """Else a score plugin that fails keeps a pod from the only node that takes it."""
     unreadable = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": unreadable}]}
     builder = _cluster([{}, {}], {"affinity": {"nodeAffinity": preferred}}, [])
@@ -231,7 +226,6 @@ async def test_on_the_only_node_nothing_is_scored() -> None:
 
 
 async def test_totals_are_those_of_the_moment_of_the_choice() -> None:
-    """Else explain shows a score that the node did not have."""
     builder = _cluster([{"allocatable": {"cpu": "4", "pods": "9"}}] * 2, requesting(cpu="1"), [])
     score = await _ready(builder)
     placed = await _place(score, builder, 3, _capacities(builder, 2, 1))
@@ -286,7 +280,6 @@ async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.Scor
 
 
 async def test_a_remote_plugin_is_called_once_per_node() -> None:
-    """Else a plugin that takes its time holds up every batch."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.MAX)
     remote.raw = {"n1": 7, "n2": 3}
@@ -303,7 +296,6 @@ async def test_a_remote_plugin_is_called_once_per_node() -> None:
 
 
 async def test_a_failed_remote_score_fails_the_pods_and_a_skipped_one_adds_nothing() -> None:
-    """Else pods are placed by half of the scores, or not at all."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.MAX)
     remote.raw = status.error("Remote", "broken")
@@ -319,7 +311,6 @@ async def test_a_failed_remote_score_fails_the_pods_and_a_skipped_one_adds_nothi
 
 
 async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> None:
-    """Else the second pod of a batch is placed by scores that were normalised for the first."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.CUSTOM)
     remote.raw = {"n0": 100, "n1": 10, "n2": 50}
@@ -329,7 +320,6 @@ async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> 
 
 
 async def test_scores_are_normalised_over_the_requested_nodes() -> None:
-    """Else explain and a profile of another phase show scores of other nodes."""
     builder = _cluster([{"labels": {"zone": zone}} for zone in ("a", "b", "c")], _preferring(a=80, b=60), [])
     engine, cycle, slots = _engine(builder), phase_calls.cycle(builder, CLASS), np.array([1, 2])
     raw = await engine.raw_scores(cycle, slots)
@@ -348,7 +338,6 @@ async def test_scores_are_normalised_over_the_requested_nodes() -> None:
 
 @pytest.mark.parametrize("slots", [[0, 7], [1]], ids=["beyond-the-columns", "of-a-node-that-is-gone"])
 async def test_scores_of_slots_without_a_node_are_refused(slots: list[int]) -> None:
-    """Else the call fails without saying why, or scores what is not there."""
     builder = _three_nodes()
     builder.remove_node("n1")
     with pytest.raises(request_errors.InvalidRequestError, match=r"nodes\.slots"):
@@ -356,7 +345,6 @@ async def test_scores_of_slots_without_a_node_are_refused(slots: list[int]) -> N
 
 
 async def test_scores_that_are_not_one_a_node_are_refused() -> None:
-    """Else scores of one node are normalised as another's."""
     builder = _three_nodes()
     raw = [score_engine.PluginScores("TaintToleration", 3, np.array([1]))]
     with pytest.raises(request_errors.InvalidRequestError, match=r"columns\.scores"):
@@ -364,7 +352,6 @@ async def test_scores_that_are_not_one_a_node_are_refused() -> None:
 
 
 async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None:
-    """Else Place fails on a table that grew under the call, or places by scores that are missing."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.MAX)
     remote.raw = {"n0": 1, "late": 9}
@@ -382,7 +369,6 @@ async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None
 
 
 async def test_a_service_that_scores_a_changing_cluster_is_called_a_few_times_only() -> None:
-    """Else Place never answers in a cluster that changes faster than a plugin scores."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.MAX)
     remote.raw = {"n1": 1}
@@ -404,7 +390,6 @@ async def test_a_service_that_scores_a_changing_cluster_is_called_a_few_times_on
 async def test_a_plugin_that_scores_by_the_pods_of_a_node_is_called_after_each_of_a_batch(
     depends_on: interfaces.Dependency, expected: tuple[list[int], bool]
 ) -> None:
-    """Else equal pods that come together are packed or spread as if none of them were there yet."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.NONE)
     remote.depends_on = depends_on

@@ -41,7 +41,7 @@ def _names(state: cluster_state.ClusterState, slot: int) -> list[str]:
 
 
 def test_pods_come_move_and_go() -> None:
-    """Else the plugin counts pods where there are none, or none where there are."""
+    """Counts per node follow added, moved and removed pods."""
     state = _followed()
     assert _names(state, 0) == ["p0", "p1"]
     assert {pod.pod.metadata.namespace for pod in state.pods_on(0)} == {"shop"}
@@ -57,7 +57,7 @@ def test_pods_come_move_and_go() -> None:
 
 
 def test_other_objects_come_and_go() -> None:
-    """Else a plugin that looks at volumes or claims sees them for ever, or never."""
+    """Volumes and claims appear and disappear with their deltas."""
     state = _followed()
     assert list(state.objects("service")) == [("shop", "web")]
     key = snapshot_pb2.ObjectKey(kind="service", namespace="shop", name="web")
@@ -74,6 +74,5 @@ def test_other_objects_come_and_go() -> None:
     ],
 )
 def test_a_delta_that_does_not_fit_needs_a_full_sync(delta: snapshot_pb2.Delta) -> None:
-    """Else the plugin goes on with another cluster than the scheduler's."""
     with pytest.raises(snapshot.OutOfStepError):
         _followed().apply(delta)

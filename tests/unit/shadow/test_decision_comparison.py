@@ -1,8 +1,8 @@
 """The comparison of another scheduler's bindings with Trireme's decisions, from the events that a watch shows."""
 
 import pytest
-from shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
 
+from tests.helpers.shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
 from trireme.cache.pod_projection import ParsedPod
 from trireme.scheduling import ports
 from trireme.shadow import decision_comparison, discarded_writes, order_search, world

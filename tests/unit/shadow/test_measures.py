@@ -1,8 +1,8 @@
 """The figures of a placement."""
 
 import pytest
-from shadow_cluster import CONFIGURED, Pods, node_event
 
+from tests.helpers.shadow_cluster import CONFIGURED, Pods, node_event
 from trireme.scheduling import ports
 from trireme.shadow import discarded_writes, measures, world
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from shadow_cluster import Own
 
+from tests.helpers.shadow_cluster import Own
 from trireme_kube.client.informers.watch import Event, EventKind
 
 _CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]

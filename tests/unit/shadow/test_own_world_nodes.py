@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from shadow_cluster import Json, Own, node_event
 
+from tests.helpers.shadow_cluster import Json, Own, node_event
 from trireme.shadow import measures, settings
 from trireme_kube.client.informers.watch import Event, EventKind
 

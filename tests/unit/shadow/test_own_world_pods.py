@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import hypothesis.strategies as st
 from hypothesis import Phase, given, settings
-from shadow_cluster import Json, Own, node_event
 
+from tests.helpers.shadow_cluster import Json, Own, node_event
 from trireme.shadow import measures
 from trireme_kube.client.informers.watch import Event, EventKind
 

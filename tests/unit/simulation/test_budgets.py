@@ -1,8 +1,8 @@
 """What disruption budgets allow while pods leave, come, and workloads are scaled, by the RPC."""
 
 import pytest
-from simulated_insight import Json, SimulatedInsight, manifest, stored
 
+from tests.helpers.simulated_insight import Json, SimulatedInsight, manifest, stored
 from trireme.v1 import apps_pb2, policy_pb2, simulation_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 

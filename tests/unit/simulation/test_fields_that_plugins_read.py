@@ -1,8 +1,7 @@
 """Pods of manifests have in a simulation what the scheduler's remote plugins read of pods."""
 
-import phase_calls
-from simulated_insight import SimulatedInsight, default_configuration, manifest
-
+from tests.helpers import phase_calls
+from tests.helpers.simulated_insight import SimulatedInsight, default_configuration, manifest
 from trireme.simulation import known_classes, manifests, simulation
 from trireme.v1 import core_pb2, simulation_pb2
 
@@ -27,7 +26,6 @@ def class_of(sim: simulation.Simulation, name: str, labels: dict[str, str], **me
 
 
 async def test_a_label_that_a_plugin_reads_is_known_before_any_pod_has_it() -> None:
-    """Else the plugin answers as for a pod without it, and pods of other teams count as equal."""
     sim = await simulate("metadata.labels['team']")
     assert class_of(sim, "a", {"team": "x", "app": "web"}).metadata.labels == {"team": "x"}
     assert class_of(sim, "b", {"team": "y", "app": "web"}).metadata.labels == {"team": "y"}
@@ -35,14 +33,12 @@ async def test_a_label_that_a_plugin_reads_is_known_before_any_pod_has_it() -> N
 
 
 async def test_all_labels_are_known_to_a_plugin_that_reads_all() -> None:
-    """Else it answers as for a pod without labels."""
     sim = await simulate("metadata.labels")
     assert class_of(sim, "a", {"team": "x", "app": "web"}).metadata.labels == {"team": "x", "app": "web"}
     await sim.close()
 
 
 async def test_a_field_that_no_plugin_of_the_scheduler_itself_reads_is_there() -> None:
-    """Else a plugin that reads an annotation answers as for a pod without it."""
     sim = await simulate("metadata.annotations['price']")
     pod = class_of(sim, "a", {}, annotations={"price": "7", "other": "1"})
     assert pod.metadata.annotations == {"price": "7"}

@@ -1,9 +1,8 @@
 """Explaining preemption for a pod of a group, by the RPC that explains pods."""
 
-from phase_calls import context
-from simulated_insight import SimulatedInsight, nodes_of
-from waiting_gang import waiting_gang
-
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import SimulatedInsight, nodes_of
+from tests.helpers.waiting_gang import waiting_gang
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2
 
 

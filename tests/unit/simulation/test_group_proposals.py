@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from phase_calls import context
-from simulated_insight import PROFILE, SimulatedInsight, stored
-from waiting_gang import waiting_gang
 
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import PROFILE, SimulatedInsight, stored
+from tests.helpers.waiting_gang import waiting_gang
 from trireme.insight.simulations import group_proposals
 from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2, snapshot_pb2
 
@@ -36,7 +36,6 @@ def kinds(found: list[insight_pb2.Proposal]) -> list[str | None]:
 
 
 async def test_a_node_that_takes_one_member_is_no_help() -> None:
-    """Else people add a node for a gang of two, and both still wait."""
     assert kinds(await proposals_for(await waiting_gang(2, priority=1))) == []
     with_room_for_one = await proposals_for(await waiting_gang(2, priority=1), tainted=node("2", GPU))
     assert kinds(with_room_for_one) == []

@@ -1,7 +1,6 @@
 """Which pods are on a node of a simulation: those that came are known at once, the others when somebody needs them."""
 
-from simulated_insight import SimulatedInsight, stored
-
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.simulation import known_classes, simulation
 from trireme.v1 import simulation_pb2
 
@@ -26,7 +25,6 @@ def come(sim: simulation.Simulation, node: str) -> str:
 
 
 async def test_a_pod_comes_to_a_node_without_those_that_are_there_being_made() -> None:
-    """Else forks that place pods on many nodes take memory and time for all pods of these nodes."""
     sim = await simulated("n0", "n0", "n1")
     uid = come(sim, "n0")
     assert not sim._forked._made

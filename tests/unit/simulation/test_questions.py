@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 import pytest
-from simulated_insight import SimulatedInsight, manifest, nodes_of, stored
 
+from tests.helpers.simulated_insight import SimulatedInsight, manifest, nodes_of, stored
 from trireme.evaluation import engine
 from trireme.insight.simulations import simulator as simulating
 from trireme.simulation import manifests
@@ -159,7 +159,6 @@ async def test_fragmentation_is_the_share_that_the_reference_shape_cannot_use() 
 
 
 async def test_pods_of_one_class_are_recognised() -> None:
-    """Else each pod of a scenario is evaluated though the cluster has thousands like it."""
     insight = await SimulatedInsight(n0="9").start()
     insight.builder.add_class(1, stored(cpu="1", labels={"app": "web"}))
     insight.builder.place(1, "n0")

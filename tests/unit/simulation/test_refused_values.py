@@ -4,8 +4,8 @@ from typing import Any
 
 import grpc
 import pytest
-from simulated_insight import Json, SimulatedInsight, manifest, stored
 
+from tests.helpers.simulated_insight import Json, SimulatedInsight, manifest, stored
 from trireme.v1 import snapshot_pb2
 
 _LARGEST = 2**63 - 1

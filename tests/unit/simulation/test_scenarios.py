@@ -5,15 +5,14 @@ import asyncio
 import grpc
 import pytest
 from google.protobuf import json_format
-from simulated_insight import Json, SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
-from snapshot_views import view
 
+from tests.helpers.simulated_insight import Json, SimulatedInsight, budget, manifest, nodes_of, pending_in, stored
+from tests.helpers.snapshot_views import view
 from trireme.simulation import pacing
 from trireme.v1 import simulation_pb2, snapshot_pb2
 
 
 async def test_pods_are_placed_as_long_as_there_is_room() -> None:
-    """Else a scenario says that too many fit."""
     insight = await SimulatedInsight(n0="2", n1="2").start()
     answer = await insight.change({"addPods": {"count": 5, "manifest": manifest(cpu="1")}})
     assert sorted(nodes_of(answer).values()) == ["n0", "n0", "n1", "n1"]
@@ -370,7 +369,6 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
     ],
 )
 async def test_what_cannot_be_simulated_is_named(question: dict[str, object], text: str) -> None:
-    """Else the caller searches a scenario of a thousand lines."""
     insight = await SimulatedInsight(n0="2").start()
     code, said = await insight.refusal(**question)
     assert code is INVALID

@@ -3,8 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from simulated_insight import SimulatedInsight, stored
-
+from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.simulation import known_classes, simulation
 from trireme.v1 import simulation_pb2
 

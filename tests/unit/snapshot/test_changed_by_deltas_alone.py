@@ -32,7 +32,6 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 @pytest.mark.parametrize("room", _ROOMS)
 def test_no_other_room_assigns_to_the_snapshot(room: str) -> None:
-    """Else what one question supposes is seen by the next one, or by another replica never."""
     found = [
         f"{path.relative_to(_ROOT)}:{node.lineno}"
         for path in sorted((_ROOT / room).rglob("*.py"))

@@ -15,7 +15,6 @@ slots = st.integers(0, SLOTS - 1)
 
 
 def test_a_dictionary_numbers_values_from_one_and_never_renumbers() -> None:
-    """Else a table over numbers speaks of another value than the one it was made for."""
     values: Dictionary[str] = Dictionary()
     assert [values.intern(text) for text in ("a", "b", "a")] == [1, 2, 1]
     assert (values.find("b"), values.find("c")) == (2, ABSENT)
@@ -24,7 +23,6 @@ def test_a_dictionary_numbers_values_from_one_and_never_renumbers() -> None:
 
 @given(st.lists(st.tuples(slots, st.sampled_from([None, "x", "y", "5"])), max_size=200), st.sampled_from([64, 4000]))
 def test_a_label_column_is_a_dictionary_of_slots(changes: list[tuple[int, str | None]], capacity: int) -> None:
-    """Else a node is matched by a label that it has not, sparse column or dense."""
     column = labels.LabelColumn()
     model: dict[int, str] = {}
     for slot, value in changes:
@@ -41,7 +39,6 @@ def test_a_label_column_is_a_dictionary_of_slots(changes: list[tuple[int, str | 
 
 
 def test_a_label_that_many_nodes_have_is_dense_and_one_that_few_have_is_not() -> None:
-    """Else a label with the node's own name in it costs memory for every node."""
     few, many = labels.LabelColumn(), labels.LabelColumn()
     few.set(7, "x", 10_000)
     for slot in range(1000):
@@ -55,7 +52,6 @@ def test_a_label_that_many_nodes_have_is_dense_and_one_that_few_have_is_not() ->
 
 @given(st.lists(st.sampled_from(["5", "-3", "+7", "007", "x", "", "9" * 19, "9" * 5000, "1_0", "٣"]), max_size=6))
 def test_label_values_are_integers_as_go_reads_them(values: list[str]) -> None:
-    """Else Gt and Lt match other nodes than kube-scheduler's."""
     column = labels.LabelColumn()
     for slot, value in enumerate(values):
         column.set(slot, value, SLOTS)
@@ -83,7 +79,6 @@ def test_label_values_are_integers_as_go_reads_them(values: list[str]) -> None:
     ],
 )
 def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> None:
-    """Else a selector is refused that kube-scheduler reads, or a long label stops the scheduler."""
     assert selectors.parse_int64(text) == number
 
 
@@ -98,7 +93,6 @@ def _images(listed: list[tuple[str, int]]) -> list[core_pb2.ContainerImage]:
 
 @given(st.lists(st.tuples(slots, image_lists), max_size=150))
 def test_the_image_index_is_a_dictionary_of_slots(changes: list[tuple[int, list[tuple[str, int]]]]) -> None:
-    """Else a node scores for an image that it has not, or the same cluster scores differently on another replica."""
     index = images.ImageIndex()
     model: dict[int, dict[str, int]] = {}
     for generation, (slot, listed) in enumerate(changes, start=1):
@@ -123,7 +117,6 @@ def test_the_image_index_is_a_dictionary_of_slots(changes: list[tuple[int, list[
 
 
 def test_images_that_no_node_has_are_dropped() -> None:
-    """Else the index grows with every image that was ever on a node."""
     index = images.ImageIndex()
     for round_ in range(3):
         for slot in range(100):
@@ -138,7 +131,6 @@ def test_images_that_no_node_has_are_dropped() -> None:
     st.dictionaries(st.integers(0, 200), st.tuples(st.integers(1, 5), slots), max_size=60), st.sets(st.integers(1, 5))
 )
 def test_pods_of_some_classes_are_counted_by_slot(placed: dict[int, tuple[int, int]], chosen: set[int]) -> None:
-    """Else ports, spread and affinity count pods on nodes where they are not."""
     table = pods.PodTable()
     for row, (class_id, slot) in placed.items():
         table.ensure_capacity(row)
@@ -153,7 +145,6 @@ def test_pods_of_some_classes_are_counted_by_slot(placed: dict[int, tuple[int, i
 
 
 def test_resources_are_numbered_as_they_appear() -> None:
-    """Else a scalar is compared with another one's column."""
     names = resources.ResourceNames()
     first = names.vector({"cpu": 5, "example.com/gpu": 2})
     second = names.vector({"hugepages-2Mi": 3})
@@ -164,7 +155,6 @@ def test_resources_are_numbered_as_they_appear() -> None:
 
 @pytest.mark.parametrize(("needed", "current"), [(1, 0), (65, 64), (1000, 64), (10, 4000)])
 def test_arrays_grow_by_a_part_of_their_size_and_keep_what_they_hold(needed: int, current: int) -> None:
-    """Else adding nodes one by one copies all columns each time, or loses them."""
     capacity = arrays.grown_capacity(needed, current)
     assert capacity >= max(needed, current + current // 8)
     grown = arrays.grow_last_axis(np.arange(6).reshape(2, 3), 5)

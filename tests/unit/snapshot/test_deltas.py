@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from snapshot_views import SnapshotBuilder, node_of, node_view, pod_of, requesting, view
 
+from tests.helpers.snapshot_views import SnapshotBuilder, node_of, node_view, pod_of, requesting, view
 from trireme.snapshot import nominations, pods, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
 
@@ -25,7 +25,6 @@ def _changed(builder: SnapshotBuilder, generation: int, *, by_pods: bool) -> lis
 
 
 def test_a_placed_pod_counts_on_its_node_and_nowhere_else() -> None:
-    """Else a node takes more than it has, or less."""
     builder = _cluster()
     before = builder.snap.generation
     builder.place(2, "n0", "n1", "n1")
@@ -38,7 +37,6 @@ def test_a_placed_pod_counts_on_its_node_and_nowhere_else() -> None:
 
 
 def test_a_pod_of_another_class_than_before_counts_as_that() -> None:
-    """Else a pod whose labels or resources changed is counted as it was."""
     builder = _cluster()
     columns = snapshot_pb2.PodColumns(
         row=[0], pod_class=[2], slot=[0], uid=[""], name=[""], start_time_s=[7], flags=[pods.TERMINATING]
@@ -50,7 +48,6 @@ def test_a_pod_of_another_class_than_before_counts_as_that() -> None:
 
 
 def test_a_removed_pod_gives_back_what_it_took() -> None:
-    """Else nodes fill up with pods that are gone."""
     builder = _cluster()
     builder.remove(0)
     assert node_view(builder.snap, "n0")["requested"] == {}
@@ -60,7 +57,6 @@ def test_a_removed_pod_gives_back_what_it_took() -> None:
 
 
 def test_the_node_that_takes_over_a_slot_has_nothing_of_the_one_before() -> None:
-    """Else a new node is matched by labels, taints or images of a deleted one."""
     builder = _cluster()
     builder.set_node("n1", labels={"disk": "ssd"}, taints=[("k", "v", "NoSchedule")], images={"a:1": 5})
     builder.remove_node("n1")
@@ -72,7 +68,6 @@ def test_the_node_that_takes_over_a_slot_has_nothing_of_the_one_before() -> None
 
 
 def test_a_node_change_is_seen_as_one_and_no_other_slot_changes() -> None:
-    """Else every answer is made anew whenever any node changes, or none is."""
     builder = _cluster()
     before = builder.snap.generation
     builder.set_node("n1", labels={"zone": "b"})
@@ -83,7 +78,6 @@ def test_a_node_change_is_seen_as_one_and_no_other_slot_changes() -> None:
 
 
 def test_other_objects_are_met_in_the_order_of_their_keys() -> None:
-    """Else what a plugin chooses among them depends on how the replica came to have them."""
     builder = _cluster()
     for name in ("b", "a", "c"):
         metadata = meta_pb2.ObjectMeta(namespace="x", name=name)
@@ -98,7 +92,6 @@ def test_other_objects_are_met_in_the_order_of_their_keys() -> None:
 
 
 def test_a_nomination_marks_the_node_that_it_leaves_and_the_one_that_it_goes_to() -> None:
-    """Else a node still keeps room for a pod that waits elsewhere."""
     builder = _cluster()
     identity = cycle_pb2.PodIdentity(namespace="default", name="w", uid="w")
     builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=2, slot=0)])
@@ -111,7 +104,6 @@ def test_a_nomination_marks_the_node_that_it_leaves_and_the_one_that_it_goes_to(
 
 
 def test_a_delta_that_does_not_begin_here_changes_nothing() -> None:
-    """Else a replica that missed a delta goes on with a cluster that never was."""
     builder = _cluster()
     before = view(builder.snap)
     with pytest.raises(snapshot.OutOfStepError, match="generation"):
@@ -130,7 +122,6 @@ def test_a_delta_that_does_not_begin_here_changes_nothing() -> None:
     ],
 )
 def test_a_delta_that_names_what_is_not_there_leaves_nothing(delta: dict[str, object]) -> None:
-    """Else a replica answers from a half-applied delta."""
     builder = _cluster()
     with pytest.raises(snapshot.OutOfStepError, match="does not fit"):
         builder.apply(**delta)
@@ -139,7 +130,6 @@ def test_a_delta_that_names_what_is_not_there_leaves_nothing(delta: dict[str, ob
 
 
 def test_a_full_sync_is_another_incarnation_and_done_with_its_last_chunk() -> None:
-    """Else what was derived from the cluster before is taken for the new one's, or half a cluster answers."""
     builder = _cluster()
     before = builder.snap.incarnation
     builder.snap.apply(snapshot_pb2.Delta(reset=True, partial=True, to_generation=3))
@@ -152,7 +142,6 @@ def test_a_full_sync_is_another_incarnation_and_done_with_its_last_chunk() -> No
 
 
 def test_growing_columns_does_not_mix_slots() -> None:
-    """Else growing a column mixes up slots."""
     builder = SnapshotBuilder()
     builder.add_class(1, pod_of(requesting(cpu="1")))
     generator = np.random.default_rng(5)

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from snapshot_views import SnapshotBuilder, pod_of
 
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
 from trireme.snapshot import derived, snapshot
 from trireme.v1 import snapshot_pb2
 

@@ -3,14 +3,14 @@
 import random
 from typing import Any
 
-import changed_clusters
 import numpy as np
 import pytest
-from changed_clusters import Change
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, pod_of, requesting, view
 
+from tests.helpers import changed_clusters
+from tests.helpers.changed_clusters import Change
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting, view
 from trireme.snapshot import overlay, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

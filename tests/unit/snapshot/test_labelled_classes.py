@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, cluster_of, pod_of
 
+from tests.helpers.snapshot_views import SnapshotBuilder, cluster_of, pod_of
 from trireme.framework import label_selectors, selectors
 from trireme.snapshot import class_counters, classes, labelled_classes
 

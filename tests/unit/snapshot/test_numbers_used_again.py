@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import at_once
-import changed_clusters
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from snapshot_views import SnapshotBuilder, node_of, pod_of, requesting, view
 
+from tests.helpers import at_once, changed_clusters
+from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of, requesting, view
 from trireme.evaluation import class_priorities
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_pods
 from trireme.evaluation.preemption import potential_victims
@@ -306,7 +305,7 @@ def _come_and_go(builder: SnapshotBuilder, numbers: range) -> None:
 
 
 def test_arrays_over_classes_hold_those_that_exist_and_some_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a replica's memory grows with each class that there ever was, 8 bytes in each counter."""
+    """Each class costs 8 bytes in each counter, and is released with the class."""
     monkeypatch.setattr(snapshot, "SPARE_CLASSES", 10)
     builder = SnapshotBuilder()
     builder.set_node("n0")
@@ -318,7 +317,6 @@ def test_arrays_over_classes_hold_those_that_exist_and_some_more(monkeypatch: py
 
 
 def test_a_counter_counts_all_pods_again_only_if_it_was_not_used_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each counter counts all pods of the cluster again whenever a class takes the place of another one."""
     counted: list[object] = []
     recount = class_counters.ClassCounter._recount_under_keys
     monkeypatch.setattr(
@@ -344,7 +342,6 @@ def test_a_counter_counts_all_pods_again_only_if_it_was_not_used_for_long(monkey
 
 
 def test_a_class_that_is_gone_has_no_priority_though_another_one_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a pod keeps room on a node by the priority of a class that it is not of."""
     monkeypatch.setattr(snapshot, "SPARE_CLASSES", 0)
     builder = SnapshotBuilder()
     builder.add_class(7, pod_of({"priority": 5}))
@@ -356,7 +353,6 @@ def test_a_class_that_is_gone_has_no_priority_though_another_one_has_its_place(m
 
 
 def test_a_class_of_the_same_number_keeps_its_place() -> None:
-    """Else pods that are there count as those of whichever class comes next."""
     builder = SnapshotBuilder()
     builder.set_node("n0")
     builder.add_class(1, pod_of(requesting(cpu="1")))

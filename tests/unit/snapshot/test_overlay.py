@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from snapshot_views import SnapshotBuilder, pod_of, requesting, view
 
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting, view
 from trireme.snapshot import class_counters, classes, overlay, pods, snapshot, snapshot_view
 from trireme.v1 import snapshot_pb2
 

@@ -5,13 +5,13 @@ import random
 import weakref
 from typing import Any
 
-import changed_clusters
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_views import SnapshotBuilder, pod_of, requesting, view
 
+from tests.helpers import changed_clusters
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting, view
 from trireme.snapshot import forkable_columns, pods, snapshot
 from trireme.v1 import snapshot_pb2
 
@@ -185,7 +185,6 @@ def test_a_snapshot_saves_nothing_once_no_fork_needs_it() -> None:
 
 
 def test_forks_of_one_generation_save_a_change_once() -> None:
-    """Else each fork would make each delta of the live snapshot take longer."""
     live = _large()
     forks = [live.fork() for _ in range(3)]
     live.place(1, "n0")

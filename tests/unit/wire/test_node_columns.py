@@ -19,7 +19,6 @@ STATUSES = tuple(status.unschedulable("P", f"no {number}") for number in range(3
     st.one_of(st.none(), st.integers(1, 2**60)),
 )
 def test_columns_are_read_as_they_were_written(entries: list[tuple[int, int]], base: int | None) -> None:
-    """Else a caller reads other verdicts than were given, from indexes above a byte or as a patch."""
     index = np.array([number for number, _ in entries], dtype=np.int16)
     capacity = np.array([copies for _, copies in entries], dtype=np.int32)
     slots = None if base is None else np.arange(len(entries)) * 3
@@ -55,6 +54,5 @@ def test_columns_are_read_as_they_were_written(entries: list[tuple[int, int]], b
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused(fields: dict[str, Any], named: str) -> None:
-    """Else a plugin's faulty answer is taken for one about other nodes."""
     with pytest.raises(ValueError, match=named):
         node_columns.from_message(filter_pb2.NodeColumns(**fields))

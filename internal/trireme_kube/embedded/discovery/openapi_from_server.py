@@ -3,7 +3,7 @@ r"""Makes `openapi.json.gz`, the schemas of the kinds served, from a real API se
 Run by hand for a new release, with KUBECONFIG naming a cluster of that release:
 
     make controlplane
-    python tests/controlplane/launcher.py --runtime-config scheduling.k8s.io/v1beta1=true \
+    python -m tools.controlplane.launcher --runtime-config scheduling.k8s.io/v1beta1=true \
         --runtime-config scheduling.k8s.io/v1alpha3=true --feature-gate GenericWorkload=true \
         --feature-gate TopologyAwareWorkloadScheduling=true --feature-gate CompositePodGroup=true \
         -- python -m trireme_kube.embedded.discovery.openapi_from_server

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-import virtual_time
 
+from tests.helpers import virtual_time
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.rest.errors import ApiError
 from trireme_kube.componentbase import supervision

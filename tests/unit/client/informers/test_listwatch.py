@@ -363,7 +363,6 @@ def test_an_unknown_event_type_is_ignored() -> None:
 
 
 def test_a_list_is_streamed_and_goes_on_as_a_watch() -> None:
-    """Else consumers believe half a list, take its objects for news, or miss what follows in the same bytes."""
     protocol = _protocol()
     assert protocol.next_step() == StreamList("", SECONDS)
     protocol.opened()
@@ -394,7 +393,6 @@ def test_a_list_is_streamed_and_goes_on_as_a_watch() -> None:
 )
 @pytest.mark.parametrize("opened", [False, True], ids=["at-once", "midway"])
 def test_a_list_that_cannot_be_streamed_is_listed_in_pages_this_time(error: Failure, opened: bool) -> None:
-    """Else no older API server can be read, or one that could stream the next list is never asked to again."""
     protocol = _protocol()
     protocol.next_step()
     if opened:
@@ -411,7 +409,6 @@ def test_a_list_that_cannot_be_streamed_is_listed_in_pages_this_time(error: Fail
 
 
 def test_a_stream_that_ends_before_its_list_does_is_no_list() -> None:
-    """Else a server without bookmarks leaves the scheduler with nothing for ever."""
     protocol = _protocol()
     protocol.next_step()
     protocol.opened()
@@ -423,7 +420,7 @@ def test_a_stream_that_ends_before_its_list_does_is_no_list() -> None:
 
 @pytest.mark.parametrize("error", [AWAY, ApiError(429, "TooManyRequests", "")], ids=["away", "busy"])
 def test_a_stream_is_requested_again_from_an_unreachable_or_busy_server(error: Failure) -> None:
-    """Else a server that comes back, or sheds load, is asked for the dearer lists."""
+    """An unreachable or busy server gets the same streaming request again, not the more expensive list."""
     protocol = _protocol()
     protocol.failed(error)
     assert isinstance(protocol.next_step(), Pause)
@@ -435,7 +432,6 @@ TOO_LARGE = ApiError(504, "Timeout", "", details={"causes": [{"reason": "Resourc
 
 @pytest.mark.parametrize("error", [GONE, TOO_LARGE], ids=["expired", "too-large"])
 def test_a_stream_that_cannot_begin_at_a_version_begins_at_the_newest(error: ApiError) -> None:
-    """Else an informer asks for ever for a version that a server restored from a backup does not have."""
     protocol = _watching(100)
     protocol.request_version(150)
     assert protocol.next_step() == StreamList("150", SECONDS)

@@ -151,7 +151,6 @@ PREDECESSORS = [
 
 @pytest.mark.parametrize(("found", "seconds"), PREDECESSORS)
 def test_a_new_leader_knows_how_long_its_predecessor_may_be_believed(found: list[Any], seconds: float) -> None:
-    """Else it places pods while a bind replica that it cannot reach may still work for a leader with a longer Lease."""
     machine = _election()
     turn = machine.start(100.0)
     for outcome in found:
@@ -405,14 +404,12 @@ def _candidate() -> Election:
     ],
 )
 def test_a_candidate_never_takes_the_lease_itself(seen: LeaseRecord | ApiError) -> None:
-    """Else it leads though the API server chose another one, perhaps of an older version."""
     turn = _candidate().done(100.1, seen)
     assert isinstance(turn.instruction, Wait)
     assert not any(isinstance(notice, Leading) for notice in turn.notices)
 
 
 def test_the_chosen_candidate_leads_once_it_has_renewed_and_keeps_the_strategy() -> None:
-    """Else nobody leads, or the next holder is chosen by another rule."""
     machine = _candidate()
     turn = machine.done(100.1, _chosen(version=7))
     assert isinstance(turn.instruction, Update)
@@ -426,7 +423,6 @@ def test_the_chosen_candidate_leads_once_it_has_renewed_and_keeps_the_strategy()
 
 @pytest.mark.parametrize("way", ["expired", "preferred"])
 def test_a_leader_whose_term_ends_does_not_renew(way: str) -> None:
-    """Else the API server can never hand over to the candidate that it prefers."""
     machine = _candidate()
     turn = machine.done(100.1, _chosen(version=7))
     kept = _written(turn, 9)

@@ -54,7 +54,7 @@ async def _standing(api: _Api, *objects: Json) -> tuple[lease_candidate.LeaseCan
 
 
 async def test_it_is_made_with_its_versions() -> None:
-    """Else the API server never chooses us."""
+    """The candidate's object has binary and emulation version, which the API server compares to choose a leader."""
     api = _Api(failures=3)
     _, writing = await _standing(api)
     verb, path, body = await api.next_write()
@@ -71,7 +71,6 @@ async def test_it_is_made_with_its_versions() -> None:
 
 
 async def test_a_ping_is_answered_and_our_own_renewal_is_not() -> None:
-    """Else the API server takes us for gone, or we answer ourselves for ever."""
     spec = {"leaseName": "kube-scheduler", "renewTime": "2026-01-02T03:00:00.000000Z"}
     known: Json = {"metadata": {"name": "me", "resourceVersion": "7"}, "spec": spec}
     api = _Api()

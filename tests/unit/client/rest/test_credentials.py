@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 import pytest
-import virtual_time
 from kubernetes.aio.config import incluster_config, kube_config
 
+from tests.helpers import virtual_time
 from trireme_kube.client.rest import credentials
 
 

@@ -8,8 +8,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from virtual_time import Clock
 
+from tests.helpers.virtual_time import Clock
 from trireme_kube.componentbase.server import authentication, authorization
 from trireme_kube.componentbase.server.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
 from trireme_kube.componentbase.server.expiring_cache import MAX_ENTRIES, ExpiringCache

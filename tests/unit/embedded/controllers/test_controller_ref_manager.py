@@ -6,7 +6,8 @@ import logging
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, Object, pod, workload
+
+from tests.helpers.embedded_harness import Cluster, Object, pod, workload
 
 WORKLOADS = {
     "replicasets.apps": {"replicas": 2},

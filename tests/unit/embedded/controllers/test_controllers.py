@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, pod, true_conditions, workload
 
+from tests.helpers.embedded_harness import Cluster, pod, true_conditions, workload
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
@@ -69,7 +69,6 @@ def test_pods_that_are_not_restarted_end_and_others_run_on() -> None:
 
 @pytest.mark.parametrize(("slowdown", "running"), [("0.5", "Running"), ("", "Succeeded"), ("much", "Succeeded")])
 def test_a_pod_takes_longer_on_a_busy_node_if_it_says_so(slowdown: str, running: str) -> None:
-    """Else no pod shows that its node is crowded, and a model of that has nothing to learn from."""
     cluster = Cluster(1)
     for number in range(4):
         cluster.create("pods", pod(f"other-{number}"))
@@ -291,7 +290,6 @@ def test_evictions_that_nobody_confirms_are_limited() -> None:
 
 
 def test_an_eviction_of_another_pod_of_the_name_marks_nothing() -> None:
-    """Else the pod that has the name now is marked, and the budget spent, for one that is gone."""
     cluster = with_budget(minAvailable=3)
     name = cluster.objects("pods")[0]["metadata"]["name"]
     for precondition in ({"uid": "another"}, {"resourceVersion": "1"}):
@@ -442,7 +440,6 @@ def test_a_claim_of_a_group_is_made_once_for_all_of_its_pods() -> None:
 
 
 def test_a_deleted_claim_is_made_anew() -> None:
-    """Else a pod, or a whole group, whose claim somebody deletes by mistake is never scheduled."""
     cluster = Cluster(1, schedule=False)
     cluster.create(TEMPLATES, claim_template())
     cluster.create("pods", claiming_pod("alone"))

@@ -7,8 +7,8 @@ import zoneinfo
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, Object
 
+from tests.helpers.embedded_harness import Cluster, Object
 from trireme_kube.embedded.api import cron
 from trireme_kube.embedded.api.api_errors import ApiError
 

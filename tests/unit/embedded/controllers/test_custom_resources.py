@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 import pytest
-from embedded_harness import Cluster, Object
 
+from tests.helpers.embedded_harness import Cluster, Object
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery import openapi_protobuf

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, Object, pod, workload
 
+from tests.helpers.embedded_harness import Cluster, Object, pod, workload
 from trireme_kube.embedded.controllers import endpoint_subsets
 
 SLICES = "endpointslices.discovery.k8s.io"
@@ -151,7 +151,6 @@ def test_a_service_may_publish_pods_that_are_not_ready_until_they_are_gone() -> 
 
 
 def test_pods_that_serve_none_of_the_ports_are_in_no_subset() -> None:
-    """Else a client connects to an address without a port."""
     cluster = Cluster(1)
     cluster.create("services", service(ports=[{"port": 80, "targetPort": "web"}]))
     cluster.create("deployments.apps", workload("web", 1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, pod
 
+from tests.helpers.embedded_harness import Cluster, pod
 from trireme_kube.embedded.api.api_errors import ApiError
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses.storage.k8s.io"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from embedded_harness import Cluster, pod, workload
-
+from tests.helpers.embedded_harness import Cluster, pod, workload
 from trireme_kube.embedded.api.resources import BY_KEY
 from trireme_kube.embedded.printers.columns import columns_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from embedded_harness import Cluster
 
+from tests.helpers.embedded_harness import Cluster
 from trireme_kube.embedded.api.api_errors import ApiError
 
 

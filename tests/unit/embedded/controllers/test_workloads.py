@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from embedded_harness import Cluster, true_conditions, workload
 
+from tests.helpers.embedded_harness import Cluster, true_conditions, workload
 from trireme_kube.embedded.controllers.jobs import index_text
 from trireme_kube.embedded.kubelet.kubelets import EXIT_CODE_ANNOTATION, KubeletPace
 from trireme_kube.embedded.registry.subresources import bind
@@ -174,7 +174,6 @@ def test_a_stateful_set_is_updated_from_the_end() -> None:
 
 
 def test_pods_that_never_become_ready_are_updated() -> None:
-    """Else a template that cannot run could not be mended: each pod would be waited for."""
     cluster = Cluster(1)
     stateful_set = workload("db", 2, podManagementPolicy="Parallel")
     stateful_set["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/never"}]

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 import pytest
-from embedded_harness import create, make_registry, pod
 
+from tests.helpers.embedded_harness import create, make_registry, pod
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import BY_KEY, PODS

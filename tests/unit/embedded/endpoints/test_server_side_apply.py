@@ -64,7 +64,7 @@ def test_force_takes_the_field_over() -> None:
 
 
 def test_applying_the_same_twice_changes_nothing() -> None:
-    """Otherwise each `kubectl apply` would write, and wake every watcher."""
+    """A repeated `kubectl apply` writes nothing and wakes no watcher."""
     obj = created(data={"a": "1"})
     later = ApplyRequest("one", False, "", "2027-01-01T00:00:00Z", applied("one", data={"a": "1"}).body)
     assert later.apply_to(obj) == obj

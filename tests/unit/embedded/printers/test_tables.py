@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import START
 
+from tests.helpers.embedded_harness import START
 from trireme_kube.embedded.api.resources import BY_KEY, RESOURCES
 from trireme_kube.embedded.printers.columns import columns_of
 from trireme_kube.embedded.printers.human_durations import age_text, human_duration

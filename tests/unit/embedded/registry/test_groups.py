@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 import pytest
-from embedded_harness import START, Cluster, create, make_registry
 
+from tests.helpers.embedded_harness import START, Cluster, create, make_registry
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY
 from trireme_kube.embedded.printers.columns import columns_of

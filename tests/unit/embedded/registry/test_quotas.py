@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import FakeTime, create, make_registry, pod
 
+from tests.helpers.embedded_harness import FakeTime, create, make_registry, pod
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.registry.quotas import pod_usage
@@ -165,7 +165,7 @@ def test_a_pod_that_is_resized_uses_the_larger_amount(reason: str | None, cpu: s
 
 
 def test_pods_that_have_ended_use_no_more_than_their_place_in_the_store() -> None:
-    """Otherwise finished Jobs would use up a namespace."""
+    """Finished Jobs count only as objects, not by their requests."""
     body = with_resources("p", {"cpu": "3"})
     for phase in ("Succeeded", "Failed"):
         assert list(pod_usage.usage({**body, "status": {"phase": phase}}, 0.0)) == ["count/pods"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import create, make_registry, pod
 
+from tests.helpers.embedded_harness import create, make_registry, pod
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, PODS
 from trireme_kube.embedded.endpoints import patches

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_harness import create, make_registry, pod
 
+from tests.helpers.embedded_harness import create, make_registry, pod
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import BY_KEY, PODS
 from trireme_kube.embedded.registry.registry import Registry
@@ -111,7 +111,6 @@ def write_statuses(registry: Registry, *statuses: Object) -> None:
 
 
 def test_a_resize_uses_more_of_a_quota_or_is_refused(registry: Registry) -> None:
-    """Otherwise a namespace could grow without limit once its pods are there."""
     create(registry, "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "2"}}})
     quota = registry.get(QUOTAS, "default", "q").object
     status = {"hard": {"cpu": "2"}, "used": {"cpu": "1100m"}}

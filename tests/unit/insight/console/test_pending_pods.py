@@ -1,7 +1,6 @@
 """PendingPods: the queue grouped by why pods wait, kept up to date by what changes."""
 
-from console_states import T0, queued
-
+from tests.helpers.console_states import T0, queued
 from trireme.insight.console import pending_pods
 from trireme.v1 import snapshot_pb2
 

@@ -1,8 +1,8 @@
 """PodTimelines: what happened to pods in the queue, from messages that repeat the last few changes."""
 
 import pytest
-from console_states import T0, queued, transition
 
+from tests.helpers.console_states import T0, queued, transition
 from trireme.insight.console import pod_timelines
 from trireme.v1 import snapshot_pb2
 

@@ -1,9 +1,9 @@
 """SchedulerHistory: rates, latencies and preemptions from what the frontend sends once a second."""
 
-import console_states
 import pytest
-from console_states import T0
 
+from tests.helpers import console_states
+from tests.helpers.console_states import T0
 from trireme.insight.console import scheduler_history
 
 

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import console_states
 import pytest
-from console_states import T0, queued, transition
 
+from tests.helpers import console_states
+from tests.helpers.console_states import T0, queued, transition
 from trireme.insight.console import console_state, views
 from trireme.insight.console.documents import SOME_NODE, SOME_POD, Sight
 from trireme.v1 import snapshot_pb2

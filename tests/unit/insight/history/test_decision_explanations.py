@@ -5,10 +5,10 @@ from typing import Any
 
 import grpc
 import pytest
-from phase_calls import PROFILE, Aborted
-from recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, add_remote, with_decision_changed
-from remembering_insight import RememberingInsight
 
+from tests.helpers.phase_calls import PROFILE, Aborted
+from tests.helpers.recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster, add_remote, with_decision_changed
+from tests.helpers.remembering_insight import RememberingInsight
 from trireme.framework import status
 from trireme.insight.history import cluster_history
 from trireme.recording import full_state

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import test_utils
-from recorded_decisions import SMALL, RecordedCluster
-from recordings import BEGIN, SECOND, header
 
+from tests.helpers.recorded_decisions import SMALL, RecordedCluster
+from tests.helpers.recordings import BEGIN, SECOND, header
 from trireme.insight.http_api import recorded_site
 from trireme.recording import full_state, segment_writer
 from trireme.v1 import recording_pb2, snapshot_pb2

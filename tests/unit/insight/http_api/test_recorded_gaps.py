@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import test_utils
-from recorded_decisions import SMALL, RecordedCluster
-from recordings import BEGIN, SECOND, delta_frame, header, state_frame, write
 
+from tests.helpers.recorded_decisions import SMALL, RecordedCluster
+from tests.helpers.recordings import BEGIN, SECOND, delta_frame, header, state_frame, write
 from trireme.insight.http_api import recorded_site, recording_sources
 from trireme.recording import export, segment_writer
 from trireme.v1 import recording_pb2, snapshot_pb2

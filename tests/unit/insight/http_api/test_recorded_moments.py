@@ -5,9 +5,9 @@ import types
 from typing import Any
 
 import pytest
-from recorded_decisions import RecordedCluster
-from recordings import BEGIN, SECOND
 
+from tests.helpers.recorded_decisions import RecordedCluster
+from tests.helpers.recordings import BEGIN, SECOND
 from trireme.insight.http_api import access, failures, lost_requests, recorded_moments, recording_sources
 from trireme.v1 import recording_pb2
 

@@ -5,14 +5,14 @@ import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import console_states
 import orjson
 import pytest
 from aiohttp import test_utils
-from phase_calls import PROFILE
-from recorded_decisions import SMALL, RecordedCluster
-from recordings import BEGIN, SECOND, encoded, end_frame
 
+from tests.helpers import console_states
+from tests.helpers.phase_calls import PROFILE
+from tests.helpers.recorded_decisions import SMALL, RecordedCluster
+from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame
 from trireme.insight import recorded_insight
 from trireme.insight.http_api import recorded_moments, recorded_site
 from trireme.recording import segment_reader
@@ -114,7 +114,6 @@ async def test_a_pod_with_the_longest_name_has_its_pages(tmp_path: pathlib.Path)
 
 
 async def test_a_simulation_begins_with_the_moment(client: test_utils.TestClient[Any, Any]) -> None:
-    """Else a simulated drain begins with the cluster of now, though the page shows the past."""
     body = {"scenario": {"changes": [{"drain": {"nodeNames": ["n0", "n1"]}}]}}
     for seconds, evicted in ((2, 1), (0.5, 0)):
         async with client.post(as_of(seconds, "simulation"), json=body) as response:

@@ -114,6 +114,5 @@ def test_a_wrong_query_is_named(query: dict[str, list[str]], match: str) -> None
 
 @pytest.mark.parametrize("value", ["x", "-1", "99999999999", "1" * 5000])
 def test_a_number_out_of_range_is_refused(value: str) -> None:
-    """Else the conversion fails, which looks like a defect."""
     with pytest.raises(requests.BadRequest, match=r"podClass: .* no number"):
         requests.fill_from_query(snapshot_pb2.QueuedPod(), {"podClass": [value]})

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-import texts_in_messages
 from google.protobuf import message
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import texts_in_messages
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import observed_cluster
 from trireme.insight.http_api import visibility
 from trireme.v1 import (
@@ -246,7 +246,7 @@ def test_victims_and_other_pods_are_for_who_may_list_both(cluster: observed_clus
 # itself has, and names of plugins, profiles and steps.
 _OWN_POD = {
     f"queued_pod.{name}" for name in ("pod.namespace", "pod.name", "pod.uid", "profile", "plugins", "pod_group")
-}
+} | {"pod.namespace", "pod.name", "pod.uid"}
 _SCORE_PLUGINS = {"score_plugins.name"}
 _SHOWN_AS_THEY_ARE: dict[str, set[str]] = {
     "Explain": _OWN_POD

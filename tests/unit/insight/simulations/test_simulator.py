@@ -5,9 +5,9 @@ import logging
 
 import grpc
 import pytest
-from phase_calls import context
-from simulated_insight import SimulatedInsight, manifest, stored
 
+from tests.helpers.phase_calls import context
+from tests.helpers.simulated_insight import SimulatedInsight, manifest, stored
 from trireme.insight.simulations import simulator
 from trireme.simulation import usage
 from trireme.v1 import cycle_pb2, insight_pb2, simulation_pb2

@@ -1,8 +1,7 @@
 """What wakes pods that DefaultPreemption refused."""
 
-from hint_answers import SKIP, Hints, pod
+from tests.helpers.hint_answers import SKIP, Hints, pod
 
 
 def test_a_pod_that_ends_does_not_wake_preemptors() -> None:
-    """Else a preemptor wakes for each pod that ends."""
     assert Hints("DefaultPreemption").about(pod(), "AssignedPod", "Delete", pod("q"), None) == SKIP

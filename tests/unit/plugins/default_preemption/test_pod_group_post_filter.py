@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import phase_calls
 import pytest
-from phase_calls import context
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import context
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
 from trireme.snapshot import pods
 from trireme.v1 import cycle_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
@@ -162,7 +162,6 @@ async def test_the_status_says_why_a_group_cannot_preempt(spec: dict[str, Any], 
 
 
 async def test_a_group_does_not_preempt_while_its_victims_are_going() -> None:
-    """Else each retry would evict more."""
     cluster = Cluster(1)
     cluster.add(1, "4", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
     await cluster.serve()

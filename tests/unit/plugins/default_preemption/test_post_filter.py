@@ -5,11 +5,11 @@ import random
 import time
 from typing import Any
 
-import phase_calls
 import pytest
-from phase_calls import context
-from preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 
+from tests.helpers import phase_calls
+from tests.helpers.phase_calls import context
+from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 from trireme.evaluation.preemption import dry_run
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
@@ -74,7 +74,6 @@ async def test_candidates_are_searched_until_one_breaks_no_budget() -> None:
 
 
 async def test_no_more_candidates_are_evaluated_than_the_arguments_allow() -> None:
-    """Else preemption costs as much as the cluster is large, and chooses otherwise than it should."""
     chosen = set()
     for uid in range(12):
         case = Preemption(4, wanted="4")
@@ -480,7 +479,6 @@ async def test_victims_elsewhere_survive_a_second_opinion() -> None:
 
 
 async def test_random_choices_depend_on_the_seed_alone() -> None:
-    """Else a replica chooses otherwise only because the same changes reached it in more deltas."""
     case = Preemption(30)
     for name in case.names:
         case.add(1, "4", name)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import phase_calls
 import pytest
-from fake_remote_filter import FakeRemoteFilter
-from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from tests.helpers import phase_calls
+from tests.helpers.fake_remote_filter import FakeRemoteFilter
+from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import pausing, status
@@ -99,7 +99,6 @@ class Service(FakeRemoteFilter):
     ],
 )
 async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: status.Status | None) -> None:
-    """Else a search that takes its whole budget, anew as the cluster moved on, holds up all pods and health checks."""
     builder = SnapshotBuilder()
     builder.set_node("n0", allocatable={"cpu": "4", "pods": "110"})
     builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="3"), "priority": 100}))

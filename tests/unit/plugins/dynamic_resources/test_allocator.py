@@ -1,7 +1,8 @@
 """The search for devices, on pools and claims alone: what is found first, what is not found, and what is wrong."""
 
 import pytest
-from device_searches import (
+
+from tests.helpers.device_searches import (
     DRIVER,
     Json,
     all_devices,
@@ -14,7 +15,6 @@ from device_searches import (
     selected,
     slices_of,
 )
-
 from trireme.plugins.dynamic_resources import devices, features
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, InvalidPoolsError, TimedOutError
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from snapshot_views import Json, SnapshotBuilder
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import device_counts, features
 from trireme.registry import score_sides
@@ -62,7 +62,6 @@ def _devices(*names: str, **fields: Any) -> Json:
 def test_devices_of_the_class_are_counted_where_they_are(
     specs: list[Json], expression: str, expected: list[int]
 ) -> None:
-    """Else nodes with many free devices score like those with none."""
     builder = _cluster(*specs, expression=expression)
     counts = device_counts.DeviceCounter(features.Features())
     total, taken = counts.count(builder.snap, RESOURCE, np.array([0, 1]))
@@ -71,7 +70,6 @@ def test_devices_of_the_class_are_counted_where_they_are(
 
 
 def test_devices_that_a_claim_holds_are_in_use() -> None:
-    """Else a node whose devices are taken looks empty."""
     builder = _cluster({"nodeName": "n0", **_devices("a", "b", "c")})
     results = [{"request": "r", "driver": "d", "pool": "p0", "device": "a"}]
     raw = {"metadata": {"namespace": "n", "name": "c"}, "status": {"allocation": {"devices": {"results": results}}}}
@@ -88,7 +86,6 @@ def test_devices_that_a_claim_holds_are_in_use() -> None:
     ids=["extended", "none that is extended", "gate off"],
 )
 def test_scores_look_at_the_cluster_only_where_devices_count(resource: str, gate: bool, counted: bool) -> None:
-    """Else scores of the default profile are computed for all nodes each time."""
     args = b'{"resources":[{"name":"%s","weight":1}]}' % resource.encode()
     plugin = score_sides.score_plugin("NodeResourcesBalancedAllocation", args, {"DRAExtendedResource": gate})
     assert plugin is not None

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from config_starts import feature_gates
 
+from tests.helpers.config_starts import feature_gates
 from trireme.config import loading, profiles
 from trireme.registry import filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE
@@ -19,7 +19,6 @@ from trireme.registry.in_tree import IN_TREE
     ],
 )
 def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, bool]) -> None:
-    """Else filter and score refuse the whole configuration, and the scheduler is never ready."""
     gates = feature_gates(**flipped)
     config = loading.default_configuration(gates)
     profile = profiles.construct_profiles(config, IN_TREE, gates, lambda _line: None).profiles[0]

@@ -4,8 +4,18 @@ import re
 from typing import Any
 
 import pytest
-from device_searches import DRIVER, Json, all_devices, claim_of, exactly, held_device, search, selected, slices_of
 
+from tests.helpers.device_searches import (
+    DRIVER,
+    Json,
+    all_devices,
+    claim_of,
+    exactly,
+    held_device,
+    search,
+    selected,
+    slices_of,
+)
 from trireme.plugins.dynamic_resources import features
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError
 
@@ -33,7 +43,7 @@ ROOTS = (("a", {"strings": ["x", "y"]}), ("b", {"string": "z"}), ("c", {"strings
     ],
 )
 def test_lists_are_compared_as_sets(constraint: str, count: int, expected: list[list[str]] | None) -> None:
-    """Else devices go together that share nothing."""
+    """`matchAttribute` compares list-valued attributes as sets: devices must share an element."""
     wanted = claim_of(exactly(count=count), constraints=[{constraint: f"{DRIVER}/root"}])
     assert search(_with("root", *ROOTS), wanted, on=LISTS) == expected
 
@@ -45,7 +55,6 @@ def test_without_the_gate_lists_are_of_no_known_kind() -> None:
 
 
 def test_constraints_see_computed_attributes_before_those_of_the_driver() -> None:
-    """Else devices of one NUMA node, say, are told apart by numbers that mean nothing."""
     seen = _with("n", ("a", {"int": 1}), ("b", {"int": 2}), ("c", {"int": 3}))
     parity = [{"name": f"{DRIVER}/n", "expression": f'device.attributes["{DRIVER}"].n % 2'}]
     constraints = [{"matchAttribute": f"{DRIVER}/n"}]
@@ -71,7 +80,6 @@ def test_constraints_see_computed_attributes_before_those_of_the_driver() -> Non
     ],
 )
 def test_a_computed_attribute_that_has_no_value_ends_the_search(expression: str, problem: str) -> None:
-    """Else nobody learns that the claim is wrong."""
     computed = [{"name": "x/y", "expression": expression}]
     wanted = claim_of(exactly(derivedAttributes=computed), constraints=[{"distinctAttribute": "x/y"}])
     with pytest.raises(AllocationError, match=re.escape(problem)):
@@ -104,18 +112,15 @@ def _partitions(*groups: list[str]) -> Any:
 def test_devices_on_one_set_of_counters_have_a_group_in_common(
     groups: list[list[str]], taken: str, expected: list[list[str]] | None
 ) -> None:
-    """Else partitions are made that exclude each other."""
     allocated = [held_device(taken)] if taken else []
     assert search(_partitions(*groups), claim_of(exactly(count=2)), taken=allocated, on=GROUPS) == expected
 
 
 def test_without_the_gate_slices_with_groups_are_ignored() -> None:
-    """Else partitions are made that exclude each other."""
     assert search(_partitions(["a"], ["a"]), claim_of(exactly())) is None
 
 
 def test_devices_that_skip_steps_are_for_nodes_that_support_it() -> None:
-    """Else a kubelet prepares what must not be prepared."""
     skipping = slices_of({"devices": [{"name": "a"}], "skipNodeOperations": ["NodePrepareResources"]})
     assert search(skipping, claim_of(exactly()), on=SKIPPING) is None
     assert search(skipping, claim_of(exactly()), on=SKIPPING, skips_operations=True) == [["r=a"]]

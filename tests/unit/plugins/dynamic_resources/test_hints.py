@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, entry, node, pod
+
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, entry, node, pod
 
 Json = dict[str, Any]
 
@@ -54,7 +55,7 @@ MADE = _templated({"name": "c", "resourceClaimName": "made"})
     ],
 )
 def test_claims(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
-    """Else pods are tried for claims that are not theirs, or sleep when devices are given back."""
+    """Only the pod's own claims, and released devices, wake it."""
     there = {each["metadata"]["name"]: each for each in (_claim("mine"), new) if each is not None}
     action = "Add" if old is None else "Delete" if new is None else "Update"
     assert Hints("DynamicResources", there.values()).about(waiting, CLAIM_EVENT, action, old, new) == expected
@@ -70,7 +71,6 @@ def test_claims(waiting: Json, old: Json | None, new: Json | None, expected: str
     ],
 )
 def test_devices_do_not_help_a_pod_that_lacks_a_claim(there: list[Json]) -> None:
-    """Else each claim that ends wakes pods that cannot go on without one of their own."""
     gave_back = _claim("other", "d1"), _claim("other")
     assert Hints("DynamicResources", there).about(NAMED, CLAIM_EVENT, "Update", *gave_back) == SKIP
 
@@ -79,7 +79,6 @@ def test_devices_do_not_help_a_pod_that_lacks_a_claim(there: list[Json]) -> None
     ("owner", "expected"), [("uid-p", QUEUE), ("x", SKIP)], ids=["made-for-it", "made-for-another"]
 )
 def test_the_name_of_a_claim_that_was_made(owner: str, expected: str) -> None:
-    """Else a pod is tried before all of its claims are there."""
     hints = Hints("DynamicResources", [_claim("made", metadata=_owned(owner))])
     assert hints.about(MADE, "TargetPod", "UpdatePodGeneratedResourceClaim", _templated(), MADE) == expected
 
@@ -93,7 +92,7 @@ def test_the_name_of_a_claim_that_was_made(owner: str, expected: str) -> None:
     ],
 )
 def test_events_that_always_wake(resource: str, action: str) -> None:
-    """Else a pod sleeps while its devices are there."""
+    """New devices and slices always wake."""
     new = {"Node": node(), "resource.k8s.io/DeviceClass": entry("DeviceClass", "c", spec={})}.get(resource)
     new = new or entry("ResourceSlice", "s", spec={})
     assert Hints("DynamicResources").about(NAMED, resource, action, new, new) == QUEUE
@@ -110,7 +109,6 @@ def test_events_that_always_wake(resource: str, action: str) -> None:
     ],
 )
 def test_a_claim_that_was_made_for_its_group_is_the_pods(gate: bool, owner: str, api: str, expected: str) -> None:
-    """Else a pod of a group would never be tried, or be tried for a claim that it cannot have."""
     reference = {"apiVersion": api, "kind": "PodGroup", "name": owner, "uid": "any", "controller": True}
     made = _claim("made", metadata={"ownerReferences": [reference]})
     waiting = {**MADE, "spec": {**MADE["spec"], "schedulingGroup": {"podGroupName": "g"}}}

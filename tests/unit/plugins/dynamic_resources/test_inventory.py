@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from snapshot_views import Json, SnapshotBuilder
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.plugins.dynamic_resources import features, inventory
 from trireme.v1 import resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -38,7 +38,6 @@ def _key(kind: str, name: str, **fields: Any) -> snapshot_pb2.ObjectKey:
 
 @pytest.mark.parametrize("claim_first", [True, False], ids=["the-claim-goes-first", "the-pool-goes-first"])
 def test_nothing_is_known_of_pools_that_are_gone(claim_first: bool) -> None:
-    """Else a replica's memory grows with each node with devices that there ever was."""
     builder = SnapshotBuilder()
     builder.set_node("n0")
     for number in range(20):
@@ -57,7 +56,6 @@ def test_nothing_is_known_of_pools_that_are_gone(claim_first: bool) -> None:
 
 
 def test_a_pool_that_comes_with_a_claim_of_its_device_is_seen_with_it() -> None:
-    """Else what is remembered of a pool holds though its device was taken, or given back."""
     builder = SnapshotBuilder()
     builder.set_node("n0")
     builder.apply(objects=[_claim("c", "pool")])

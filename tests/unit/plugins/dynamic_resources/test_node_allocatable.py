@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from tests.helpers.snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import amounts, status
 from trireme.plugins.dynamic_resources import features, inventory, node_allocatable
@@ -93,7 +93,6 @@ def _stated(pod: core_pb2.Pod, device: Json, consumed: dict[str, str] | None = N
 def test_resources_of_devices_in_the_pod_status(
     device: Json, consumed: dict[str, str] | None, count: int, expected: Json | None
 ) -> None:
-    """Else the kubelet and other schedulers count the pod as something else than it takes."""
     stated = _stated(_using("one", "two"), device, consumed, count)
     claim = {"resourceClaimName": "c", "containers": ["one", "two"]}
     assert stated == ([] if expected is None else [claim | expected])
@@ -111,7 +110,6 @@ def test_resources_of_devices_in_the_pod_status(
     ],
 )
 def test_devices_that_cannot_be_counted_are_an_error(device: Json, problem: str) -> None:
-    """Else the pod is placed as if its devices stood for nothing."""
     with pytest.raises(node_allocatable.NodeAllocatableError) as caught:
         _stated(_using(), device)
     assert str(caught.value) == problem
@@ -181,7 +179,6 @@ def _statuses(stated: list[Json]) -> tuple[core_pb2.NodeAllocatableResourceClaim
 def test_resources_of_devices_must_be_free_on_the_node(
     spec: Json, stated: list[Json], placed: dict[str, str], expected: tuple[bool, str] | None
 ) -> None:
-    """Else a node takes more than it has, or preemption is tried where it cannot help."""
     builder, _ = _node_devices({"name": "a"})
     if placed:
         builder.add_class(1, pod_of(requesting(**placed)))
@@ -221,7 +218,6 @@ def test_claims_count_on_a_node_once(pod_status: Json, cpu: int) -> None:
 
 @pytest.mark.parametrize(("rules", "classes"), [(RULES, 2), (amounts.DEFAULT_RULES, 1)], ids=["on", "off"])
 def test_an_assumed_pod_counts_with_its_claims(rules: amounts.Rules, classes: int) -> None:
-    """Else the next pod goes to a node that is full; without the gate it is a pod like the others."""
     registry = class_registry.ClassRegistry(rules=rules)
     cache = cluster_cache.ClusterCache(registry)
     cache.set_node(decode.decode({"metadata": {"name": "n0"}}, core_pb2.Node))

@@ -348,7 +348,6 @@ def _made(store: Store) -> list[str]:
 
 @pytest.mark.parametrize("calls", [2, 3])
 async def test_a_call_that_is_repeated_makes_no_second_claim(calls: int) -> None:
-    """Else the pod has two claims, and devices that nobody uses are taken until it is gone."""
     store = Store()
     for _ in range(calls):
         result = await _pre_bind(store, TO_MAKE)
@@ -406,7 +405,6 @@ RESOURCES: Json = {"resourceClaimName": "claim", "mapping": [{"name": "cpu", "qu
 
 
 async def test_node_resources_of_claims_are_written_and_removed() -> None:
-    """Else the node's kubelet, and schedulers that start later, count the pod as less than it takes."""
     store = Store()
     result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
     assert result.status.code == status_pb2.CODE_SUCCESS, result
@@ -420,7 +418,6 @@ async def test_node_resources_of_claims_are_written_and_removed() -> None:
 
 
 async def test_a_conflict_is_not_taken_for_node_resources_that_are_removed() -> None:
-    """Else the node counts what the pod does not take, until the pod is bound or gone."""
     store, state = Store(), _state(node_allocatable=(RESOURCES,))
     store.pod_status = {"nodeAllocatableResourceClaimStatuses": [RESOURCES]}
     store.conflicts = 2
@@ -440,7 +437,6 @@ async def test_node_resources_of_a_pod_that_was_replaced_are_left_alone() -> Non
 
 
 async def test_a_pod_whose_removal_from_a_claim_conflicts_is_removed_again() -> None:
-    """Else the claim has a user that does not use it, and its devices stay taken."""
     store = Store()
     store.set_status(allocation=ALLOCATION, reservedFor=[USER])
     store.conflicts = 2
@@ -461,7 +457,6 @@ async def test_without_binding_conditions_nothing_is_awaited_or_timestamped() ->
 
 
 async def test_a_claim_that_was_made_in_vain_is_deleted() -> None:
-    """Else its devices were nobody's: the next attempt makes another one."""
     store = Store()
     store.refuse_pod = True
     result = await _pre_bind(store, TO_MAKE)

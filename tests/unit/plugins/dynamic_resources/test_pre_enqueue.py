@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from snapshot_views import Json, pod_of
 
+from tests.helpers.snapshot_views import Json, pod_of
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.plugins.dynamic_resources import pre_enqueue
 from trireme.v1 import resource_pb2
@@ -62,7 +62,6 @@ def _pod(*claims: Json, status: Json | None = None, **spec: Any) -> PodToEnqueue
     ],
 )
 def test_a_pod_waits_for_its_claims(pod: PodToEnqueue, claim: Json | None, refused: bool) -> None:
-    """Else it is tried in vain until they are there, or waits for ever though they are."""
     assert _plugin(claim).refuses(pod) is refused
 
 

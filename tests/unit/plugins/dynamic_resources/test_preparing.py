@@ -4,8 +4,8 @@ import asyncio
 
 import numpy as np
 import pytest
-from snapshot_views import SnapshotBuilder
 
+from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.framework import pausing
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import args
@@ -47,7 +47,6 @@ def _cluster() -> SnapshotBuilder:
 
 
 async def test_a_class_that_changes_during_a_search_is_the_one_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a claim gets a device that its class does not accept any more."""
     monkeypatch.setattr(pausing, "SLICE_SECONDS", -1.0)
     builder = _cluster()
     plugin, pod_class, slots = DynamicResourcesFilter(args.Args()), builder.snap.classes[1], np.array([0])

@@ -1,0 +1,66 @@
+"""Marks the tests that start processes, and skips or fails those that need a real control plane that is not built.
+
+Property tests have no deadline: how long an example takes says how busy the machine is.
+"""
+
+import gc
+import logging
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Pauses the garbage collector during collection, which makes a million objects and no garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Resumes the garbage collector. What collection has made is never scanned again: a tenth of all CPU."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that start processes: those of modules that can, and all that is end to end."""
+    for item in items:
+        module = getattr(item, "module", None)  # an item need not come from a module
+        if item.path.parent.name in ("e2e", "chaos", "controlplane") or hasattr(module, "subprocess"):
+            item.add_marker("processes")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Asks here and not in a fixture alone: pytest tells skips by place, so all of these are one line."""
+    if item.get_closest_marker("controlplane"):
+        from tools.controlplane import controlplane_fixture
+
+        controlplane_fixture.require_built()
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """A process that a test runs in its own sets up logging; later tests would find its lines in their output."""
+    root, package = logging.getLogger(), logging.getLogger("trireme")
+    before, levels = list(root.handlers), (root.level, package.level)
+    yield
+    for handler in list(root.handlers):
+        # Those of pytest come and go with each phase of a test.
+        if handler not in before and type(handler).__module__ != "_pytest.logging":
+            root.removeHandler(handler)
+    root.setLevel(levels[0])
+    package.setLevel(levels[1])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names the seeds of simulations, one of which is new in each run."""
+    reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "user_properties")]
+    seeds = {value for each in reports for name, value in each.user_properties if name == "seed of a simulation"}
+    if seeds:
+        terminalreporter.write_line(f"simulated from the seeds {', '.join(map(str, sorted(seeds)))}")

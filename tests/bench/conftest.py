@@ -1,5 +1,0 @@
-"""Makes the control plane's fixtures available to the benchmark's tests."""
-
-from controlplane_fixture import controlplane, start_controlplane
-
-__all__ = ["controlplane", "start_controlplane"]

@@ -1,0 +1,74 @@
+"""What the launcher and the build script decide without starting anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.controlplane import build_controlplane as build
+from tools.controlplane import launcher
+
+
+def test_kubeconfig_names_server_authority_and_token(tmp_path: Path) -> None:
+    """Every client fails to connect if the kubeconfig's parts do not refer to each other by the right names."""
+    parsed = yaml.safe_load(launcher.kubeconfig("https://127.0.0.1:1", tmp_path / "ca.crt", "alice", "secret"))
+    context = next(each for each in parsed["contexts"] if each["name"] == parsed["current-context"])["context"]
+    cluster = next(each for each in parsed["clusters"] if each["name"] == context["cluster"])["cluster"]
+    user = next(each for each in parsed["users"] if each["name"] == context["user"])["user"]
+    assert cluster == {"server": "https://127.0.0.1:1", "certificate-authority": str(tmp_path / "ca.crt")}
+    assert user == {"token": "secret"}
+
+
+def test_token_lines_quote_groups() -> None:
+    """A user in two groups would lose one, and every column after it, if the group list were not quoted."""
+    users = {launcher.User("alice", ("dev", "ops")): "t1", launcher.User("bob"): "t2"}
+    assert launcher.token_lines(users) == 't1,alice,alice,"dev,ops"\nt2,bob,bob,""\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    [
+        pytest.param("alice", launcher.User("alice"), id="no-groups"),
+        pytest.param("alice:a,b", launcher.User("alice", ("a", "b")), id="groups"),
+        pytest.param("system:node:a", launcher.User("system", ("node:a",)), id="the-first-colon-ends-the-name"),
+    ],
+)
+def test_parse_user(text: str, user: launcher.User) -> None:
+    """The command line would give a user the wrong rights."""
+    assert launcher.parse_user(text) == user
+
+
+def test_parse_pairs_refuses_what_is_no_switch() -> None:
+    """A typing error in a feature gate would be passed on and surface as an unreadable API server log."""
+    assert launcher.parse_pairs(["A=true", "b/v1=false"]) == {"A": True, "b/v1": False}
+    with pytest.raises(SystemExit, match="NAME=true"):
+        launcher.parse_pairs(["A=yes"])
+
+
+def test_private_files_are_private(tmp_path: Path) -> None:
+    """Tokens and keys would be readable by every user of the machine."""
+    secret = tmp_path / "tokens.csv"
+    launcher.write_private(secret, b"x")
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_build_version_follows_go_mod() -> None:
+    """The programs would report another version than the one that was compiled."""
+    assert build.kubernetes_version((build.MODULE / "go.mod").read_text()) == "v1.37.0"
+    with pytest.raises(SystemExit, match="does not require"):
+        build.kubernetes_version("module x\n")
+
+
+def test_build_is_repeated_when_an_input_changes(tmp_path: Path) -> None:
+    """A changed go.mod would go on being tested with the old binary."""
+    for name in build.INPUTS:
+        (tmp_path / name).write_text(name)
+    binary, stamp = tmp_path / "controlplane", tmp_path / "controlplane.inputs"
+    assert not build.up_to_date(binary, stamp, tmp_path)
+    binary.touch()
+    stamp.write_text(build.digest(tmp_path) + "\n")
+    assert build.up_to_date(binary, stamp, tmp_path)
+    (tmp_path / "go.sum").write_text("changed")
+    assert not build.up_to_date(binary, stamp, tmp_path)

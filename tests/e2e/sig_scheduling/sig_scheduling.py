@@ -1,0 +1,176 @@
+"""Kubernetes' own end-to-end tests of scheduling, on a real control plane, with Trireme as its scheduler.
+
+    python -m tests.e2e.sig_scheduling.sig_scheduling [--scheduler kube-scheduler] [--folder DIR] [--focus TEXT]
+
+The suite is Kubernetes' code, from the module that the control plane is built from; ours are the kubelets that it plays
+(kubelets.go). Not a pytest: it takes a quarter of an hour, most of which the specs spend waiting. What must hold
+is that every spec that passes with kube-scheduler, which can be asked for in the same way, passes with Trireme.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.e2e import installation
+from tools.controlplane import build_controlplane, launcher
+
+SOURCES = Path(__file__).resolve().parent
+
+
+BINARY = launcher.REPOSITORY / "build" / "sige2e"
+_STAMP = BINARY.with_suffix(".inputs")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Specs that need the same control plane."""
+
+    name: str
+    labels: str
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime: Mapping[str, bool] = field(default_factory=dict)
+    skip: str = ""
+
+
+PARTS = (
+    Part(
+        "groups",
+        "sig-scheduling && FeatureGate:GenericWorkload",
+        {"GenericWorkload": True},
+        {"scheduling.k8s.io/v1beta1": True},
+    ),
+    # The other specs of devices have a kubelet call a plugin, or are not about scheduling.
+    Part(
+        "devices",
+        "DRA && !Feature:DynamicResourceAllocation && !Feature:OffByDefault",
+        skip=r"\[DRA\] CRUD|ResourceSlice Controller",
+    ),
+    Part("scheduling", "sig-scheduling && !FeatureGate:GenericWorkload"),
+)
+
+
+def build() -> None:
+    """Compile the suite where its sources have changed. Raises: SystemExit with one line where that is impossible."""
+    inputs = [*sorted(SOURCES.glob("*.go")), SOURCES / "go.mod", SOURCES / "go.sum"]
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()
+    if BINARY.exists() and _STAMP.exists() and _STAMP.read_text() == digest:
+        return
+    suite, plane = ((path / "go.mod").read_text() for path in (SOURCES, launcher.REPOSITORY / "tools/controlplane"))
+    if build_controlplane.kubernetes_version(suite) != build_controlplane.kubernetes_version(plane):
+        raise SystemExit(
+            "sig-scheduling: tests/e2e/sig_scheduling/go.mod and tools/controlplane/go.mod pin different releases"
+        )
+    print("sig-scheduling: building the suite (some five minutes the first time)", flush=True)
+    BINARY.parent.mkdir(parents=True, exist_ok=True)
+    # Linked beside its place and renamed: an interrupted build leaves no half binary.
+    unfinished = BINARY.with_suffix(".new")
+    command = ["go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", str(unfinished), "."]
+    if subprocess.run(command, cwd=SOURCES, preexec_fn=lambda: os.nice(10), check=False).returncode:
+        raise SystemExit("sig-scheduling: the suite does not build")
+    unfinished.replace(BINARY)
+    _STAMP.write_text(digest)
+
+
+async def run_part(part: Part, scheduler: str, folder: Path, focus: str) -> list[str]:
+    """Run the specs of a part, print how each ended, and answer those that failed."""
+    folder.mkdir(parents=True)
+    options = launcher.Options(
+        authorization="RBAC",
+        feature_gates=part.gates,
+        runtime_config=part.runtime,
+        disable_admission=("TaintNodesByCondition",),
+        controllers=True,
+        scheduler=scheduler == "kube-scheduler",
+        extra={"kube-apiserver": ("--allow-privileged=true",)},
+    )
+    with launcher.ControlPlane(options, directory=folder / "controlplane") as plane:
+        if options.scheduler:
+            await asyncio.to_thread(_run_specs, part, plane, folder, focus)
+        else:
+            await _run_with_trireme(part, plane, folder, focus)
+    return _report(json.loads((folder / "report.json").read_text()))
+
+
+async def _run_with_trireme(part: Part, plane: launcher.ControlPlane, folder: Path, focus: str) -> None:
+    headers = {"Authorization": f"Bearer {plane.token()}"}
+    tls = ssl.create_default_context(cafile=str(plane.authority))
+    here = installation.Installation(folder, plane.kubeconfig, plane.server, headers, tls)
+    here.frontend_flags += launcher.gate_flags(part.gates)
+    async with aiohttp.ClientSession() as here.session:
+        try:
+            await here.start(filters=2)
+            await asyncio.to_thread(_run_specs, part, plane, folder, focus)
+        finally:
+            here.stop()
+
+
+def _run_specs(part: Part, plane: launcher.ControlPlane, folder: Path, focus: str) -> None:
+    command = [
+        str(BINARY),
+        f"--kubeconfig={plane.kubeconfig}",
+        "--provider=skeleton",
+        "--test.timeout=0",
+        "--dump-logs-on-failure=false",
+        "--ginkgo.v",
+        "--ginkgo.no-color",
+        f"--ginkgo.json-report={folder}/report.json",
+        f"--ginkgo.label-filter={part.labels}",
+        *([f"--ginkgo.skip={part.skip}"] if part.skip else []),
+        *([f"--ginkgo.focus={focus}"] if focus else []),
+    ]
+    with (folder / "specs.log").open("wb") as log:
+        # What failed is in the report.
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
+
+
+def _report(suites: list[dict[str, Any]]) -> list[str]:
+    failed = []
+    for spec in (each for suite in suites for each in suite["SpecReports"]):
+        message = spec.get("Failure", {}).get("Message", "")
+        # Specs that the labels leave out are skipped without a word.
+        left_out = spec["State"] == "skipped" and not message
+        if left_out or (spec["State"] == "passed" and spec["LeafNodeType"] != "It"):
+            continue
+        name = " ".join([*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"] or spec["LeafNodeType"]])
+        first, _, _ = message.partition("\n")
+        print(f"{spec['State']:8} {spec['RunTime'] / 1e9:6.1f} s  {name}" + (f": {first}" if first else ""), flush=True)
+        if spec["State"] not in ("passed", "skipped"):
+            failed.append(name)
+    return failed
+
+
+async def main() -> int:
+    """Run all parts; 1 where a spec failed."""
+    parser = argparse.ArgumentParser(description="Run Kubernetes' end-to-end tests of scheduling.")
+    parser.add_argument("--scheduler", choices=("trireme", "kube-scheduler"), default="trireme")
+    parser.add_argument("--folder", type=Path, help="keep logs and reports here (default: a temporary folder)")
+    parser.add_argument("--focus", default="", help="only specs whose names match this expression")
+    options = parser.parse_args()
+    if shutil.which("go") is None:
+        print("sig-scheduling: skipped, there is no Go toolchain to build the suite")
+        return 0
+    build()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="sig-scheduling-"))
+    failed = []
+    for part in PARTS:
+        print(f"sig-scheduling: {part.name}, with {options.scheduler}", flush=True)
+        failed += await run_part(part, options.scheduler, folder / part.name, options.focus)
+    print(f"sig-scheduling: {len(failed)} failed; logs are in {folder}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
