@@ -33,7 +33,7 @@ async def with_insight(
     if insight is None:
         requested = [name for name in ("nodes", "proposals", "allNodes") if _first(query, name) not in ("", "false")]
         if requested:
-            raise BadQuery(f"{requested[0]}: this requires insight: set insight.endpoints")
+            raise BadQuery(f"{requested[0]}: requires insight: set insight.endpoints")
         return own
     try:
         match own.scheduler.WhichOneof("state"):
