@@ -236,3 +236,30 @@ async def test_preemption_comes_with_the_evaluation_on_request(tmp_path: Path) -
     assert found.preemption == answer.preemption
     await _explained(tmp_path, insight, "pod=default/waits")
     assert [request.preemption for request in insight.requests] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, 400),
+        (grpc.StatusCode.NOT_FOUND, 404),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 504),
+    ],
+    ids=["invalid", "not found", "too late"],
+)
+async def test_the_status_of_a_refused_simulation_follows_from_the_code(
+    tmp_path: Path, code: grpc.StatusCode, status: int
+) -> None:
+    """A question that took too long may be asked again; one that names no field of a cluster may not."""
+
+    class Refusing:
+        async def simulate(self, request: Any) -> Any:
+            raise insight_replicas.InsightRefusal(code, "insight says why")
+
+    frontend = support.FakeFrontend()
+    frontend.insight = Refusing()
+    headers = {"Authorization": f"Bearer {support.TOKENS['admin']}"}
+    async with support.served(tmp_path, frontend) as served, aiohttp.ClientSession() as session:
+        url = f"https://127.0.0.1:{served.port}/trireme/v1/simulate"
+        async with session.post(url, json={}, headers=headers, ssl=False) as response:
+            assert (response.status, await response.text()) == (status, "insight says why\n")
