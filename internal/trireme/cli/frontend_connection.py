@@ -125,7 +125,7 @@ def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         report = asyncio.run(fetch_report(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
     except ReportUnavailable:
         return []
-    return [pod["pod"] for pod in report["pending"]]
+    return [f"{pod['pod']['namespace']}/{pod['pod']['name']}" for pod in report["pending"]]
 
 
 async def fetch_report(

@@ -4,12 +4,13 @@ import argparse
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich import console, measure, text
 
 from trireme.cli import display, frontend_connection, leadership_display, number_arguments, row_table
 from trireme.cli.display import Report
+from trireme.v1.scheduler_explanation_pb2 import AlikePods, Leadership, PendingPod
+from trireme.wire import json_documents
 
 LINES = 20
 # More than any cluster has.
@@ -62,7 +63,7 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
     """Return the first lines of the status: leader, caches, missing phases, queue, cluster."""
     cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
-        ("Leader", leadership_display.state_line(report["leadership"])),
+        ("Leader", leadership_display.state_line(json_documents.parse(report["leadership"], Leadership()))),
         ("Caches", _caches_text(report)),
     ]
     if report.get("configuration"):  # older frontends have none
@@ -261,36 +262,42 @@ def _follower_state(replica: Report) -> text.Text:
 def _render_pending_pods(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
     """A table of pending pods by name, and how many its rows are."""
     headers = ["POD", "AGE", "ATTEMPTS", *(["PRIORITY", "PROFILE"] if wide else []), "STATUS"]
+    pods = [json_documents.parse(pod, PendingPod()) for pod in report["pending"]]
     entries = [
         [
-            pod["pod"],
-            display.age_text(pod["waitingSince"]),
-            str(pod["attempts"]),
-            *([str(pod["priority"]), pod["profile"]] if wide else []),
-            pod["summary"],
+            f"{pod.pod.namespace}/{pod.pod.name}",
+            display.age_text(pod.waiting_since_ms / 1000),
+            str(pod.attempts),
+            *([str(pod.priority), pod.profile] if wide else []),
+            pod.summary,
         ]
-        for pod in report["pending"]
+        for pod in pods
     ]
     return display.table_of_rows(headers, entries, right=("ATTEMPTS", "PRIORITY")), len(entries)
 
 
 def _render_pending_groups(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
     """A table with a row for all pods that wait for the same, and how many pods its rows stand for."""
-    rows: Sequence[Any] = report["pendingAlike"][:LINES]
+    rows = alike_pods(report)[:LINES]
     headers = ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", *(["CLASS"] if wide else []), "STATUS"]
     entries = []
     for alike in rows:
-        least, most = alike["attempts"]
+        least, most = alike.min_attempts, alike.max_attempts
         attempts = str(least) if least == most else f"{least} to {most}"
-        status = alike["summary"]
         entries.append(
             [
-                str(alike["pods"]),
-                alike["example"],
-                display.age_text(alike["waitingSince"]),
+                str(alike.count),
+                f"{alike.example.namespace}/{alike.example.name}",
+                display.age_text(alike.waiting_since_ms / 1000),
                 attempts,
-                *([str(alike["class"])] if wide else []),
-                status,
+                *([str(alike.pod_class)] if wide else []),
+                alike.summary,
             ]
         )
-    return display.table_of_rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in rows)
+    count = sum(alike.count for alike in rows)
+    return display.table_of_rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), count
+
+
+def alike_pods(report: Report) -> list[AlikePods]:
+    """The pending pods of a status, those that wait for the same together."""
+    return [json_documents.parse(each, AlikePods()) for each in report["pendingAlike"]]

@@ -17,13 +17,21 @@ def report(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0), **more: Any) ->
     now = clocks.wall()
     alike = [
         {
-            "pods": 3,
-            "waitingSince": now - 50,
-            "attempts": [1, 2],
-            "example": "default/giant",
+            "count": 3,
+            "waitingSinceMs": str(round((now - 50) * 1000)),
+            "minAttempts": 1,
+            "maxAttempts": 2,
+            "example": {"namespace": "default", "name": "giant"},
             "summary": "Insufficient cpu",
         },
-        {"pods": 1, "waitingSince": now - 500, "attempts": [9, 9], "example": "default/old", "summary": "gated"},
+        {
+            "count": 1,
+            "waitingSinceMs": str(round((now - 500) * 1000)),
+            "minAttempts": 9,
+            "maxAttempts": 9,
+            "example": {"namespace": "default", "name": "old"},
+            "summary": "gated",
+        },
     ]
     replicas = {
         "filter": [{"address": "unix:/run/filter.sock", "inStep": True}],
@@ -173,16 +181,21 @@ LONG = "default/a-pod-with-a-rather-long-name-as-operators-generate-them-in-real
 @pytest.mark.parametrize("columns", [80, 120])
 async def test_each_reason_has_an_example_and_what_is_cut_off_ends_with_an_ellipsis(columns: int) -> None:
     """There is nothing to give to `trireme explain`, and a reason ends within a word as if it were all."""
-    alike = {"pods": 1, "waitingSince": 0.0, "attempts": [1, 1]}
+    alike = {"count": 1, "minAttempts": 1, "maxAttempts": 1}
     failed = "backs off after a failed attempt: " + "the API server said no " * 20
     pending = [
         {
             **alike,
-            "example": LONG,
+            "example": {"namespace": "default", "name": LONG.removeprefix("default/")},
             "summary": "was refused by NodeAffinity; is tried again when a node is added",
-            "waitsFor": {"for": "event", "plugins": ["NodeAffinity"]},
+            "waitsFor": {"kind": "event", "plugins": ["NodeAffinity"]},
         },
-        {**alike, "example": "default/failed", "summary": failed, "waitsFor": {"for": "time"}},
+        {
+            **alike,
+            "example": {"namespace": "default", "name": "failed"},
+            "summary": failed,
+            "waitsFor": {"kind": "time"},
+        },
     ]
     long_state = {"address": "dns:///" + "n" * 90, "inStep": False, "lastError": "it does not answer " * 20}
     shown = report(pendingAlike=pending, replicas={"filter": [long_state]})
