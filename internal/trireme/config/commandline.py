@@ -22,7 +22,7 @@ from trireme.config import (
     command_flags,
     model,
     profiles,
-    serving,
+    secure_serving,
     trireme_configuration,
 )
 from trireme.config.command_flags import FeatureGateOptions, Options
@@ -31,7 +31,7 @@ from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import default_configuration, load_file
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
-from trireme.config.serving import Lookup, Serving
+from trireme.config.secure_serving import Lookup, Serving
 from trireme.config.telemetry_flags import LoggingOptions
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import release
@@ -252,12 +252,12 @@ class Start:
                 self.log(f"I {line}")
         default = self._default_if_flags_valid(settings, gates)
         try:
-            certificate = serving.default_certificate(settings.serving, self.log)
+            certificate = secure_serving.default_certificate(settings.serving, self.log)
             files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
             trireme = trireme_configuration.load(settings.trireme.config_file)
             connection = connect(config.client_connection.kubeconfig, settings.misc.master, self.environment, self.log)
-            served = serving.prepare_serving(
+            served = secure_serving.prepare_serving(
                 certificate,
                 settings.authentication,
                 settings.authorization,

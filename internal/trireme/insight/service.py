@@ -233,14 +233,14 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
 
         try:
             with klog.without_lines_of(*_EVALUATING):
-                response = await self._the_simulator().simulate(request, caller)
+                response = await self._shared_simulator().simulate(request, caller)
         except simulator.SimulationError as error:
             raise NotAnsweredError(error.code, str(error)) from error
         response.disconnected_ms = round(self.follow.disconnected_seconds * 1000)
         self._simulated += 1
         return response
 
-    def _the_simulator(self) -> "simulator.Simulator":
+    def _shared_simulator(self) -> "simulator.Simulator":
         """What answers simulations, made when it is first needed."""
         from trireme.insight.simulations import simulator
 
@@ -413,7 +413,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         # A member may have feasible nodes, and its group none for all.
         if request.proposals and (queued.pod_group or not response.feasible_count):
             async with self._turns.turn_for(caller):
-                works = self._the_simulator().check_of_group(queued) if queued.pod_group else None
+                works = self._shared_simulator().check_of_group(queued) if queued.pod_group else None
                 result = await self._proposals.search(self._engine, cycle, works)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
@@ -453,7 +453,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         from trireme.insight.simulations import simulator
 
         try:
-            return await self._the_simulator().explain_group_preemption(queued, caller)
+            return await self._shared_simulator().explain_group_preemption(queued, caller)
         except simulator.SimulationError as error:
             reason = f"it is not known, for the group is not simulated: {error}"
             return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)

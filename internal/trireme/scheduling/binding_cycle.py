@@ -22,9 +22,9 @@ from trireme.framework import cluster_event, status
 from trireme.queueing import event_audience, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
-    calls_to_bind,
+    bind_limits,
     fit_error,
-    no_longer_pending,
+    pending_pod_removal,
     pods_in_pre_bind,
     ports,
     post_binding,
@@ -94,10 +94,10 @@ class BindingCycle:
         self._post_binding = post_binding.PostBinding(binder, observer, roles.post_bind, self.background.start)
         # The pods in the binding cycle, by profile.
         self._binding: collections.Counter[str] = collections.Counter()
-        self._room = calls_to_bind.RoomForBindings()
-        self._permit_turns = calls_to_bind.CallTurns()
-        self._bind_turns = calls_to_bind.CallTurns()  # of profiles with remote Bind plugins
-        self._extender_turns = asyncio.Semaphore(calls_to_bind.MAX_BOUND_BY_EXTENDERS)
+        self._room = bind_limits.RoomForBindings()
+        self._permit_turns = bind_limits.CallTurns()
+        self._bind_turns = bind_limits.CallTurns()  # of profiles with remote Bind plugins
+        self._extender_turns = asyncio.Semaphore(bind_limits.MAX_BOUND_BY_EXTENDERS)
 
     @property
     def binding_count(self) -> int:
@@ -318,7 +318,7 @@ class BindingCycle:
         if work is True:
             await self._write_expected_nomination(assumed)
             if self._cache.pod(assumed.pod.uid) is None:
-                result = no_longer_pending.REMOVED  # while PreBindPreFlight was called
+                result = pending_pod_removal.REMOVED  # while PreBindPreFlight was called
             else:
                 result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
             assumed = dataclasses.replace(assumed, prepared=True)
@@ -506,7 +506,7 @@ class BindingCycle:
 
 async def _wait_of_removed_pod() -> status.Status:
     """The wait on Permit of a pod that is gone."""
-    return no_longer_pending.REMOVED
+    return pending_pod_removal.REMOVED
 
 
 def _node_not_found(name: str) -> str:

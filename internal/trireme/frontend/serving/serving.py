@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from trireme.config import commandline
-from trireme.config import serving as serving_config
+from trireme.config import commandline, secure_serving
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.frontend.serving import admin_socket_file, serving_site
@@ -107,7 +106,7 @@ async def _take_over_socket(path: str, served: serving_site.FrontendSite) -> Non
 @contextlib.asynccontextmanager
 async def _serve_over_tls(
     completed: commandline.CompletedConfig,
-    serving: serving_config.Serving,
+    serving: secure_serving.Serving,
     served: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
@@ -145,7 +144,7 @@ async def _serve_over_tls(
                 await supervisor.stop(following)
 
 
-def _tls_settings(serving: serving_config.Serving) -> tls_contexts.TlsSettings:
+def _tls_settings(serving: secure_serving.Serving) -> tls_contexts.TlsSettings:
     """The certificates to present, and the TLS versions and ciphers, as the flags say."""
     options = serving.options
     if serving.certificate:

@@ -14,7 +14,7 @@ REMOVED = status.unschedulable("", "removed")
 """How an attempt ends whose pod was deleted meanwhile."""
 
 
-class NoLongerPendingHandlers:
+class PendingPodRemoval:
     """What is called when a pod is pending no more: has all that keep state about pending pods forget it.
 
     It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind, and wakes whoever waits for the pod.

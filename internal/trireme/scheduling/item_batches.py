@@ -34,7 +34,7 @@ class SendBatch(Protocol[ItemContra, ResultCo]):
         """Ends when all have results."""
 
 
-class CallBatches(Generic[Item, Result]):
+class ItemBatches(Generic[Item, Result]):
     """Gathers items of concurrent callers, and sends them by `send` in batches; each caller waits for its own result.
 
     So what is pending is bounded by the number of callers.

@@ -1,11 +1,11 @@
-"""CallBatches: many who ask at once are asked for in one call, and each gets its own answer."""
+"""ItemBatches: many who ask at once are asked for in one call, and each gets its own answer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from trireme.scheduling import call_batches
+from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2, cycle_pb2
 
 OnResult = Callable[[int, bind_pb2.BindResult], None]
@@ -18,9 +18,9 @@ class Bind:
         self.calls: list[list[str]] = []
         self.let: dict[str, asyncio.Event] = {}
         self.broken = False
-        self.batches = call_batches.CallBatches(self._apply)
+        self.batches = item_batches.ItemBatches(self._apply)
 
-    def ask(self, *names: str, rank: call_batches.Rank = (0, 0)) -> "asyncio.Task[list[int]]":
+    def ask(self, *names: str, rank: item_batches.Rank = (0, 0)) -> "asyncio.Task[list[int]]":
         async def ask() -> list[int]:
             pods = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(name=name)) for name in names]
             return [result.index for result in await self.batches.execute(pods, rank)]
@@ -43,7 +43,7 @@ class Bind:
 
 
 async def _settle() -> None:
-    await asyncio.sleep(2 * call_batches.LINGER_SECONDS)
+    await asyncio.sleep(2 * item_batches.LINGER_SECONDS)
 
 
 async def test_concurrent_requests_share_a_call_and_later_ones_do_not_wait() -> None:
@@ -70,7 +70,7 @@ async def test_concurrent_requests_share_a_call_and_later_ones_do_not_wait() -> 
 async def test_calls_under_way_are_bounded_and_the_rest_is_sent_by_rank() -> None:
     """If this fails, many items sent at once delay more important ones, or those that wait are never sent."""
     bind = Bind()
-    most = call_batches.MAX_UNDER_WAY
+    most = item_batches.MAX_UNDER_WAY
     many = [bind.ask(*(chr(0x100 + first + number) for number in range(2))) for first in range(0, 2 * most, 2)]
     await _settle()
     assert [len(call) for call in bind.calls] == [most]
@@ -129,7 +129,7 @@ async def test_a_request_whose_callers_are_cancelled_is_not_sent() -> None:
 async def test_no_more_calls_are_open_than_the_server_takes() -> None:
     """Each call lasts until its slowest item has a result; a server refuses all others beyond some number."""
     bind = Bind()
-    bind.batches = call_batches.CallBatches(bind._apply, max_calls=2)
+    bind.batches = item_batches.ItemBatches(bind._apply, max_calls=2)
     asked = []
     for name in "abcd":
         asked.append(bind.ask(name))
