@@ -445,7 +445,6 @@ class ClusterCache:
             self._assign_row(pod, slot)
 
     def _take_off_node(self, pod: PlacedPod) -> None:
-        """Take the pod off its node."""
         if pod.slot != NO_SLOT:
             self._free_row(pod)
         pods_on_node = self._on_node[pod.node_name]
@@ -454,12 +453,10 @@ class ClusterCache:
             del self._on_node[pod.node_name]
 
     def _assign_row(self, pod: PlacedPod, slot: int) -> None:
-        """Have replicas see the pod on the node at the slot."""
         self._deltas.assign_row(pod, slot)
         self.revision += 1
 
     def _free_row(self, pod: PlacedPod) -> None:
-        """Have replicas see the pod on no node."""
         self._deltas.free_row(pod)
         self.revision += 1
 

@@ -122,12 +122,10 @@ def _render_group_preemption(
 
 
 def _placement_texts(placements: Iterable[decision_explanation_pb2.BatchPlacement]) -> list[str]:
-    """Each pod with its node."""
     return [f"{_pod_name(each.pod)} on {each.node_name}" for each in placements]
 
 
 def _pod_name(pod: cycle_pb2.PodIdentity) -> str:
-    """The pod as kubectl's users name it."""
     return f"{pod.namespace}/{pod.name}"
 
 
@@ -186,7 +184,6 @@ def _seconds_text(seconds: float) -> str:
 
 
 def _count(number: int, what: str) -> str:
-    """The number with the noun."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

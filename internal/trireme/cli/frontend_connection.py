@@ -78,7 +78,6 @@ def state_folder() -> pathlib.Path:
 
 
 def _is_listening(path: pathlib.Path) -> bool:
-    """Whether a process listens on the socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
 

@@ -108,7 +108,6 @@ def shortages_table(refusals: Iterable[insight_pb2.NodeRefusal], wide: bool) -> 
 
 
 def _user_name(user: shortage_pb2.ResourceUser) -> str:
-    """The pod that uses a resource."""
     return "a nominated pod" if user.nominated else f"{user.pod.namespace}/{user.pod.name}"
 
 

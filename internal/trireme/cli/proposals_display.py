@@ -112,7 +112,6 @@ def _constraint_text(drop: insight_pb2.DropConstraint) -> str:
 
 
 def _affinity_text(name: str, term: core_pb2.PodAffinityTerm) -> str:
-    """A term of affinity between pods."""
     return f"{name} to {_selector_text(term.label_selector)} by {term.topology_key}"
 
 

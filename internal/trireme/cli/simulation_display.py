@@ -162,7 +162,6 @@ def _render_usage(before: simulation_pb2.ClusterUsage, after: simulation_pb2.Clu
 
 
 def _share(resource: simulation_pb2.ResourceUsage | None) -> str:
-    """The share of a resource that pods request."""
     if resource is None or not resource.allocatable:
         return "-"
     return f"{resource.requested / resource.allocatable:.1%}"
@@ -187,7 +186,6 @@ def _indent(what: console.RenderableType) -> padding.Padding:
 
 
 def _name(pod: cycle_pb2.PodIdentity) -> str:
-    """namespace/name."""
     return f"{pod.namespace}/{pod.name}"
 
 

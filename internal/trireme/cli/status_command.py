@@ -169,7 +169,6 @@ class _PluginTable:
         yield self._table(["PLUGIN", "VERSION", "ADDRESS"])
 
     def _table(self, headers: Sequence[str]) -> row_table.RowTable:
-        """These columns."""
         rows = [[cells[header] for header in headers] for cells in self._rows]
         right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
         return display.table_of_rows(headers, rows, right=right, wrapped=("PLUGIN", "ADDRESS", "VERSION"))
@@ -193,7 +192,6 @@ def _plugin_cells(plugin: Report) -> Mapping[str, str | text.Text]:
 
 
 def _canary_line(plugin: Report) -> text.Text:
-    """For how many pods a canary answers."""
     canary = plugin["canary"]
     return text.Text(f"plugin {plugin['name']} answers for {canary['percent']}% of the pods of {canary['of']}")
 
@@ -215,7 +213,6 @@ def _generation_text(follows: Report | None) -> str:
 
 
 def _problem_with_plugin_name(plugin: Report) -> str:
-    """The problem of a plugin, with its name."""
     name, problem = plugin["name"], str(plugin["problem"])
     return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"
 
@@ -237,7 +234,6 @@ def _lookup_state(lookup: Report) -> text.Text:
 
 
 def _addresses_text(count: int) -> str:
-    """A number of addresses in words."""
     return f"{count or 'no'} address{'' if count == 1 else 'es'}"
 
 

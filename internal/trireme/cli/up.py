@@ -345,7 +345,6 @@ def _processes_by_start_order(
 
 
 def _insight_flags(options: argparse.Namespace, layout: Layout, number: int, name: str) -> Sequence[str]:
-    """The flags of a replica of insight for its console and its recording."""
     address = f"127.0.0.1:{options.console_port + number}" if options.console_port else processes.ANY_ADDRESS
     return ["--http-listen", address, *_recording_flags(options, layout, name)]
 
@@ -359,7 +358,6 @@ def _recording_flags(options: argparse.Namespace, layout: Layout, name: str) -> 
 
 
 def _process_counts(options: argparse.Namespace) -> Mapping[str, int]:
-    """How many processes of each kind beside the frontend, insight included."""
     phases = {"filter": options.filters, "score": options.scores, "bind": options.binds}
     return {**phases, **({"insight": options.insights} if options.insights else {})}
 

@@ -175,7 +175,6 @@ class Extenders:
         return None
 
     def _interested_extenders(self, class_id: int) -> list[_Extender]:
-        """The extenders that are called about pods of the class."""
         pod = self._registry[class_id].pod
         return [extender for extender in self._extenders if extender.is_interested_in(pod)]
 
@@ -377,7 +376,6 @@ class Extenders:
 
 
 def _filters_or_scores(extender: _Extender) -> bool:
-    """Whether it filters or scores nodes."""
     return bool(extender.config.filter_verb or extender.config.prioritize_verb)
 
 

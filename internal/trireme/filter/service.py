@@ -87,7 +87,6 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         return {profile: [make(remote, profile) for remote, _ in plugins] for profile, plugins in found.items()}
 
     async def _evaluate_class(self, profile: str, class_id: int) -> class_verdicts.ClassVerdicts:
-        """The verdicts of the profile's plugins about the class."""
         return await self._engine.evaluate(cycle_pb2.Cycle(profile=profile, pod_class=class_id))
 
     async def Prepare(
@@ -230,14 +229,12 @@ async def _run_post_filter(
 async def _list_candidates(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.ListPreemptionCandidatesRequest
 ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
-    """List candidates by the engine."""
     return await engine.list_preemption_candidates(request.cycle, *_read_refusal(request), request.preemptor)
 
 
 async def _select_candidate(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.SelectPreemptionCandidateRequest
 ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
-    """Select a candidate by the engine."""
     refusal = _read_refusal(request)
     return await engine.select_preemption_candidate(request.cycle, *refusal, request.preemptor, request.candidates)
 

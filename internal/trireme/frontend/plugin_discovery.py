@@ -118,7 +118,6 @@ class PluginDiscovery:
             self._changed.set()
 
     def _take(self, service: str, addresses: Sequence[str]) -> None:
-        """Have other ready endpoints of the Service from now on."""
         if self._discovered.replace(service, addresses):
             log.info("%s has %d ready endpoints: %s", service, len(addresses), ", ".join(addresses))
             self._changed.set()
@@ -142,7 +141,6 @@ async def following(api: client.ApiClient, completed: commandline.CompletedConfi
 
 
 def _services_of(config: trireme_configuration.TriremeConfiguration) -> set[str]:
-    """The Services that plugins have as their address."""
     return {
         address for plugin in config.remote_plugins for address in plugin.endpoints if addresses.is_service(address)
     }

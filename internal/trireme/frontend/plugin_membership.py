@@ -69,7 +69,6 @@ class PluginMembership:
         return name in self._rejected()
 
     def _find_missing(self) -> None:
-        """Find the plugin that each profile's pods wait for."""
         usable = {name: info for name, info in self.called_plugins().items() if name not in self._unsynced}
         self._missing = queue_plugin_calls.missing_required(self._completed, usable)
 

@@ -344,7 +344,6 @@ class Elector:
         return "" if self._elector is None else self._elector.last_error
 
     def _make_candidate(self, identity: str) -> lease.Candidate:
-        """What a LeaseCandidate says of us, for coordinated leader election."""
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
         binary = versions.KUBERNETES.removeprefix("v")
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)

@@ -175,7 +175,6 @@ def _most_important_first(snap: snapshot.Snapshot, rows: arrays.RowArray) -> lis
 def _pod(
     snap: snapshot.Snapshot, row: int, reason: decision_explanation_pb2.PreemptionPodReason.ValueType
 ) -> decision_explanation_pb2.PreemptionPod:
-    """The pod of a row."""
     return decision_explanation_pb2.PreemptionPod(
         pod=candidate_selection.pod_identity(snap, row),
         priority=snap.classes[int(snap.pods.pod_class[row])].priority,

@@ -121,7 +121,6 @@ class AnswersAboutPod(Generic[First, Number]):
         return lack
 
     def _ensure_capacity(self, size: int) -> None:
-        """Make room for so many slots."""
         if self._as_of.shape[0] < size:
             self._numbers = arrays.grow_last_axis(self._numbers, size)
             self._as_of = arrays.grow_last_axis(self._as_of, size)

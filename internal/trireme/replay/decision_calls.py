@@ -81,7 +81,6 @@ class DecisionCalls:
         return await call(decision)
 
     async def _filter(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """Filter."""
         about, key = decision.filter, _key(decision)
         nominee = _pod(about.nominee) if about.HasField("nominee") else None
         preemptors = [_preemptor_pod(each) for each in about.preemptors]
@@ -95,7 +94,6 @@ class DecisionCalls:
         return MadeAgain("Filter", outcomes.recorded_filter(about), outcomes.replayed_filter(result))
 
     async def _filter_nominated(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """FilterNominated."""
         nominees = [_pod(each.pod) for each in decision.nominated.nominees]
         slots = [each.slot for each in decision.nominated.nominees]
         found = await self._evaluators.filter_nominated(*_key(decision), decision.generation, nominees, slots)
@@ -116,7 +114,6 @@ class DecisionCalls:
         return MadeAgain("Place", recorded, outcomes.replayed_placement(placed, names))
 
     async def _run_post_filter(self, decision: decision_pb2.Decision) -> MadeAgain | None:
-        """RunPostFilter."""
         about = decision.post_filter
         filtered = self._filtered_for(decision, about.columns if about.HasField("columns") else None)
         if filtered is None:
@@ -154,31 +151,26 @@ class DecisionCalls:
         return MadeAgain("SelectPreemptionCandidate", recorded, replayed)
 
     async def _reserve(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """Reserve."""
         about: recorded_call_pb2.ReserveDecision = decision.reserve
         found = await self._evaluators.reserve(self._cycle(decision), about.placements)
         recorded = call_outcomes.reservations(about.reservations)
         return MadeAgain("Reserve", recorded, call_outcomes.reservations(found.reservations))
 
     async def _list_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """ListPodGroupVictims."""
         call = self._evaluators.list_pod_group_victims
         return await self._call_about_group("ListPodGroupVictims", decision, decision.group_victims, call)
 
     async def _reprieve_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """ReprievePodGroupVictims."""
         call = self._evaluators.reprieve_pod_group_victims
         return await self._call_about_group("ReprievePodGroupVictims", decision, decision.group_reprieval, call)
 
     async def _list_releasable_claims(self, decision: decision_pb2.Decision) -> MadeAgain | None:
-        """ListReleasableClaims."""
         if decision.claim_release.without_state:
             return None
         call = self._evaluators.list_releasable_claims
         return await self._call_about_group("ListReleasableClaims", decision, decision.claim_release, call)
 
     async def _score_group_placements(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """ScorePodGroupPlacements."""
         call = self._evaluators.score_pod_group_placements
         return await self._call_about_group("ScorePodGroupPlacements", decision, decision.group_placements, call)
 
@@ -193,7 +185,6 @@ class DecisionCalls:
         return MadeAgain(name, call_outcomes.answer(about.response), call_outcomes.answer(found))
 
     def _cycle(self, decision: decision_pb2.Decision) -> cycle_pb2.Cycle:
-        """The context of the call."""
         return self._evaluators.cycle(*_key(decision), decision.generation)
 
     def _filtered_for(
@@ -208,12 +199,10 @@ class DecisionCalls:
         return self._filtered[2] if self._filtered is not None and self._is_filtered_for(decision) else None
 
     def _is_filtered_for(self, decision: decision_pb2.Decision) -> bool:
-        """Whether the last answer of Filter is about the decision's class and cluster."""
         return self._filtered is not None and self._filtered[:2] == (_key(decision), decision.generation)
 
 
 def _key(decision: decision_pb2.Decision) -> ports.ClassKey:
-    """The profile and the class."""
     return decision.profile, decision.pod_class
 
 

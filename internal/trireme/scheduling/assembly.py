@@ -192,7 +192,6 @@ class _Assembly(Generic[QueueCallerT]):
         )
 
     def _make_binding(self) -> binding_cycle.BindingCycle:
-        """Make the binding cycle."""
         binder, roles = self._outside.effects.binder, self._settings.roles
         return binding_cycle.BindingCycle(
             cache=self._cache,

@@ -39,6 +39,5 @@ class AssumedPod:
 
     @property
     def _pod_identity(self) -> cycle_pb2.PodIdentity:
-        """Namespace, name and UID."""
         parsed = self.pod.record.pod.parsed
         return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)

@@ -302,7 +302,6 @@ class BindingCycle:
     # 4: PreBind
 
     def _has_pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> bool:
-        """Whether PreBind may have something to do for the pod."""
         return assumed.pre_bind or cycle.profile in self._roles.pre_bind
 
     async def _pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> list[AssumedPod]:
@@ -370,7 +369,6 @@ class BindingCycle:
         return left
 
     def _is_bound_by_extender(self, cycle: cycle_pb2.Cycle) -> bool:
-        """Whether an HTTP extender binds pods of the class."""
         return self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> bool:
@@ -505,12 +503,10 @@ class BindingCycle:
 
 
 async def _wait_of_removed_pod() -> status.Status:
-    """The wait on Permit of a pod that is gone."""
     return pending_pod_removal.REMOVED
 
 
 def _node_not_found(name: str) -> str:
-    """The error of a pod whose node is gone."""
     return f'node "{name}" not found'
 
 
@@ -520,5 +516,4 @@ def _permit_text(result: status.Status) -> str:
 
 
 def _drivers_to_prepare(claim: resource_pb2.ResourceClaim) -> list[str]:
-    """The driver of each device that has to be prepared."""
     return [result.driver for result in claim.status.allocation.devices.results if result.binding_conditions]

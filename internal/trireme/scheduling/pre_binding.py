@@ -283,7 +283,6 @@ class PreBinding:
     async def _send_pre_flights(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
-        """Send PreBindPreFlight for these items of one profile."""
         await self._binder.pre_bind_pre_flight(items, on_result)
 
     async def _send_pre_binds(
@@ -307,10 +306,8 @@ def running_text(plugin: str) -> str:
 
 
 def _texts_of_keys(keys: Sequence[snapshot_pb2.ObjectKey]) -> list[str]:
-    """Kind, namespace and name of each of the objects."""
     return [f"{key.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}" for key in keys]
 
 
 def _in_seconds(timeout: duration_pb2.Duration) -> float:
-    """The duration in seconds."""
     return timeout.seconds + timeout.nanos / 1e9

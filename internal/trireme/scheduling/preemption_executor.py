@@ -399,7 +399,6 @@ def _preemptor_kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
 
 
 def _victim_name(victim: bind_pb2.Action) -> str:
-    """The victim as namespace/name."""
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 

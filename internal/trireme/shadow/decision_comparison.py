@@ -215,13 +215,11 @@ class DecisionComparison:
         return await explanation.explain(self._world.engine, cycle, scores=True)
 
     async def _evaluate_fork(self, snap: snapshot.Snapshot, profile: str, pod_class: int) -> explanation.Explanation:
-        """Evaluate a class on another state."""
         configured = self._world.engine_profiles
         cycle = cycle_pb2.Cycle(generation=snap.generation, profile=profile, pod_class=pod_class)
         return await explanation.explain(engine.Engine(snap, *configured), cycle, scores=True)
 
     def _fork(self) -> snapshot.Snapshot:
-        """A copy of the state of now."""
         return self.snap.fork(order_search.NO_ROWS, order_search.NO_PODS, order_search.NO_PODS)
 
     def _apply_change(self, change: Callable[[], None]) -> None:

@@ -285,7 +285,6 @@ class ShadowRun:
         self._interruptions.update(problems, self._probe.silent_since, clocks.wall())
 
     def _refusal(self, entry: informer.Informer[Any]) -> bool:
-        """Whether the API server refuses this collection to us."""
         return not entry.synced and _REFUSED.search(entry.statistics().last_error) is not None
 
 

@@ -140,7 +140,6 @@ class SimulatedCluster:
         self._pods.remove(cluster_uid)
 
     def _departure(self, parsed: ParsedPod) -> Iterable[Event[ParsedPod]]:
-        """The pod is gone in the cluster."""
         pod = self._pods.remove(parsed.uid)
         if pod is not None and not pod.is_missing:
             yield Event(EventKind.DELETED, parsed._replace(uid=pod.uid, node_name=pod.node, flags=_flags(parsed)))
@@ -281,5 +280,4 @@ def _flags(parsed: ParsedPod) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _tolerations(base: bytes) -> tuple[core_pb2.Toleration, ...]:
-    """The tolerations of pods of this base."""
     return tuple(core_pb2.Pod.FromString(base).spec.tolerations)

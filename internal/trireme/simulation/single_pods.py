@@ -54,7 +54,6 @@ async def simulate_each(sim: simulation.Simulation, pods: Sequence[ParsedPod]) -
 
 
 async def _simulate_one(sim: simulation.Simulation, pod: ParsedPod, class_id: int) -> SinglePodAnswer:
-    """The answer for one pod."""
     profile, generation = pod.scheduler_name, sim.snap.generation
     filtered = await sim.evaluators.filter(profile, class_id, 1, generation)
     if filtered.is_refused_everywhere(-1):
@@ -101,5 +100,4 @@ async def _explain_refusal(
 
 
 def _identity(pod: ParsedPod) -> cycle_pb2.PodIdentity:
-    """Namespace, name and UID."""
     return cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)

@@ -180,7 +180,6 @@ def _member(field: dataclasses.Field[Any]) -> Member:
 
 
 def _camel_case(name: str) -> str:
-    """The name of a field in the file."""
     head, *tail = name.split("_")
     return head + "".join(part.capitalize() for part in tail)
 
@@ -297,7 +296,6 @@ def problems_of(instance: Any, path: str = "", context: Any = None) -> list[Prob
 
 
 def _checked_members(of: type[Any]) -> Iterable[Member]:
-    """The declared fields in the order in which they are checked."""
     first: tuple[str, ...] = getattr(of, "CHECKED_FIRST", ())
     return sorted(members(of), key=lambda member: (*first, member.attribute).index(member.attribute))
 

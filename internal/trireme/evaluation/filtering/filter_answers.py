@@ -93,11 +93,9 @@ class FilterAnswers:
         return node_columns.NodeColumns.complete(cached.generation, tuple(cached.table.statuses), index, capacity)
 
     def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
-        """What PreFilter of each plugin that was called answered."""
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
 
     def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
-        """Whether Reserve, and PreBind, must be called for pods of the class."""
         reserves = any(result.reserves for result in self._pre_filter_results(cached))
         return reserves or self._always_reserve, reserves
 

@@ -169,5 +169,4 @@ def _refuse_class_everywhere(
 
 
 def _joined_plugin_names(plugins: Sequence[interfaces.AsyncFilter]) -> str:
-    """The plugins' names for a message."""
     return "plugin " + " and ".join(plugin.name for plugin in plugins)

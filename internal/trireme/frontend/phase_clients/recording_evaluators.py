@@ -230,7 +230,6 @@ class RecordingEvaluators(ports.Evaluators):
         await self._evaluators.prepare(profile, class_id, generation)
 
     async def _timed(self, call: Awaitable[Answer]) -> tuple[Answer, float]:
-        """The answer to the call, and how long it took, in seconds."""
         started = self._clock()
         answer = await call
         return answer, self._clock() - started
@@ -281,6 +280,5 @@ class RecordingEvaluators(ports.Evaluators):
         return generation
 
     def _is_last_answer(self, class_key: ports.ClassKey, filtered: FilterAnswer) -> bool:
-        """Whether this is Filter's last answer as it was."""
         last = self._filtered
         return last is not None and last[0] == class_key and last[1] is filtered.columns

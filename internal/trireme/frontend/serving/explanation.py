@@ -84,7 +84,6 @@ def _node_names(query: Query) -> Sequence[str]:
 
 
 def _is_true(query: Query, name: str) -> bool:
-    """Whether the query sets the field."""
     return _first(query, name) == "true"
 
 

@@ -372,13 +372,11 @@ class PendingReport:
 
 
 def _identity_of(pod: queued_pod.QueuedPodInfo) -> cycle_pb2.PodIdentity:
-    """The pod's names."""
     namespace, _, name = pod.key.rpartition("/")
     return cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
 
 
 def _in_ms(moment: float) -> int:
-    """Unix seconds in milliseconds."""
     return round(moment * 1000)
 
 
@@ -408,12 +406,10 @@ def _waits_for_group(status: queue_status.QueueStatus) -> Waits:
 
 
 def _root_group_name(status: queue_status.QueueStatus) -> str:
-    """The group that the pod is scheduled with."""
     root = batch_key.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"
 
 
 def _without_details(text: str, pod: queued_pod.QueuedPodInfo) -> str:
-    """The text as it is for all pods that fail alike."""
     own = (pod.key.rpartition("/")[2], pod.uid)
     return _NUMBER.sub("", _WORD.sub(lambda word: "" if word[0] in own else word[0], text))

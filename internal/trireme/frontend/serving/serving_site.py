@@ -151,7 +151,6 @@ class FrontendSite:
         }
 
     def _plugin_notes(self) -> list[str]:
-        """A line of /readyz?verbose for each remote plugin."""
         return [plugin_calls.one_line(row) for row in self._served.plugin_rows()]
 
     def _election_problem(self) -> str:
@@ -366,5 +365,4 @@ async def _message_reply(message: Message) -> Reply:
 
 
 def _json_reply(value: object) -> Reply:
-    """The value as a JSON reply."""
     return Reply(json.dumps(value).encode(), http_site.JSON)

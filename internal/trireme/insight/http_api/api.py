@@ -226,7 +226,6 @@ class HttpApi:
 
 
 def _caller(user: User) -> str:
-    """The user as turns know callers."""
     return f"user:{user.name}"
 
 

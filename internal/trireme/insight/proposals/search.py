@@ -120,7 +120,6 @@ class _SearchOfPod:
 
     @property
     def _time_is_up(self) -> bool:
-        """Whether no further simulation begins."""
         return self._clock() >= self._deadline
 
     def _note_untried(self, kind: str, tried: int, candidates: int) -> None:

@@ -145,7 +145,6 @@ def _placement(pod: simulation.OncePendingPod, node_name: str) -> simulation_pb2
 
 
 def _eviction(each: writes.Eviction) -> simulation_pb2.PodEviction:
-    """A pod that left its node."""
     return simulation_pb2.PodEviction(pod=each.pod, node_name=each.node_name, preemptor=each.preemptor)
 
 

@@ -87,7 +87,6 @@ def next_steps(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _numbered(texts: Sequence[str]) -> list[Finding]:
-    """The steps in order."""
     return [Finding(FindingKind.NEXT, f"{number}.", text) for number, text in enumerate(texts, start=1)]
 
 

@@ -170,7 +170,6 @@ class Informer(Generic[T]):
 
     @property
     def _accept_header(self) -> str:
-        """The encodings to request."""
         return content_types.JSON if self._wants_json else self._api.accept
 
     def request_json(self) -> None:
@@ -208,7 +207,6 @@ class Informer(Generic[T]):
             delivered.cancel()  # of no effect once it is set
 
     def _is_idle(self) -> bool:
-        """Whether no list is in progress or waiting for delivery."""
         listing = self._protocol.state is listwatch.State.LISTING
         return self._synced and not listing and not self._delivering
 

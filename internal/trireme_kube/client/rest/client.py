@@ -349,12 +349,10 @@ async def connect(
 
 
 def _request_target(path: str, params: Params | None) -> str:
-    """Return path and encoded query."""
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 
 
 def _is_worth_repeating(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
     return isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.transient)
 
 
