@@ -199,10 +199,12 @@ async def test_each_reason_has_an_example_and_what_is_cut_off_ends_with_an_ellip
     ]
     long_state = {"address": "dns:///" + "n" * 90, "inStep": False, "lastError": "it does not answer " * 20}
     shown = report(pendingAlike=pending, replicas={"filter": [long_state]})
-    frontend = Frontend()
-    screen = top_screen.TopScreen(frontend.fetch, shown)
+
+    async def fetch() -> dict[str, Any]:
+        return shown
+
+    screen = top_screen.TopScreen(fetch, shown)
     async with screen.run_test(size=(columns, 24)) as pilot:
-        screen._show_report(shown)
         await pilot.pause()
         rows = _cells(screen, "#pending")
         assert rows[0][3].replace("\n", "") == LONG
