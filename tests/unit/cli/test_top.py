@@ -248,6 +248,15 @@ async def test_the_first_report_is_on_the_screen_at_once() -> None:
         assert [row[3] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
 
 
+async def test_a_screen_that_closes_is_not_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who quits while the next second begins gets a traceback of widgets that are gone."""
+    monkeypatch.setattr(top_screen, "PERIOD_SECONDS", 0.0005)
+    screen = top_screen.TopScreen(Frontend().fetch, report())
+    async with screen.run_test(size=(80, 24)):
+        pass
+    assert not screen.is_running
+
+
 async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() -> None:
     """For ten seconds the state of before looks like that of now, and `q` does nothing."""
     now = 100.0
