@@ -435,6 +435,7 @@ async def test_large_changes_leave_time_for_other_calls(change: Json) -> None:
     assert large >= turns + 1000 / pacing.AT_ONCE
 
 
+@pytest.mark.slow
 async def test_the_nodes_of_all_changes_count() -> None:
     """A thousand changes would add ten million nodes."""
     insight = await SimulatedInsight(n0="1").start()

@@ -54,6 +54,7 @@ async def test_explanations_are_answered_during_a_simulation() -> None:
     assert answered > 20
 
 
+@pytest.mark.slow
 async def test_too_many_questions_are_refused_and_the_rest_answered() -> None:
     """10,000 at once would fill the memory of the replica."""
     insight = await SimulatedInsight(n0="9").start()

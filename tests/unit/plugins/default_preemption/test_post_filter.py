@@ -336,6 +336,7 @@ def _change(case: Preemption, draw: random.Random, rows: list[int]) -> None:
             case.builder.set_node(name, allocatable={"cpu": cpu, "pods": "110"}, labels={"host": name})
 
 
+@pytest.mark.slow
 async def test_vectorised_dry_runs_find_what_one_node_at_a_time_finds() -> None:
     """The slow twin asks about each node alone: its victims are those of the run over all nodes at once."""
     draw = random.Random(5)
