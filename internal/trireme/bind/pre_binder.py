@@ -5,6 +5,8 @@ callers are gone. A job ends with the call that wants it, and all of a pod's job
 released (`cancel`). Each plugin that writes takes a turn
 (`write_turns`) and begins only while the calling leader is in office, so jobs wait here for the rate limit rather
 than in the client, where they would reach their deadlines.
+
+Tests: tests/contract/test_bind_service.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 `trireme.remote.remote_bind` makes the requests and words the failures; here the failure of a whole call becomes a
 result for each pod. A failure of Bind does not show what happened, because the plugin may have bound pods before. So
 the pods without a result are read back: one that is bound is a success, whatever the plugin answered.
+
+Tests: tests/contract/test_bind_remote.py.
 """
 
 import asyncio

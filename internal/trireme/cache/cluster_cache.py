@@ -4,6 +4,8 @@ Every snapshot follows it, by the deltas of its `delta_log`; it stores no more o
 sync needs. A pod is assumed on a node before it is bound; then the informer confirms it, or the frontend forgets it.
 
 Pure: callers report changes and take deltas; it never waits.
+
+Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/unit/cache/test_assumed_objects.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -5,6 +5,8 @@ It assigns slots to nodes and rows to pods, and reuses a number only once the re
 Invariants: applying all deltas in order gives the same state as a full sync taken after the last one; the changes
 recorded for the next delta are bounded by the size of the cluster now and at the last delta, however much changed in
 between (a standby takes no delta before it leads).
+
+Tests: tests/unit/cache/test_cluster_cache_deltas.py.
 """
 
 import collections

@@ -1,4 +1,7 @@
-"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token."""
+"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token.
+
+Tests: tests/contract/test_cli_server.py.
+"""
 
 import argparse
 import asyncio

@@ -1,4 +1,7 @@
-"""What `trireme simulate` shows: a SimulateResponse as text."""
+"""What `trireme simulate` shows: a SimulateResponse as text.
+
+Tests: tests/unit/cli/test_simulate_command.py.
+"""
 
 import collections
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,7 @@
-"""`trireme status`: the state of a running frontend."""
+"""`trireme status`: the state of a running frontend.
+
+Tests: tests/unit/cli/test_display.py.
+"""
 
 import argparse
 import functools

@@ -1,4 +1,7 @@
-"""The screen of `trireme top`, for 80 columns and 24 lines on."""
+"""The screen of `trireme top`, for 80 columns and 24 lines on.
+
+Tests: tests/unit/cli/test_top.py.
+"""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -7,6 +7,8 @@ thousands of times, and the frontend's process file stays a few lines.
 
 How an error is reported depends on how far the start got, and tools rely on it: the usage for a malformed command line,
 bare lines before logging is set up, a log line after that.
+
+Tests: tests/unit/config/test_start.py, tests/unit/config/test_reloading.py.
 """
 
 import os

@@ -2,6 +2,8 @@
 
 It has every gate that kube-scheduler v1.37 accepts. Gates that its code reads have a row. The others are accepted
 because clusters set the same gates on every component; they do nothing in kube-scheduler either.
+
+Tests: tests/unit/config/test_gates.py.
 """
 
 import enum

@@ -1,4 +1,7 @@
-"""Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft."""
+"""Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft.
+
+Tests: tests/unit/config_convert/test_versions.py.
+"""
 
 from typing import Any
 

@@ -2,6 +2,8 @@
 
 An old profile modifies the defaults of its version. `v1` has other defaults, so the result states the old defaults
 explicitly where they differ: the weights, and the plugins that were merged into others.
+
+Tests: tests/unit/config_convert/test_versions.py.
 """
 
 from dataclasses import dataclass, field

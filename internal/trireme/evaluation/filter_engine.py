@@ -1,6 +1,8 @@
 """FilterEngine: answers every request to filter, from a snapshot and the plugins of the configured profiles.
 
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
+
+Tests: tests/unit/filter/test_service.py, tests/contract/test_phase_contract.py.
 """
 
 import dataclasses

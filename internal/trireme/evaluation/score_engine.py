@@ -1,6 +1,8 @@
 """ScoreEngine: answers every request to score, from a snapshot and the plugins of the configured profiles.
 
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
+
+Tests: tests/unit/score/test_service.py, tests/unit/evaluation/test_placement.py.
 """
 
 import functools

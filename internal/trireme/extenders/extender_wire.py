@@ -5,6 +5,8 @@ case. Bodies are joined from the stored bytes of pods and nodes. An invalid resp
 decoder, which extenders' authors know.
 
 Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
+
+Tests: tests/contract/test_extender_client.py, tests/unit/extenders/test_extenders.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

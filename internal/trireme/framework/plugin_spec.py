@@ -9,6 +9,8 @@ The order of `ExtensionPoint` is the order in which kube-scheduler checks and ex
 mistakes in a profile is reported depends on it.
 
 Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
+
+Tests: tests/unit/registry/test_registry.py.
 """
 
 import enum

@@ -2,6 +2,8 @@
 
 Each record is built from the ones before it, and each constructor receives only what it uses. Nothing runs yet:
 `leading` starts the parts in order.
+
+Tests: tests/unit/frontend/test_start_with_each_gate.py, tests/unit/scheduling/test_assembly.py.
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 The order is kube-scheduler's: informers start and sync before the election (unless configured otherwise). Nothing is
 scheduled before every cache has synced, the bind replicas know the new epoch and have ended their work for an earlier
 leader, and the informers show everything that it wrote.
+
+Tests: tests/unit/frontend/test_start_order.py.
 """
 
 import asyncio

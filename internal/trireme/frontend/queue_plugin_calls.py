@@ -1,4 +1,7 @@
-"""The queue's calls to remote plugins, and the events about them."""
+"""The queue's calls to remote plugins, and the events about them.
+
+Tests: tests/unit/frontend/test_rejected_plugins.py, tests/contract/test_frontend_plugin_metrics.py.
+"""
 
 import functools
 import logging

@@ -1,6 +1,8 @@
 """Runs the frontend: its clients, its phases and leader election, up to a clean end.
 
 `process` imports this module once the configuration is known to be valid.
+
+Tests: tests/contract/test_frontend_elector.py, tests/unit/frontend/test_supervised_processes.py.
 """
 
 import asyncio

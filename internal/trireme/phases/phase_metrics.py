@@ -4,6 +4,8 @@ All phases show what remote plugins do; filter, score and insight also how they 
 bind has its own beside (`bind/metrics.py`).
 
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
+
+Tests: tests/contract/test_replica_metrics.py.
 """
 
 import contextlib

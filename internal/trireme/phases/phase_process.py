@@ -3,6 +3,8 @@
 They share flags, the snapshot, remote plugins, metrics, the services that all have, and serving them.
 
 None has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
+
+Tests: tests/contract/test_replica_stream.py, tests/contract/test_local_phases.py.
 """
 
 import argparse

@@ -4,6 +4,8 @@ Some cloud volumes have a source of their own in the API, from before CSI. All o
 limits are counted under the driver's name, and a volume's zone is matched against the driver's topology label on nodes
 that say that they have migrated.
 Source: k8s.io/csi-translation-lib.
+
+Tests: tests/unit/plugin_kit/test_volumes_matching.py.
 """
 
 import re

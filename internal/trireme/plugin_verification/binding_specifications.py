@@ -1,4 +1,7 @@
-"""Permit, PreBind, Bind and PostBind."""
+"""Permit, PreBind, Bind and PostBind.
+
+Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+"""
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence

@@ -1,4 +1,7 @@
-"""Filter and FilterDryRun: the columns of their answers."""
+"""Filter and FilterDryRun: the columns of their answers.
+
+Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+"""
 
 from collections.abc import Iterator
 

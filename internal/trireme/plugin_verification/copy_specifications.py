@@ -1,4 +1,7 @@
-"""ScoreCopies: what nodes score with copies of the pod on them."""
+"""ScoreCopies: what nodes score with copies of the pod on them.
+
+Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""PreFilter, PostFilter, Reserve and Unreserve."""
+"""PreFilter, PostFilter, Reserve and Unreserve.
+
+Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator

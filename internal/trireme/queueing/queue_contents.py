@@ -1,4 +1,7 @@
-"""QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing."""
+"""QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py.
+"""
 
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence

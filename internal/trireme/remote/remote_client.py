@@ -3,6 +3,8 @@
 Shared by all extension points; each has a module of its own beside it (remote_filter.py, remote_bind.py and so on). By
 `handshake` the frontend gets a plugin's PluginInfo, which it distributes with the configuration so that all replicas
 agree on it.
+
+Tests: tests/contract/test_plugin_handshake.py.
 """
 
 from collections.abc import Callable, Sequence

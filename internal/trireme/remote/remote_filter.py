@@ -4,6 +4,8 @@ Each request of the evaluation (a class and some slots) becomes calls of the con
 columns. Many nodes are split over several calls. A failure never raises: by the plugin's policy it becomes an error
 status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
 plugin and prepares it again next time.
+
+Tests: tests/contract/test_plugin_client.py, tests/contract/test_plugin_evaluation.py.
 """
 
 import dataclasses

@@ -5,6 +5,8 @@ concatenation of its fields, so requests are joined from bytes: a class's pod is
 name once per node. The result equals that of the generated code (a test checks this).
 
 Invariant: a plugin gets only the fields of pods and nodes that its PluginInfo requests.
+
+Tests: tests/unit/remote/test_request.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Makes the call of a recorded decision again, and gives both outcomes: the recorded one, and that of now."""
+"""Makes the call of a recorded decision again, and gives both outcomes: the recorded one, and that of now.
+
+Tests: tests/unit/replay/test_decision_replay.py.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

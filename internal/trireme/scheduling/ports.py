@@ -5,6 +5,8 @@ are what else differs from run to run; `Observer` measures.
 
 Scheduling knows these interfaces alone, so that the same algorithm runs against replicas behind gRPC
 (`frontend/phase_clients`), or against anything else that answers.
+
+Tests: tests/unit/scheduling/test_in_memory.py.
 """
 
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence

@@ -4,6 +4,8 @@ PostFilter runs for several pods of a class in one call, each as if those before
 Pods of the class that preempted last most likely fit nowhere either: for these the call of Filter runs PostFilter too.
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
+
+Tests: tests/unit/scheduling/test_preemptors_together.py.
 """
 
 import dataclasses

@@ -3,6 +3,8 @@
 Bind does the work and answers which objects it waits for; the frontend watches these. Before the work begins the pod's
 status names the node that the pod is expected on, so that others know that this room is taken. Pods that come to the
 same step at the same time share a call; where more wait than are sent at once, the most important are first.
+
+Tests: tests/unit/scheduling/test_waits.py.
 """
 
 import asyncio

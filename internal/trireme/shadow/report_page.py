@@ -1,4 +1,7 @@
-"""The report as one HTML page: no script, no request to any host, light and dark as the reader's system is."""
+"""The report as one HTML page: no script, no request to any host, light and dark as the reader's system is.
+
+Tests: tests/unit/shadow/test_report.py.
+"""
 
 import html
 import time

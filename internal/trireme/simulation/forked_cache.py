@@ -1,6 +1,8 @@
 """The cluster cache of a simulation: it begins with what a fork of a snapshot has, and makes the fork's deltas.
 
 Its entries are made when the scheduler first looks at them: a cluster has many pods, and few of them matter.
+
+Tests: tests/unit/simulation/test_questions.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

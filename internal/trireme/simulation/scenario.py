@@ -1,4 +1,7 @@
-"""Makes the changes of a scenario, in order, each by the events that a watch would show."""
+"""Makes the changes of a scenario, in order, each by the events that a watch would show.
+
+Tests: tests/unit/insight/simulations/test_simulator.py.
+"""
 
 import asyncio
 import itertools

@@ -6,6 +6,8 @@ nodes.
 Nodes may report different sizes for an image. kube-scheduler uses the first that it saw; replicas must not depend on
 their order of events, so here it is the size that most nodes report, and the smallest of equally frequent ones.
 Source: pkg/scheduler/backend/cache (image states).
+
+Tests: tests/unit/snapshot/test_columns.py.
 """
 
 from collections.abc import Iterable, Sequence

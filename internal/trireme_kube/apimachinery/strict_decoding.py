@@ -5,6 +5,8 @@ the first one). Unknown and duplicate fields are collected, because they are rep
 plugins' arguments (`Decoded.strict`).
 
 Source: sigs.k8s.io/json, whose order of visiting decides which mistake comes first.
+
+Tests: tests/unit/apimachinery/test_decode.py, tests/unit/config/test_loading.py.
 """
 
 import base64

@@ -6,6 +6,8 @@ replaces an earlier one when decoding leniently and is an error when decoding st
 wrong values are reported before duplicate keys. PyYAML does the parsing (with libyaml underneath if available, whose
 messages are those of the Go port); composing and resolving are done here, because PyYAML's constructors drop duplicates
 and resolve scalars differently.
+
+Tests: tests/unit/apimachinery/test_documents.py.
 """
 
 import base64

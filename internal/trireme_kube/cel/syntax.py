@@ -4,6 +4,8 @@ The output is an encoded `cel.expr.CheckedExpr`. It is decoded here field by fie
 messages as deep as expressions may be.
 
 Source: github.com/google/cel-spec/proto/cel/expr (syntax.proto, checked.proto).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import struct

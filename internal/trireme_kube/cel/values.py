@@ -10,6 +10,8 @@
 
 Numbers are equal across types; any other value is never equal to one of another type.
 Source: github.com/google/cel-go/common/types.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import decimal

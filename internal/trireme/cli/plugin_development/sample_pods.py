@@ -1,4 +1,7 @@
-"""What a plugin changes: sample nodes and pods on the embedded cluster, and what the scheduler says of them."""
+"""What a plugin changes: sample nodes and pods on the embedded cluster, and what the scheduler says of them.
+
+Tests: tests/unit/cli/test_plugin_development.py.
+"""
 
 import argparse
 import asyncio

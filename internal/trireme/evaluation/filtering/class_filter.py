@@ -2,6 +2,8 @@
 
 This is the part of an evaluation that does not wait: all plugins answer at once, about one generation. What takes time
 was prepared before (`preparing`).
+
+Tests: tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Iterator, Sequence

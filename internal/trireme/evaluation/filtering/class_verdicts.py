@@ -5,6 +5,8 @@ verdict on a slot is the first refusal in the plugins' order. `generation` of a 
 it has seen; `changed` says when the combined verdict on each slot last changed, so that a caller who has an older
 answer gets a patch. An AsyncFilter may change its verdict while the snapshot stands still, after an answer was given:
 such a change is stamped as later than that answer's generation (`next_stamp`).
+
+Tests: tests/unit/evaluation/test_filtering.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""One filter plugin's verdicts of one class about all slots, cached between calls."""
+"""One filter plugin's verdicts of one class about all slots, cached between calls.
+
+Tests: tests/unit/evaluation/test_preparing.py.
+"""
 
 from dataclasses import dataclass, field
 

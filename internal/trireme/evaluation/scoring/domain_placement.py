@@ -4,6 +4,8 @@ As in placement.py, each pod goes where a cycle of its own would have put it. Fi
 a batch can reach (reachable_nodes.py); so what follows costs as much in a large cluster as in a small one. What changes
 at a step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their
 normalisation over all that is feasible, and the static scores' where the feasible nodes have another maximum.
+
+Tests: tests/unit/evaluation/test_placement_domains.py, tests/unit/evaluation/test_batches_exact.py.
 """
 
 from collections.abc import Sequence

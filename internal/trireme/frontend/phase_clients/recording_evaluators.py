@@ -1,6 +1,8 @@
 """RecordingEvaluators: records the calls of other evaluators as decisions: what was called with what, and the answer.
 
 The evaluators know nothing of it. A call that fails is no decision.
+
+Tests: tests/unit/frontend/test_decision_log.py, tests/contract/test_recorded_remote_answers.py.
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The evaluators of scheduling as gRPC clients: calls to filter and score, with patches if one has the rest."""
+"""The evaluators of scheduling as gRPC clients: calls to filter and score, with patches if one has the rest.
+
+Tests: tests/unit/frontend/test_stale_answers.py, tests/contract/test_phase_contract.py.
+"""
 
 from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Protocol, TypeVar

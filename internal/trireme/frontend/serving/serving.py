@@ -1,6 +1,8 @@
 """The frontend's HTTPS server, guarded like kube-scheduler's; and the same site on a Unix socket for this user alone.
 
 Source: cmd/kube-scheduler/app/server.go.
+
+Tests: tests/contract/test_serving_access.py, tests/contract/test_serving_http.py.
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 Health, metrics, configuration, flags and profiles as in kube-scheduler; and Trireme's own status and explanations.
 
 Source: cmd/kube-scheduler/app/server.go.
+
+Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py.
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 Evaluation is deterministic, so this is what filter and score answered; only the node that was chosen is compared with
 what was recorded. Answers of HTTP extenders and of remote plugins are those that came with the decision.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 
 import dataclasses

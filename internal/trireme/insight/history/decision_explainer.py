@@ -1,4 +1,7 @@
-"""Answers ExplainDecision: finds the decision of a pod, evaluates it on its cluster, and says what is not known."""
+"""Answers ExplainDecision: finds the decision of a pod, evaluates it on its cluster, and says what is not known.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
+"""
 
 import asyncio
 import contextlib

@@ -4,6 +4,8 @@ A page is a line of `_pages`, or of `views.VIEWS` (`console_pages.py`); simulati
 passes, in this order: its size, the caller's credentials, a place among the caller's requests, the right to read the
 pod (or, for a simulation, to list nodes and pods), the query or body; then the RPC is called, and names that the caller
 may not list are left out of its answer.
+
+Tests: tests/security/test_insight_http.py, tests/contract/test_insight_recorded_console.py.
 """
 
 import asyncio

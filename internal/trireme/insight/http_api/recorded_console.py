@@ -7,6 +7,8 @@ is ended, and replaced at the next request.
 
 Insight authenticates each caller, and checks that the caller may list all nodes and pods, before it forwards a request
 with the caller's name in a header. The process trusts that header: only this user can enter the folder of its socket.
+
+Tests: tests/contract/test_insight_recorded_console.py.
 """
 
 import asyncio

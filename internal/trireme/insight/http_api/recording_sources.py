@@ -3,6 +3,8 @@
 A source reads all frames once for their times: from when to when it reaches, where nothing was recorded, and as of when
 each frame is shown (`frame_times`), which is its time where it is read again from a place on. `None` in place of a
 frame says that there is no further one, of a folder: not yet.
+
+Tests: tests/unit/insight/http_api/test_recorded_moments.py, tests/unit/insight/http_api/test_recorded_gaps.py.
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 Simulations take time, so their number is bounded: by kind, and by the time after which no further one begins. What was
 not tried is reported. Between two of them other calls are answered.
+
+Tests: tests/unit/insight/test_proposals.py.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""Answers of simulations as messages."""
+"""Answers of simulations as messages.
+
+Tests: tests/unit/insight/simulations/test_simulator.py.
+"""
 
 from collections.abc import Iterable, Sequence
 

@@ -4,6 +4,8 @@ The outcome of a search depends on the snapshot alone: the same search on the sa
 nothing has to be carried from one to the other. Outcomes are kept with the version of what their nodes see in the
 inventory, and searched anew where that has changed. Nodes of one kind, from which the same devices can be reached, are
 searched once.
+
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 import collections

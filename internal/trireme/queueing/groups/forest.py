@@ -7,6 +7,8 @@ the pods below wait.
 Pure: objects in, trees out. Where the gate is off no group has a parent, and each PodGroup is a tree of its own.
 
 Source: pkg/scheduler/backend/queue/workload_forest.go.
+
+Tests: tests/unit/queueing/test_pod_group_forest.py.
 """
 
 import dataclasses

@@ -4,6 +4,8 @@ Each change for a group (a member, its object, an answer) ends here, with the st
 the business of `queue_groups`.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
+
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_state_machine.py.
 """
 
 from typing import Final

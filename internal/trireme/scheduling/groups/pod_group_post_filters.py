@@ -6,6 +6,8 @@ state is never used: no other pods are scheduled while pods are hidden. The rema
 are scheduled, as for single pods, and the members are nominated for the nodes that were found.
 
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 import dataclasses

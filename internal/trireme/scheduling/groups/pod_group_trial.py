@@ -7,6 +7,8 @@ nothing is left of the trial. Consecutive members of one class share an attempt.
 Before the first member and after each, PlacementFeasible decides whether the group can still be scheduled.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorithm.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_pod_group_trial_marks.py.
 """
 
 import dataclasses

@@ -2,6 +2,8 @@
 
 Pure: what was read is an argument. Judged by the same code that the frontend starts with, so that a finding is what the
 frontend would do.
+
+Tests: tests/unit/shadow/test_migration_findings.py.
 """
 
 import dataclasses

@@ -1,6 +1,8 @@
 """Translates the library's compiler messages to Kubernetes': both show the place, and differ in wording.
 
 Source: github.com/google/cel-go/common (error), github.com/google/cel-go/checker (errors).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import re

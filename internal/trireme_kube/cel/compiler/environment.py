@@ -2,6 +2,8 @@
 
 The library parses and checks; `program` evaluates the checked expression.
 Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import functools

@@ -4,6 +4,8 @@ A look-up costs one, a list literal ten and a map literal thirty; a call costs w
 proportion to the length of its arguments. If the overload is unknown, the cost depends on the function's name alone.
 
 Source: k8s.io/apiserver/pkg/cel/library (cost), github.com/google/cel-go (interpreter/runtimecost, ext).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import math

@@ -1,6 +1,8 @@
 """string.format(list): replaces printf-like clauses by values.
 
 Source: github.com/google/cel-go/ext (formatting).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import math

@@ -4,6 +4,8 @@ The checker knows the language's operators and functions; those of Kubernetes an
 here. Overloads have their names in Kubernetes.
 
 Source: k8s.io/apiserver/pkg/cel/environment (the environment of stored expressions), k8s.io/apiserver/pkg/cel/library.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import functools

@@ -12,6 +12,8 @@ the Lease is always core/v1, as kube-scheduler's is. Repeated events become a se
 events are aggregated and limited per object (`event_correlation`). A write that reached no server is retried up to 12
 times, about ten seconds apart; a refusal by the server is final.
 Source: client-go tools/events and tools/record.
+
+Tests: tests/contract/test_kube_events.py.
 """
 
 import asyncio

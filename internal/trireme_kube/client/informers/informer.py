@@ -8,6 +8,8 @@ chose.
 
 If decoding an object raises, the informer counts, logs and skips that event and continues. A consumer that raises is a
 defect, and ends `run`.
+
+Tests: tests/unit/client/informers/test_informer_failures.py, tests/contract/test_kube_informer.py.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ whether that is safe.
 
 One client belongs to one event loop and has one rate limit (`qps`, `burst`): the frontend has one for its informers,
 one for events and, in another thread, one for its Lease.
+
+Tests: tests/contract/test_kube_client.py.
 """
 
 from __future__ import annotations

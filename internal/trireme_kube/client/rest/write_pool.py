@@ -9,6 +9,8 @@ aiohttp session.
 Invariants: a connection has at most one request in flight; it is closed and not reused if its request was cancelled or
 its response was not read to the end; no request is sent twice, and nothing of one that was given up is sent later.
 Errors tell whether the server may have received the request (see `errors.ApiUnreachable`).
+
+Tests: tests/contract/test_kube_write_pool.py.
 """
 
 from __future__ import annotations

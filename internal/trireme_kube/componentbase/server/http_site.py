@@ -2,6 +2,8 @@
 
 Its responses have the headers of Kubernetes' components. The same site can be served twice: guarded over TLS, and
 unguarded on a Unix socket that only this user can open.
+
+Tests: tests/contract/test_serving_http.py, tests/security/test_https_attacks.py.
 """
 
 import asyncio

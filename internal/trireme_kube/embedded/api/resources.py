@@ -3,6 +3,8 @@
 Everything generic (routing, discovery, storage, selectors, tables) reads this table; what is particular to a kind
 (defaults, validation, columns) is looked up by the row's `key` in the module of that concern. Adding a resource
 means adding a row.
+
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/storage/test_store.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The pod is pinned to its node by node affinity and placed by the scheduler like any other.
 Source: k8s.io/kubernetes, pkg/controller/daemon.
+
+Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 
 from collections.abc import Callable

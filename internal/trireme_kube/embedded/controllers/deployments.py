@@ -5,6 +5,8 @@ never fewer than `replicas - maxUnavailable` available. Each step is taken when 
 had its effect.
 
 Source: k8s.io/kubernetes, pkg/controller/deployment.
+
+Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 
 import math

@@ -5,6 +5,8 @@ a finalizer, until its dependents are gone. Orphan: the references to it are rem
 object created under an owner that no longer exists is collected too, as in the real collector.
 
 Source: k8s.io/kubernetes, pkg/controller/garbagecollector.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 
 from collections.abc import Callable

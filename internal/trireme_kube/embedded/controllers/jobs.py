@@ -3,6 +3,8 @@
 The count of a finished pod is recorded by its uid, so that deleting finished pods does not run them again.
 
 Source: k8s.io/kubernetes, pkg/controller/job.
+
+Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 
 from collections.abc import Callable

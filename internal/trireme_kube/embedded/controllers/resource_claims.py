@@ -7,6 +7,8 @@ If a PodGroup has a claim with the same name and template, the claim is the grou
 pods, and the group is its consumer until it is deleted, whatever becomes of the pods. So a pod waits for its group.
 
 Source: k8s.io/kubernetes, pkg/controller/resourceclaim.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 """StatefulSets: pods with stable names, created in order, each with its own claims.
 
 Source: k8s.io/kubernetes, pkg/controller/statefulset.
+
+Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 
 from collections.abc import Callable

@@ -2,6 +2,8 @@
 
 Made from the catalog, in both forms that clients use: the plain documents per group, and the aggregated one that newer
 clients request at once. Each is made for its first request, and again after the catalog has changed.
+
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 import functools

@@ -1,6 +1,8 @@
 """POST, PUT, PATCH and DELETE: from a decoded request to the registry and back.
 
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
+
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 import functools

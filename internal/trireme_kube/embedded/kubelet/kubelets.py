@@ -3,6 +3,8 @@
 A pod bound to a node becomes Running after a moment; a pod without restarts succeeds after a while; a terminating pod
 is removed; and every node's Lease is renewed. This applies to the nodes that the cluster starts with and to any Node
 object that a client creates, unless its annotation is `trireme.dev/kubelet: none`: so a test can make a node fail.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py, tests/unit/embedded/controllers/test_workloads.py.
 """
 
 import asyncio

@@ -4,6 +4,8 @@ Only defaults that a client or a scheduler can observe are filled in; each funct
 which is not stored yet.
 
 Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
+
+Tests: tests/unit/embedded/registry/test_registry.py.
 """
 
 import base64

@@ -1,6 +1,8 @@
 """The subresources that are more than a view of the status: binding, eviction, scale, finalize.
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
+
+Tests: tests/unit/embedded/registry/test_registry.py.
 """
 
 from typing import Any

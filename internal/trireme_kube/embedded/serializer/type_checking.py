@@ -3,6 +3,8 @@
 A value of the wrong type is rejected before any other code runs, so that code may rely on shapes. An unknown field is
 rejected if the client requests strict validation (`kubectl` does) and dropped otherwise; null equals absent. The types
 come from the same table as the protobuf decoder's.
+
+Tests: tests/unit/embedded/serializer/test_bodies.py.
 """
 
 import functools

@@ -4,6 +4,8 @@ Not a second copy of Kubernetes' validation: names, required parts of a pod, qua
 or a test could wrongly rely on being able to change. Each function returns the causes that it found.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
+
+Tests: tests/unit/embedded/registry/test_registry.py.
 """
 
 import base64

@@ -1,6 +1,8 @@
 """Validates resource quotas.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidateResourceQuota and what it calls).
+
+Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 
 from collections.abc import Callable, Iterable

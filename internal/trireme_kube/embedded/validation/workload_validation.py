@@ -1,6 +1,8 @@
 """Validates workloads; all problems are reported at once, in the API server's words and order.
 
 Source: k8s.io/kubernetes, pkg/apis/apps/validation and pkg/apis/batch/validation.
+
+Tests: tests/unit/embedded/controllers/test_workloads.py, tests/unit/embedded/registry/test_registry.py.
 """
 
 import re

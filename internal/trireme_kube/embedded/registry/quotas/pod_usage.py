@@ -1,6 +1,8 @@
 """What a pod uses of quotas, and which scopes of quotas it is in.
 
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core/pods.go, and k8s.io/component-helpers, resource/helpers.go.
+
+Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping
