@@ -94,6 +94,8 @@ class TopScreen(app.App[None]):
 
     def begin_fetching(self) -> None:
         """Fetch the status beside the screen, which answers keys meanwhile; and say how old is what is shown."""
+        if not self.is_running:
+            return  # it closes, and its widgets go
         self._show_age()
         if not self._fetching and not self._paused:
             self._fetching = True
@@ -111,10 +113,12 @@ class TopScreen(app.App[None]):
         else:
             self._problem, self._report = "", report
             self._answered = (self._clock(), _time_of_day())
-            self._show_report(report)
         finally:
             self._fetching = False
-        self._show_age()
+        if self.is_running:
+            if not self._problem:
+                self._show_report(report)
+            self._show_age()
 
     def _show_age(self) -> None:
         """Mark what is shown as old, if no answer came for a while, or the last request failed."""

@@ -10,7 +10,8 @@ import pytest
 from tests.helpers import insight_http
 from tools.controlplane import controlplane_fixture, launcher
 from tools.controlplane.controlplane_fixture import start_controlplane
-from trireme.insight.http_api import flags, http_server
+from trireme.insight import flags
+from trireme.insight.http_api import http_server
 from trireme.rpc import listen_flags
 from trireme_kube.componentbase import supervision
 

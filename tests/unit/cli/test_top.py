@@ -199,10 +199,12 @@ async def test_each_reason_has_an_example_and_what_is_cut_off_ends_with_an_ellip
     ]
     long_state = {"address": "dns:///" + "n" * 90, "inStep": False, "lastError": "it does not answer " * 20}
     shown = report(pendingAlike=pending, replicas={"filter": [long_state]})
-    frontend = Frontend()
-    screen = top_screen.TopScreen(frontend.fetch, shown)
+
+    async def fetch() -> dict[str, Any]:
+        return shown
+
+    screen = top_screen.TopScreen(fetch, shown)
     async with screen.run_test(size=(columns, 24)) as pilot:
-        screen._show_report(shown)
         await pilot.pause()
         rows = _cells(screen, "#pending")
         assert rows[0][3].replace("\n", "") == LONG
@@ -244,6 +246,15 @@ async def test_the_first_report_is_on_the_screen_at_once() -> None:
     async with screen.run_test(size=(80, 24)):
         assert "leads, epoch 7" in _line(screen, "#leader")
         assert [row[3] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
+
+
+async def test_a_screen_that_closes_is_not_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who quits while the next second begins gets a traceback of widgets that are gone."""
+    monkeypatch.setattr(top_screen, "PERIOD_SECONDS", 0.0005)
+    screen = top_screen.TopScreen(Frontend().fetch, report())
+    async with screen.run_test(size=(80, 24)):
+        pass
+    assert not screen.is_running
 
 
 async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() -> None:

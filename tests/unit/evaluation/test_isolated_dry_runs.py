@@ -90,6 +90,7 @@ def _change(over: overlay.SnapshotOverlay, gone: list[int], added: list[tuple[in
 
 
 @pytest.mark.parametrize("name", [SPREAD, AFFINITY])
+@pytest.mark.slow
 def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
     """The slow twin changes one node at a time: were nodes not kept apart, victims would go in vain or not at all."""
     draw = random.Random(11)
@@ -166,6 +167,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
         ),
     ],
 )
+@pytest.mark.slow
 async def test_a_thousand_full_nodes_take_milliseconds_with_rules_over_domains_too(spec: Json) -> None:
     """Preemptors with spread or affinity come in hundreds like any others, so one must not take long."""
     case = Preemption(1000, filters=(*FILTERS, SPREAD, AFFINITY))

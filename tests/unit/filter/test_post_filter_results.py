@@ -194,6 +194,7 @@ def test_one_is_answered_for_where_a_node_takes_a_pod_by_now() -> None:
     assert [bool(result.answer.nominated_node) for result in response.results] == [True]
 
 
+@pytest.mark.slow
 def test_a_nominated_pod_gets_its_post_filter_result_with_an_answer_of_its_own() -> None:
     found = 0
     for seed in range(20):

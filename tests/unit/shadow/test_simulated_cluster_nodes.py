@@ -50,6 +50,7 @@ async def test_pods_of_a_removed_node_are_placed_anew(own: Own) -> None:
     assert (_measured(own).pods, _measured(own).cpu) == (2, 0.5)
 
 
+@pytest.mark.slow
 async def test_pods_of_a_removed_node_wait_where_there_is_no_room(own: Own) -> None:
     """What does not fit any more must be seen as pending: that is what a comparison is for."""
     await _place_on_a_here_and_on_b_there(own, "one")
@@ -115,6 +116,7 @@ async def test_a_pod_that_is_terminating_is_not_placed_anew(own: Own) -> None:
     assert list(own.own.model.cache.pods()) == []
 
 
+@pytest.mark.slow
 async def test_a_pod_whose_node_is_removed_before_it_is_bound_is_placed_anew(own: Own) -> None:
     """It is not bound to the node, so it has lost none."""
     own.show(own.pods.added("one"))
@@ -126,6 +128,7 @@ async def test_a_pod_whose_node_is_removed_before_it_is_bound_is_placed_anew(own
     await own.until(lambda: own.node_of("one") == "b")
 
 
+@pytest.mark.slow
 async def test_a_pod_that_is_bound_while_its_node_is_removed_is_placed_anew(
     own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:

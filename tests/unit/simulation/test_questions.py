@@ -173,6 +173,7 @@ async def test_pods_of_one_class_are_recognised() -> None:
         await made.close()
 
 
+@pytest.mark.slow
 async def test_many_nodes_can_be_emptied() -> None:
     """Each emptied node would be one more state to read through, until Python's stack has no room for them."""
     depth = 40

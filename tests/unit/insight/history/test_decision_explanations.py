@@ -28,6 +28,7 @@ def steps(response: Response) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 async def test_each_decision_comes_out_again_on_the_cluster_of_its_time(seed: int) -> None:
     """An explanation on another state, or without the pods of the batch before, names another node as the best."""
     cluster = await RecordedCluster(6).open()
