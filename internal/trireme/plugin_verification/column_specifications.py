@@ -1,6 +1,6 @@
 """Filter and FilterDryRun: the columns of their answers.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+Tests: tests/contract/test_plugin_verification.py.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Configure: the arguments of a plugin, and the calls under them.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/contract/test_plugin_verification.py.
+Tests: tests/contract/test_plugin_verification.py.
 """
 
 from collections.abc import Sequence

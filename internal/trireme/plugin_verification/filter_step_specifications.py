@@ -1,6 +1,6 @@
 """PreFilter, PostFilter, Reserve and Unreserve.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+Tests: tests/contract/test_plugin_verification.py.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """GetPluginInfo: what a plugin declares.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+Tests: tests/contract/test_plugin_verification.py.
 """
 
 from trireme.framework import cluster_event

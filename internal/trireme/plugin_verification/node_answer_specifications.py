@@ -1,6 +1,6 @@
 """What the answers of Filter and Score depend on: not on the call, the order of nodes, or what is not declared.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+Tests: tests/contract/test_plugin_verification.py, tests/unit/plugin_verification/test_specifications.py.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """PreEnqueue, QueueSort and QueueingHint.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/unit/cli/test_plugin_command.py.
+Tests: tests/contract/test_plugin_verification.py.
 """
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests

@@ -1,6 +1,6 @@
 """The requests that a plugin is called with at each extension point, as a scheduler would make them.
 
-Tests: tests/unit/plugin_verification/test_specifications.py, tests/contract/test_plugin_verification.py.
+Tests: tests/contract/test_plugin_verification.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

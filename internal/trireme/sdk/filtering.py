@@ -1,4 +1,7 @@
-"""Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
+"""Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve.
+
+Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py.
+"""
 
 import dataclasses
 from collections.abc import Sequence

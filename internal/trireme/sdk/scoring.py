@@ -1,4 +1,7 @@
-"""Serves ScorePlugin with a plugin's pre_score, score and normalize_scores."""
+"""Serves ScorePlugin with a plugin's pre_score, score and normalize_scores.
+
+Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py.
+"""
 
 import dataclasses
 import logging

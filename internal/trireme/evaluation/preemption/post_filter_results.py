@@ -4,6 +4,8 @@ Preemptors of one class often come in a row. Between two of them nothing changes
 the state of its victims, which is known here too. So the result for the second one assumes the nomination of the first.
 That holds only if a nomination changes nothing for the next pod but on its own node; otherwise there is a result for
 the first pod alone.
+
+Tests: tests/unit/filter/test_post_filter_results.py.
 """
 
 import time

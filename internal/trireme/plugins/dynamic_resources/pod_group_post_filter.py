@@ -8,6 +8,8 @@ What was unavailable was found while the group was tried: then a claim may have 
 pod, which is not known any more. So the request has what Reserve returned for each.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (PodGroupPostFilter, deallocatePodGroupClaims).
+
+Tests: tests/conformance/test_group_claims.py.
 """
 
 from collections.abc import Iterator, MutableSequence, Sequence

@@ -9,6 +9,8 @@ lie within it. So the topology of a group bounds all groups below it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

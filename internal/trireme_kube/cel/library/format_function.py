@@ -2,7 +2,7 @@
 
 Source: github.com/google/cel-go/ext (formatting).
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import math

@@ -5,7 +5,7 @@ may create a claim, and Python's engine could be made to search for hours.
 
 Source: github.com/google/cel-go/ext (strings), k8s.io/apiserver/pkg/cel/library (regex), regexp of Go.
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import functools

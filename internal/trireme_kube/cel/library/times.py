@@ -2,7 +2,7 @@
 
 Source: time of Go, github.com/google/cel-go/common/types (duration, timestamp).
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
+Tests: tests/conformance/test_selectors.py.
 """
 
 import datetime

@@ -2,7 +2,7 @@
 
 Source: net/url of Go, k8s.io/apiserver/pkg/cel/library (urls).
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
+Tests: tests/conformance/test_selectors.py.
 """
 
 import re

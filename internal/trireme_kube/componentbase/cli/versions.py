@@ -4,6 +4,8 @@
 `Effective` holds the three versions that result and checks that they can be emulated.
 
 Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
+
+Tests: tests/unit/config/test_gates.py, tests/unit/frontend/test_start_with_each_gate.py.
 """
 
 import re

@@ -2,6 +2,8 @@
 
 Names, order and contents follow the API server's, so that output of `kubectl get` looks as people and scripts know it.
 Resources without an entry get the name and the age. Source: k8s.io/kubernetes, pkg/printers/internalversion.
+
+Tests: tests/unit/embedded/printers/test_tables.py.
 """
 
 import re

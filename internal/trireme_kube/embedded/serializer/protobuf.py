@@ -5,6 +5,8 @@ table of field numbers into the same dictionaries as JSON, so that no other code
 always JSON, which every client accepts.
 
 Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf, and the generated.proto files of k8s.io/api.
+
+Tests: tests/unit/embedded/serializer/test_bodies.py.
 """
 
 import base64
