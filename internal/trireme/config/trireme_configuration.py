@@ -433,6 +433,19 @@ class Admin:
 
 
 @dataclass(frozen=True, slots=True)
+class Reload:
+    """How a changed configuration is put in force while the frontend runs."""
+
+    # A reload that changes it goes by the new value: one that was refused for lack of time needs no restart.
+    list_deadline: Annotated[
+        Duration,
+        "How long a reload waits until all pods and nodes are listed again, with the unit (`10m`). After that, it is",
+        "refused if its plugins read more of them than before; pods of a new profile or share follow later.",
+        _LASTING,
+    ] = Duration(120 * SECOND)
+
+
+@dataclass(frozen=True, slots=True)
 class TriremeConfiguration:
     """Trireme's own settings."""
 
@@ -448,6 +461,7 @@ class TriremeConfiguration:
     batch: Annotated[Batch, "How pods of one class are scheduled together."] = Batch()
     handle: Annotated[Handle, "HandleService, which plugins call."] = Handle()
     admin: Annotated[Admin, "What the frontend serves to its own user."] = Admin()
+    reload: Annotated[Reload, "How a changed configuration is put in force while the frontend runs."] = Reload()
     column_cache_classes: Annotated[
         int, "How many recent classes' columns a replica of filter and score caches.", _POSITIVE
     ] = 256

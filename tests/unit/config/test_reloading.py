@@ -43,18 +43,19 @@ def _load(folder: Path, started: commandline.CompletedConfig, kube: dict[str, An
     return reloading.load_again(started, lambda line: None)
 
 
-def test_profiles_plugins_batches_and_back_off_may_change(tmp_path: Path, started: commandline.CompletedConfig) -> None:
+def test_profiles_plugins_batches_and_waits_may_change(tmp_path: Path, started: commandline.CompletedConfig) -> None:
     """Broken, one of them takes a restart."""
     plugins = {"score": {"enabled": [{"name": "ImageLocality", "weight": 7}]}, "filter": {"enabled": [{"name": "P"}]}}
     new = _load(
         tmp_path,
         started,
         {"profiles": [{"schedulerName": "c", "plugins": plugins}], "podMaxBackoffSeconds": 30},
-        {"remotePlugins": [PLUGIN], "batch": {"maxPods": 7, "linger": "1s"}},
+        {"remotePlugins": [PLUGIN], "batch": {"maxPods": 7, "linger": "1s"}, "reload": {"listDeadline": "10m"}},
     )
     assert new.scheduler_names == {"c"}
     assert new.configuration.pod_max_backoff_seconds == 30
     assert new.trireme.batch.max_pods == 7
+    assert new.trireme.reload.list_deadline.seconds == 600
     assert new.trireme.remote_plugin("P") is not None
     assert new.connection is started.connection
 

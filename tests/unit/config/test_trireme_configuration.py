@@ -64,6 +64,7 @@ fallback: {mode: none, after: 1m}
 tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
 batch: {maxPods: 7, linger: 1ms}
 handle: {listen: "127.0.0.1:71", allowedIdentities: ["spiffe://a/b"]}
+reload: {listDeadline: 10m}
 columnCacheClasses: 9
 remotePlugins:
 - name: P
@@ -84,6 +85,7 @@ remotePlugins:
     assert (config.identities("filter"), config.identities("score")) == (("x",), ("s",))
     assert config.handle.allowed_identities == ("spiffe://a/b",)
     assert (config.handle.listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
+    assert config.reload.list_deadline == Duration.of(600)
     plugin = config.remote_plugin("P")
     assert plugin is not None
     assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
@@ -143,6 +145,7 @@ remotePlugins:
         ("batch: {maxPods: 0}", "batch.maxPods: Invalid value: 0: must be greater than zero"),
         ("batch: {maxPods: 5001}", "batch.maxPods: Invalid value: 5001: must not be greater than 5000"),
         ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
+        ("reload: {listDeadline: 0s}", 'reload.listDeadline: Invalid value: "0s": must be greater than zero'),
         ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
         (
             "handle: {listen: '10.0.0.1:70', allowedIdentities: [p]}",
