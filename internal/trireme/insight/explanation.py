@@ -5,7 +5,7 @@ the same plugins.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,8 +41,9 @@ class NodeScores:
 class Explanation:
     """What filter and score answer for one pod at one generation of the snapshot.
 
-    `pre_filter` is set where the pod was refused on all nodes at once. `scores` is None where scores were not requested
-    or no node is feasible, and a status where a score plugin failed. Shape: feasible (node,), ascending.
+    `pre_filter` is set where the pod was refused on all nodes at once; where plugins narrowed the nodes to none, its
+    messages also say how many nodes each of them left. `scores` is None where scores were not requested or no node is
+    feasible, and a status where a score plugin failed. Shape: feasible (node,), ascending.
     """
 
     generation: int
@@ -77,7 +78,8 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     snap = evaluating.snap
     answer = await evaluating.filter.filter(cycle)
     if answer.refusal is not None:
-        return Explanation(snap.generation, answer.refusal, (), np.zeros(0, dtype=np.intp), None)
+        refusal = _refusal_with_nodes_left(answer, answer.refusal, snap.nodes.count)
+        return Explanation(snap.generation, refusal, (), np.zeros(0, dtype=np.intp), None)
     generation = answer.columns.generation
     alive = snap.nodes.alive[: answer.columns.size]
     feasible = np.flatnonzero((answer.columns.index == 0) & (answer.columns.capacity > 0) & alive)
@@ -85,6 +87,16 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     if scores and feasible.size:
         found = await score_feasible(evaluating, cycle, feasible)
     return Explanation(generation, None, _refusals_by_status(answer, alive), feasible, found)
+
+
+def _refusal_with_nodes_left(
+    answer: phase_answers.FilterAnswer, refusal: status.Status, node_count: int
+) -> status.Status:
+    """PreFilter's refusal; where it is no single plugin's, with how many of the `node_count` nodes each plugin left."""
+    if refusal.plugin:
+        return refusal
+    left = (f"{plugin} left {count} of {node_count} nodes" for plugin, count in answer.nodes_left)
+    return replace(refusal, messages=(*refusal.messages, *left))
 
 
 def _refusals_by_status(answer: phase_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:

@@ -26,6 +26,8 @@ class FilterAnswer:
     # The names of the nodes that PreFilter left (None: all), and the plugins that left only these.
     narrowed: frozenset[str] | None = None
     narrowed_by: frozenset[str] = frozenset()
+    # How many nodes of the cluster each of these plugins left by itself, by the plugin's name, ascending.
+    nodes_left: Sequence[tuple[str, int]] = ()
     # How placements change other nodes; encoded, since only score reads them.
     constraints: Sequence[filter_phase_pb2.DomainConstraint] = ()
     # How many pods may be placed by this answer; 0: any number.
@@ -83,6 +85,7 @@ def filter_response(answer: FilterAnswer) -> filter_phase_pb2.FilterPhaseFilterR
         timings=answer.timings,
         post_filter_results=answer.post_filter_results,
         constraints=answer.constraints,
+        nodes_left=dict(answer.nodes_left),
     )
     if answer.refusal is not None or answer.narrowed is not None:
         response.pre_filter.status.CopyFrom(wire_status.to_message(answer.refusal or status.SUCCESS))
@@ -114,6 +117,7 @@ def filter_answer(
         refusal=refusal,
         narrowed=narrowed,
         narrowed_by=frozenset(response.narrowed_by),
+        nodes_left=tuple(sorted(response.nodes_left.items())),
         constraints=response.constraints,
         max_batch=response.max_batch,
         needs_reserve=response.needs_reserve,

@@ -44,6 +44,7 @@ FILTERED = FilterAnswer(
     columns=COLUMNS,
     narrowed=frozenset({"n0", "n1"}),
     narrowed_by=frozenset({"NodeAffinity"}),
+    nodes_left=(("NodeAffinity", 2),),
     constraints=[CONSTRAINT],
     max_batch=3,
     needs_reserve=True,

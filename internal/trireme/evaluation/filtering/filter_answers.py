@@ -36,6 +36,7 @@ class FilterAnswers:
             refusal=verdicts.refusal,
             narrowed=None if verdicts.narrowed is None else frozenset(verdicts.narrowed),
             narrowed_by=frozenset(verdicts.narrowed_by),
+            nodes_left=self._nodes_left(verdicts),
             columns=columns,
             constraints=[domain_constraints.to_message(each) for each in constraints],
             max_batch=1 if self._chain.places_one_by_one else max_batch,
@@ -94,6 +95,14 @@ class FilterAnswers:
 
     def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
+
+    def _nodes_left(self, cached: class_verdicts.ClassVerdicts) -> Sequence[tuple[str, int]]:
+        """How many nodes of the cluster each plugin that narrowed them left by itself, by its name, ascending."""
+        known = self._snap.nodes.slot_of_name
+        return tuple(
+            (name, sum(node in known for node in cached.plugins[name].prefilter.nodes or ()))
+            for name in sorted(cached.narrowed_by)
+        )
 
     def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
         reserves = any(result.reserves for result in self._pre_filter_results(cached))
