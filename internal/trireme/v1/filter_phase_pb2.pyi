@@ -192,8 +192,8 @@ class FilterPhaseFilterResponse(_message.Message):
 
     @_builtins.property
     def nodes_left(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """OPTIONAL. For each plugin of `narrowed_by`, how many nodes of the cluster its PreFilter left by itself; names that no
-        node has do not count. A plugin that is missing: not known, from a server older than the field.
+        """OPTIONAL. Where the pod is refused on all nodes: for each plugin of `narrowed_by`, how many nodes of the cluster its
+        PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
         """
 
     def __init__(

@@ -26,7 +26,8 @@ class FilterAnswer:
     # The names of the nodes that PreFilter left (None: all), and the plugins that left only these.
     narrowed: frozenset[str] | None = None
     narrowed_by: frozenset[str] = frozenset()
-    # How many nodes of the cluster each of these plugins left by itself, by the plugin's name, ascending.
+    # Where the pod is refused on all nodes: how many nodes of the cluster each of these plugins left by itself, by the
+    # plugin's name, ascending.
     nodes_left: Sequence[tuple[str, int]] = ()
     # How placements change other nodes; encoded, since only score reads them.
     constraints: Sequence[filter_phase_pb2.DomainConstraint] = ()

@@ -217,8 +217,8 @@ type FilterPhaseFilterResponse struct {
 	PostFilterResults []*PostFilterResult `protobuf:"bytes,10,rep,name=post_filter_results,json=postFilterResults,proto3" json:"post_filter_results,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,11,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	// OPTIONAL. For each plugin of `narrowed_by`, how many nodes of the cluster its PreFilter left by itself; names that no
-	// node has do not count. A plugin that is missing: not known, from a server older than the field.
+	// OPTIONAL. Where the pod is refused on all nodes: for each plugin of `narrowed_by`, how many nodes of the cluster its
+	// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
 	NodesLeft     map[string]uint32 `protobuf:"bytes,12,rep,name=nodes_left,json=nodesLeft,proto3" json:"nodes_left,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

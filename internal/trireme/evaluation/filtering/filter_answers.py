@@ -36,7 +36,7 @@ class FilterAnswers:
             refusal=verdicts.refusal,
             narrowed=None if verdicts.narrowed is None else frozenset(verdicts.narrowed),
             narrowed_by=frozenset(verdicts.narrowed_by),
-            nodes_left=self._nodes_left(verdicts),
+            nodes_left=() if verdicts.refusal is None else self._nodes_left(verdicts),
             columns=columns,
             constraints=[domain_constraints.to_message(each) for each in constraints],
             max_batch=1 if self._chain.places_one_by_one else max_batch,
