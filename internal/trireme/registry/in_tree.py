@@ -19,6 +19,7 @@ _FOLDERS = (
     "node_affinity",
     "node_declared_features",
     "node_label",
+    "node_label_value",
     "node_name",
     "node_ports",
     "node_resources_balanced_allocation",
