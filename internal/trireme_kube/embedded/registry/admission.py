@@ -17,6 +17,7 @@ from trireme_kube.embedded.registry import pod_defaults
 from trireme_kube.embedded.storage.store import Store
 
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
+_RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 _STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 # Namespaces that every cluster needs. The namespace of the nodes' Leases is created again instead.
@@ -74,9 +75,39 @@ class Admission:
         spec = pod["spec"]
         self._set_service_account(resource, pod)
         pod_defaults.default_tolerations(spec)
+        self._apply_runtime_class(resource, pod)
         self._set_priority(resource, pod)
         if node_name := spec.get("nodeName"):
             copy_node_topology_labels(self._store, pod["metadata"], node_name)
+
+    def _apply_runtime_class(self, resource: Resource, pod: Object) -> None:
+        """Add the overhead, node selector and tolerations of the pod's runtime class.
+
+        Raises:
+            ApiError: 403: there is no such class, or the pod contradicts it.
+        """
+        spec, pod_name = pod["spec"], pod["metadata"].get("name", "")
+        name = spec.get("runtimeClassName")
+        if not name:
+            return
+        record = self._store.get(_RUNTIME_CLASSES, "", name)
+        if record is None:
+            raise api_errors.forbidden(resource, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
+        overhead = (record.object.get("overhead") or {}).get("podFixed")
+        if overhead and spec.get("overhead") not in (None, overhead):
+            why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            raise api_errors.forbidden(resource, pod_name, why)
+        if overhead:
+            spec["overhead"] = dict(overhead)
+        scheduling, selector = record.object.get("scheduling") or {}, spec.get("nodeSelector") or {}
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, value) != value:
+                why = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                raise api_errors.forbidden(resource, pod_name, f"{why}pod.spec.nodeSelector[{key}] = {selector[key]}")
+            selector = spec["nodeSelector"] = {**selector, key: value}
+        tolerations = spec.get("tolerations") or []
+        if added := [one for one in scheduling.get("tolerations") or () if one not in tolerations]:
+            spec["tolerations"] = [*tolerations, *added]
 
     def _set_service_account(self, resource: Resource, pod: Object) -> None:
         """Set a pod's service account, by default `default`, and mount its token.

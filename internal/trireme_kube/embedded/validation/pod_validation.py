@@ -17,6 +17,9 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 RANGE_TEXT = "must be between 1 and 65535, inclusive"
 _RESTARTS = ("Always", "OnFailure", "Never")
 _PULLS = ("Always", "IfNotPresent", "Never")
+_TOLERATION_OPERATORS = ("Equal", "Exists")
+# The API server names those behind its feature gate, which is off here, as well.
+_NAMED_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
@@ -161,9 +164,17 @@ def validate_pod_spec(path: str, spec: Any) -> list[Cause]:
         if spec.get(part):
             causes += name_validation.validate_label(f"{path}.{part}", spec[part])
     causes += _validate_required_node_affinity(path, spec)
+    return causes + _validate_tolerations(f"{path}.tolerations", spec)
+
+
+def _validate_tolerations(path: str, spec: Object) -> list[Cause]:
+    """Return the operators and effects of tolerations that do not exist."""
+    causes: list[Cause] = []
     for index, toleration in enumerate(spec.get("tolerations") or ()):
-        if toleration.get("effect") and toleration["effect"] not in EFFECTS:
-            causes.append(
-                field_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS)
-            )
+        operator, effect = toleration.get("operator"), toleration.get("effect")
+        if operator and operator not in _TOLERATION_OPERATORS:
+            where = f"{path}[{index}].operator"
+            causes.append(field_errors.unsupported(where, operator, _NAMED_TOLERATION_OPERATORS))
+        if effect and effect not in EFFECTS:
+            causes.append(field_errors.unsupported(f"{path}[{index}].effect", effect, EFFECTS))
     return causes

@@ -66,3 +66,11 @@ def test_slice_for_no_node() -> None:
     """A slice says for which nodes it is."""
     assert refusal("resourceslices.resource.k8s.io", {}) == f"spec: Required value: {NODES}"
     assert refusal("resourceslices.resource.k8s.io", {"allNodes": True}) == ""
+
+
+def test_operator_behind_a_gate_that_is_off() -> None:
+    """Tolerations compare no numbers unless the API server's gate is on; its text names the operators all the same."""
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}]
+    text = 'Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'
+    assert refusal_of_pod(tolerations=tolerations) == f"spec.tolerations[0].operator: {text}"
+    assert refusal_of_pod(tolerations=[{"operator": "Exists"}]) == ""
