@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, field_errors
 from trireme_kube.embedded.api.custom_resource_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
@@ -19,6 +19,7 @@ from trireme_kube.embedded.storage.store import Store
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 _RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 _STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
+_ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 # Namespaces that every cluster needs. The namespace of the nodes' Leases is created again instead.
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
@@ -39,6 +40,8 @@ class Admission:
             "podgroups.scheduling.k8s.io": self._set_priority,
             "compositepodgroups.scheduling.k8s.io": self._set_priority,
             "services": self._admit_service,
+            "resourceclaims.resource.k8s.io": self._check_admin_access,
+            "resourceclaimtemplates.resource.k8s.io": self._check_admin_access,
             "jobs.batch": self._admit_job,
             "certificatesigningrequests.certificates.k8s.io": self._admit_signing_request,
             DEFINITIONS.key: self._admit_custom_resource_definition,
@@ -196,6 +199,23 @@ class Admission:
             spec["clusterIP"] = f"10.96.{self._addresses // 250 % 256}.{self._addresses % 250 + 1}"
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+    def _check_admin_access(self, resource: Resource, obj: Object) -> None:
+        """Refuse admin access to devices in a namespace without the label for it. Raises: ApiError 422."""
+        namespace = self._store.get(NAMESPACES, "", obj["metadata"]["namespace"])
+        if namespace is not None and (namespace.object["metadata"].get("labels") or {}).get(_ADMIN_ACCESS) == "true":
+            return
+        path, spec = "spec", obj.get("spec") or {}
+        if resource.plural == "resourceclaimtemplates":
+            path, spec = "spec.spec", spec.get("spec") or {}
+        text = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
+        causes = [
+            field_errors.forbidden(f"{path}.devices.requests[{index}].adminAccess", text)
+            for index, request in enumerate((spec.get("devices") or {}).get("requests") or ())
+            if (request.get("exactly") or {}).get("adminAccess")
+        ]
+        if causes:
+            raise api_errors.invalid_object(resource.group, resource.kind, obj["metadata"].get("name", ""), causes)
 
     def _admit_signing_request(self, resource: Resource, request: Object) -> None:
         """The requesting user is set by the server: here always the same one."""

@@ -147,6 +147,18 @@ def test_a_runtime_class_adds_overhead_and_scheduling(registry: Registry) -> Non
     )
 
 
+def test_admin_access_needs_the_label_of_the_namespace(registry: Registry) -> None:
+    """Claims with admin access are for namespaces that are labelled for it."""
+    key, exactly = "resourceclaims.resource.k8s.io", {"deviceClassName": "gpu", "adminAccess": True}
+    body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    assert refusal_of(create, registry, key, body).message.endswith(
+        "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the "
+        "`resource.kubernetes.io/admin-access: true` label on the containing namespace"
+    )
+    patch(registry, "namespaces", "default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
+    assert create(registry, key, body)["metadata"]["name"] == "c"
+
+
 # Refusals
 
 
