@@ -103,7 +103,7 @@ unit: $(STAMP) ## Unit tests
 	@$(BIN)/pytest tests/unit --numprocesses 2
 
 .PHONY: check
-check: $(STAMP) lint types ## While you work: style, types and the quick unit tests, in half a minute (no property tests, no processes)
+check: $(STAMP) lint types ## While you work: style, types and the quick unit tests, in half a minute (no property tests, no processes, nothing over a quarter of a second)
 	@$(BIN)/pytest tests/unit --quiet --numprocesses 2 -m 'not hypothesis and not slow and not processes'
 
 .PHONY: test

@@ -5,6 +5,7 @@ Property tests have no deadline: how long an example takes says how busy the mac
 
 import gc
 import logging
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -55,6 +56,9 @@ def _own_logging() -> Iterator[None]:
             root.removeHandler(handler)
     root.setLevel(levels[0])
     package.setLevel(levels[1])
+    klog = sys.modules.get("trireme_kube.componentbase.logs.klog")
+    if klog is not None:
+        klog._settings.json = False  # later tests would look for text
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

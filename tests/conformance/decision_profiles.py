@@ -15,7 +15,7 @@ from typing import Any
 from tests.conformance.golden_rows import Row
 from trireme.config import gates, loading, model, profiles
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry import filter_sides, score_sides
+from trireme.registry import filter_plugins, score_plugins
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import configuration_files
@@ -125,8 +125,8 @@ def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) ->
     features = chosen.all()
     order = default.names(ExtensionPoint.FILTER)
     scoring = default.names(ExtensionPoint.SCORE)
-    filters = tuple(name for name in order if _has(filter_sides.filter_plugin, name, default, features))
-    scores = tuple(name for name in scoring if _has(score_sides.score_plugin, name, default, features))
+    filters = tuple(name for name in order if _has(filter_plugins.filter_plugin, name, default, features))
+    scores = tuple(name for name in scoring if _has(score_plugins.score_plugin, name, default, features))
     configuration = snapshot_pb2.Configuration(feature_gates=features)
     for named, profile in completed.items():
         left_out = {*order, *scoring} - {*filters, *scores}

@@ -17,7 +17,6 @@ from trireme.evaluation import engine, score_engine
 from trireme.framework import amounts, status
 from trireme.in_process import in_process_evaluators
 from trireme.registry import filter_profiles, score_profiles
-from trireme.results import phase_results
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
 from trireme.wire import identities
@@ -93,7 +92,8 @@ class InProcessPhases:
     def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
         """What filter says of the class."""
         answer = self._run(self._engine.filter.filter(cycle))
-        return Filtered(answer.refusal, answer.narrowed, answer.columns, answer.needs_reserve)
+        columns = answer.columns if answer.refusal is None else None
+        return Filtered(answer.refusal, answer.narrowed, columns, answer.needs_reserve)
 
     def ask_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
@@ -112,21 +112,21 @@ class InProcessPhases:
         placed = self._run(self._engine.score.place(cycle, 1, filtered.columns, seed=cycle.generation))
         assert placed.failure is None, placed.failure
         again = self._run(self._place(cycle))
-        assert again == tuple(placed.slots), (again, placed.slots)
+        assert again == placed.slots, (again, placed.slots)
         return placed.slots[0], placed.totals[0]
 
     def ask_reserve(self, cycle: cycle_pb2.Cycle, placement: filter_pb2.Placement) -> filter_pb2.Reservation:
         """What Reserve assumes beside the placement."""
-        (reservation,) = self._run(self._engine.filter.reserve(cycle, [placement]))
+        (reservation,) = self._run(self._engine.filter.reserve(cycle, [placement])).reservations
         return reservation
 
     def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
         """How room can be made for the cycle's pod."""
         preemptors = [identities.preemptor(cycle.pod, cycle.generation)]
         asked = self._engine.filter.run_post_filter(cycle, filtered.refused, filtered.refusal, preemptors)
-        response = self._run(asked)[0].answer
+        response = self._run(asked).results[0].answer
         again = self._run(self._post_filter(cycle))
-        assert (again.nominated_node or "", [*again.actions]) == (response.nominated_node, [*response.actions]), again
+        assert (again.nominated_node, [*again.actions]) == (response.nominated_node, [*response.actions]), again
         return response
 
     def ask_releasable_claims(
@@ -135,18 +135,18 @@ class InProcessPhases:
         """Which claims a group may give up."""
         return self._engine.filter.list_releasable_claims(question)
 
-    async def _place(self, cycle: cycle_pb2.Cycle) -> tuple[int, ...]:
+    async def _place(self, cycle: cycle_pb2.Cycle) -> Sequence[int]:
         """Where the scheduler would place the pod, which asks the evaluators."""
         profile, class_id, generation = cycle.profile, cycle.pod_class, cycle.generation
         filtered = await self._evaluators.filter(profile, class_id, 1, generation, cycle.pod)
         return (await self._evaluators.place(profile, class_id, 1, filtered)).slots
 
-    async def _post_filter(self, cycle: cycle_pb2.Cycle) -> phase_results.PostFilterResult:
+    async def _post_filter(self, cycle: cycle_pb2.Cycle) -> filter_pb2.PostFilterResponse:
         """What the scheduler would hear of the pod."""
         profile, class_id, generation = cycle.profile, cycle.pod_class, cycle.generation
         filtered = await self._evaluators.filter(profile, class_id, 1, generation, cycle.pod)
-        (result,) = await self._evaluators.run_post_filter(profile, class_id, generation, [cycle.pod], filtered)
-        return result
+        found = await self._evaluators.run_post_filter(profile, class_id, generation, [cycle.pod], filtered)
+        return found.results[0].answer
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:

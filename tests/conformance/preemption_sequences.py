@@ -21,7 +21,6 @@ from tests.conformance.decision_phases import hash_of
 from tests.conformance.golden_rows import Row
 from trireme.filter import service as filter_service
 from trireme.framework import status
-from trireme.results import class_answer
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
 from trireme.wire import identities, node_columns
@@ -168,7 +167,8 @@ class EngineFilter:
         """As Filter says."""
         pods = identities.preemptors([*preemptors], cycle.generation)
         answer = await self._engine.filter(cycle, max(len(pods), 1), base_generation, pods)
-        return _Filtered(answer.refusal, answer.columns, answer.post_filter_results)
+        columns = answer.columns if answer.refusal is None else None
+        return _Filtered(answer.refusal, columns, answer.post_filter_results)
 
     async def nominated(self, cycle: cycle_pb2.Cycle, nominees: Iterable[filter_phase_pb2.Nominee]) -> int:
         """As Filter says."""
@@ -179,7 +179,7 @@ class EngineFilter:
     ) -> list[filter_phase_pb2.PostFilterResult]:
         """As Filter says."""
         preemptors = identities.preemptors([*pods], cycle.generation)
-        return [*await self._engine.run_post_filter(cycle, columns, said.refusal, preemptors)]
+        return [*(await self._engine.run_post_filter(cycle, columns, said.refusal, preemptors)).results]
 
 
 class Sequence:
@@ -217,7 +217,7 @@ class Sequence:
         self._count = 0
         self._make = make
         self._filter = make()
-        self._answers: dict[int, class_answer.ClassAnswer] = {}
+        self._answers: dict[int, node_columns.NodeColumns] = {}
 
     async def run(self, questions: int) -> AsyncIterator[Decision]:
         """What is decided, one pod after the other."""
@@ -346,17 +346,16 @@ class Sequence:
         """One pod, by two calls."""
         class_id = self._follow(pod)
         cycle = self._cycle(class_id, pod)
-        known = self._answers.setdefault(class_id, class_answer.ClassAnswer())
+        known = self._answers.setdefault(class_id, node_columns.NodeColumns())
         own = pod["metadata"]["uid"] in self._waiting
         if own:
-            known = class_answer.ClassAnswer()
+            known = node_columns.NodeColumns()
         said = await self._filter.filter(cycle, known.generation)
         if said.columns is not None:
             known.update(said.columns)
         way = None
         if not known.has_feasible_node or said.refusal is not None:
-            columns = node_columns.from_message(known.to_message())
-            way = (await self._filter.post_filter(cycle, said, columns, [cycle.pod]))[0].answer
+            way = (await self._filter.post_filter(cycle, said, known, [cycle.pod]))[0].answer
         told = {} if said.refusal is not None else self._by_node(known.statuses, known.index.tolist())
         return await self._decided(pod, class_id, told, way)
 

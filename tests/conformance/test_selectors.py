@@ -1,6 +1,5 @@
 """CEL selectors mean, cost and fail as in Kubernetes: each function, and random expressions of all of them."""
 
-import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 
 from tests.conformance import oracle_fixture, real_framework, selector_answers, selector_expressions
 from trireme.plugins.dynamic_resources import expressions
-from trireme_kube.cel.compiler import environment
 
 _SEED = 5
 _MEANT = 1500
@@ -20,11 +18,16 @@ def test_every_function_answers_as_in_kubernetes() -> None:
     assert _differing_from_recorded() == []
 
 
-def test_in_parts_every_function_answers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Selectors that are deeper than the library reads are read in parts; here all are, in the smallest there are."""
-    at_once = environment.compile_expression
-    monkeypatch.setattr(environment, "compile_expression", functools.partial(at_once, deepest_part=2))
-    assert _differing_from_recorded() == []
+@pytest.mark.parametrize(
+    "expression",
+    ["(" * 33 + "true" + ")" * 33, " + ".join(["1"] * 33), "[" * 33 + "]" * 33],
+    ids=["brackets", "sum", "list"],
+)
+def test_a_selector_deeper_than_the_library_reads_is_refused_with_the_limit(expression: str) -> None:
+    """Kubernetes reads 250 levels: without the limit in the message nobody knows what to change."""
+    asked = selector_answers.device(selector_expressions.DEVICE)
+    answer = selector_answers.answer(expression, asked, expressions.CompiledExpressions())
+    assert answer == {"compile": "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 32"}
 
 
 def _differing_from_recorded() -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.plugin_servers import ScriptedPlugin, fill, remote, scripted
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter, remote_plugins, remote_score
+from trireme.remote import filter_state, remote_filter, remote_plugins, remote_score
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2
 
@@ -52,7 +52,7 @@ class Bench:
         self, plugin: remote_filter.RemoteFilterPlugin, state: bytes = b""
     ) -> interfaces.Verdicts | status.Status | None:
         """Ask about all nodes."""
-        slots, answers = self.snap.nodes.live_slots(), remote_filter.RemoteFilterState(state)
+        slots, answers = self.snap.nodes.live_slots(), filter_state.RemoteFilterState(state)
         failed = await plugin.prepare(self.pod_class, self.snap, answers, slots, self.table)
         if failed is not None or answers.unanswered:
             return failed
@@ -74,4 +74,4 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         made = Bench(stack, tmp_path)
         yield made
-        await made.plugins.close()
+        await made.plugins.connections.close()

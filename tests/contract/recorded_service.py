@@ -64,7 +64,7 @@ async def recorded(folder: Path, plugin: Moody) -> AsyncIterator[RecordedCluster
         try:
             yield cluster
         finally:
-            await cluster.remotes.close()
+            await cluster.remotes.connections.close()
 
 
 async def replayed(

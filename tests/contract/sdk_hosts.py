@@ -15,9 +15,9 @@ from trireme import sdk
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import (
+    filter_state,
     remote_bind,
     remote_client,
-    remote_filter,
     remote_plugins,
     remote_post_filter,
     remote_queue,
@@ -50,7 +50,7 @@ class Hosts:
     async def verdicts(self, state: bytes = b"") -> Any:
         """What Filter says of all nodes: what stands for each, or what became of the question."""
         slots = self.snap.nodes.live_slots()
-        answers = remote_filter.RemoteFilterState(state)
+        answers = filter_state.RemoteFilterState(state)
         failed = await self.filter.prepare(self.pod_class, self.snap, answers, slots, self.table)
         if failed is not None:
             return failed
@@ -80,7 +80,7 @@ class Hosts:
 
     async def close(self) -> None:
         """End all connections."""
-        await self.remotes.close()
+        await self.remotes.connections.close()
         await self.client.connection.close()
 
 

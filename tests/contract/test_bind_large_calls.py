@@ -11,7 +11,7 @@ from trireme.framework import status
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing, message_sizes
-from trireme.scheduling import call_batches, pre_binding
+from trireme.scheduling import item_batches, pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2
 
 PODS = 500
@@ -51,7 +51,7 @@ async def test_many_pods_with_large_allocations_are_prepared(tmp_path: Path) -> 
             pod = cycle_pb2.PodIdentity(namespace="default", name=f"p{number}", uid=f"u{number}")
             item = bind_pb2.BindItem(pod=pod, node_name="node-0", state=large)
             return await binding.run(
-                bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None, lambda name: True
+                bind.cycle(), item, item_batches.FIRST, lambda plugin, keys: None, lambda name: True
             )
 
         try:

@@ -12,9 +12,9 @@ from grpc import aio
 
 from tests.contract import bind_cluster
 from tests.contract.bind_cluster import Bind
-from trireme.bind.remote_plugins import RemotePlugins
+from trireme.bind.remote_bind_plugins import RemoteBindPlugins
 from trireme.bind.work_in_flight import WorkInFlight
-from trireme.remote import remote_bind, remote_client, remote_connection
+from trireme.remote import plugin_connections, remote_bind, remote_client, remote_connection
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.rpc.grpc_server import ReplicaServer, Service
 from trireme.rpc.listen_flags import make_listener
@@ -320,7 +320,8 @@ async def test_a_failed_post_bind_is_logged(caplog: pytest.LogCaptureFixture, ig
         name=NAME, endpoints=[target], deadline_ms=5000, info=info, failure_policy=policy
     )
     writer: Any = _NothingBound()
-    remotes = RemotePlugins(writer, WorkInFlight(time.monotonic), time.monotonic)
+    connections = plugin_connections.PluginConnections(cycle_pb2.Cycle)
+    remotes = RemoteBindPlugins(connections, writer, WorkInFlight(time.monotonic), time.monotonic)
     hosted = remotes.plugins_of([config])[NAME]
     assert hosted.post_bind is not None
     pods = [cycle_pb2.PodIdentity(namespace="default", name=name, uid=name) for name in ("a", "b")]
@@ -377,7 +378,8 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
     guard.admit(1)
     tenure = Tenure(guard, time.monotonic, guard.leader, float("inf"))
     writer: Any = _NothingBound()
-    remotes = RemotePlugins(writer, WorkInFlight(time.monotonic), time.monotonic)
+    connections = plugin_connections.PluginConnections(cycle_pb2.Cycle)
+    remotes = RemoteBindPlugins(connections, writer, WorkInFlight(time.monotonic), time.monotonic)
     async with _plugin_at(tmp_path, plugin) as target:
         info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS, max_concurrent_calls=1)
         config = snapshot_pb2.RemotePlugin(name=NAME, endpoints=[target], deadline_ms=5000, info=info)
@@ -394,12 +396,12 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
         first = asyncio.create_task(bind("first"))
         await begun.wait()
         second = asyncio.create_task(bind("second"))
-        while not remotes.statistics()[NAME].waiting:
+        while not connections.statistics()[NAME].waiting:
             await asyncio.sleep(0.001)
         guard.admit(2)
         assert (await first).code == CODE_SUCCESS
         assert "epoch 2 has taken over" in (await second).messages[0]
-        await remotes.close()
+        await connections.close()
     assert bound == ["first"]
 
 

@@ -14,7 +14,7 @@ from trireme.framework import status
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing
-from trireme.scheduling import call_batches, pre_binding
+from trireme.scheduling import item_batches, pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, cycle_pb2
 from trireme_kube.embedded.endpoints.faults import Fault, FaultAction
 
@@ -132,9 +132,9 @@ async def test_claims_of_many_pods_are_written_at_the_rate_of_the_limit(bind: Bi
         async def prepare(name: str) -> status.Status:
             item = bind.items([name], "node-00001")[0]
             item.state = states[name]
-            assert await binding.has_work(bind.cycle(), item, call_batches.FIRST) is True
+            assert await binding.has_work(bind.cycle(), item, item_batches.FIRST) is True
             return await binding.run(
-                bind.cycle(), item, call_batches.FIRST, lambda plugin, keys: None, lambda name: True
+                bind.cycle(), item, item_batches.FIRST, lambda plugin, keys: None, lambda name: True
             )
 
         outcomes = await asyncio.gather(*(prepare(name) for name in names))

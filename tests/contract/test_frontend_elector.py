@@ -54,7 +54,9 @@ async def _elected(namespace: web.Response, endpoints: tuple[str, ...] = ()) -> 
     )
     completed: Any = types.SimpleNamespace(
         configuration=types.SimpleNamespace(leader_election=elects),
-        trireme=trireme_configuration.TriremeConfiguration(bind=trireme_configuration.Phase(endpoints=endpoints)),
+        trireme=trireme_configuration.TriremeConfiguration(
+            trireme_configuration.Phases(bind=trireme_configuration.Phase(endpoints=endpoints))
+        ),
         connection=types.SimpleNamespace(host="https://c.example.com"),
         version="v1.37.0",
     )

@@ -13,7 +13,7 @@ from tests.contract import metrics_document, plugin_servers, serving_frontend
 from tests.contract.plugin_servers import on_the_sdk
 from trireme import sdk
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import remote_plugins
+from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import serving_site
 from trireme.queueing import remote_calls
 from trireme.scheduling import queue_ports
@@ -34,13 +34,13 @@ class Sorting:
         return 1
 
 
-def _caller(config: snapshot_pb2.RemotePlugin) -> remote_plugins.QueuePluginCaller:
+def _caller(config: snapshot_pb2.RemotePlugin) -> queue_plugin_calls.QueuePluginCaller:
     """Calls the plugin, which orders the queue, about pods that the test names."""
     profile: Any = SimpleNamespace(
         scheduler_name="default-scheduler",
         names=lambda point: [config.name] if point is ExtensionPoint.QUEUE_SORT else [],
     )
-    caller = remote_plugins.QueuePluginCaller(
+    caller = queue_plugin_calls.QueuePluginCaller(
         snapshot_pb2.Configuration(remote_plugins=[config]),
         lambda: 0,
         [profile],

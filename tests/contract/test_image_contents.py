@@ -52,8 +52,8 @@ def _run(pruned: pathlib.Path, program: str, *arguments: str) -> str:
         "trireme.score.process",
         "trireme.bind.process",
         "trireme_kube.client.rest.external_credentials",
-        "trireme.registry.filter_sides",
-        "trireme.registry.score_sides",
+        "trireme.registry.filter_plugins",
+        "trireme.registry.score_plugins",
         "trireme.sdk",
     ],
 )

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 import pytest
 
 from tests.contract import serving_frontend as support
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
+from trireme.wire import json_documents
 
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
 RESPONSE = insight_pb2.ExplainResponse(
     queued_pod=snapshot_pb2.QueuedPod(pod_class=1),
     evaluated_generation=5,
@@ -102,7 +105,10 @@ class Insight:
         self.requests.append(request)
         if isinstance(self._answer, Exception):
             raise self._answer
-        return self._answer
+        # Each call has a message of its own.
+        answer = insight_pb2.ExplainResponse()
+        answer.CopyFrom(self._answer)
+        return answer
 
 
 async def _explained(folder: Path, insight: Insight | None, query: str, **document: Any) -> tuple[int, Any]:
@@ -123,35 +129,20 @@ async def test_an_explanation_has_insights_evaluation(tmp_path: Path) -> None:
     insight = Insight(RESPONSE)
     code, report = await _explained(tmp_path, insight, "pod=default/waits&nodes=n1,n3")
     assert code == 200
-    assert report["place"] == "active"
-    assert report["evaluation"] == {
-        "generation": 5,
-        "nodes": 3,
-        "feasibleNodes": 1,
-        "refusals": [
-            {
-                "plugin": "NodeResourcesFit",
-                "code": "Unschedulable",
-                "messages": ["Insufficient cpu"],
-                "reasons": [{"code": "insufficientResource", "resource": "cpu"}],
-                "nodes": 2,
-                "names": ["n1", "n2"],
-            }
-        ],
-        "feasible": [{"node": "n3", "total": 166, "scores": {"NodeResourcesFit": 66, "ImageLocality": 100}}],
-        "scorePlugins": [
-            {"plugin": "NodeResourcesFit", "weight": 1, "skipped": False},
-            {"plugin": "NodeAffinity", "weight": 2, "skipped": True},
-            {"plugin": "ImageLocality", "weight": 1, "skipped": False},
-        ],
-    }
+    own = report["scheduler"]
+    assert (own["pending"]["place"], own["synced"], own["leadership"]["leading"]) == ("active", True, True)
+    found = json_documents.parse(report, insight_pb2.ExplainResponse())
+    assert (found.pod.namespace, found.pod.name, found.pod.uid) == ("default", "waits", "uid-waits")
+    found.ClearField("scheduler")
+    found.ClearField("pod")
+    assert found == RESPONSE
     (request,) = insight.requests
     assert (request.pod.namespace, request.pod.name, request.pod.uid) == ("default", "waits", "uid-waits")
     assert (list(request.nodes), request.scores) == (["n1", "n3"], True)
 
 
 async def test_proposals_come_with_the_evaluation_on_request(tmp_path: Path) -> None:
-    """`trireme explain --proposals` has them as `evaluation.proposals`, each change under the name of its kind."""
+    """`trireme explain --proposals` has them as `proposals`, each change under the name of its kind."""
     answer = insight_pb2.ExplainResponse(queued_pod=snapshot_pb2.QueuedPod(pod_class=1), node_count=3)
     lower = answer.proposals.add(feasible_count=3, example_nodes=["n1", "n2"]).lower_request
     lower.container, lower.resource, lower.current.string, lower.proposed.string = "main", "cpu", "4", "3500m"
@@ -159,16 +150,9 @@ async def test_proposals_come_with_the_evaluation_on_request(tmp_path: Path) -> 
     answer.proposal_search_limits.add(kind="tolerate_taints", tried=16, candidates=40)
     insight = Insight(answer)
     _, report = await _explained(tmp_path, insight, "pod=default/waits&proposals=true")
-    assert report["evaluation"]["proposals"] == [
-        {
-            "lowerRequest": {"container": "main", "resource": "cpu", "current": "4", "proposed": "3500m"},
-            "feasibleNodes": 3,
-            "examples": ["n1", "n2"],
-        },
-        {"addNode": {"likeNode": "n1"}, "feasibleNodes": 1, "examples": []},
-    ]
-    limits = [{"kind": "tolerateTaints", "tried": 16, "candidates": 40}]
-    assert report["evaluation"]["proposalSearchLimits"] == limits
+    found = json_documents.parse(report, insight_pb2.ExplainResponse())
+    assert (found.proposals, found.proposal_search_limits) == (answer.proposals, answer.proposal_search_limits)
+    assert report["proposals"][0]["lowerRequest"]["resource"] == "cpu"
     assert insight.requests[0].proposals
 
 
@@ -176,7 +160,7 @@ async def test_nobody_pays_for_proposals_without_a_request(tmp_path: Path) -> No
     """They take many simulations."""
     insight = Insight(RESPONSE)
     _, report = await _explained(tmp_path, insight, "pod=default/waits")
-    assert "proposals" not in report["evaluation"]
+    assert report["proposals"] == []
     assert not insight.requests[0].proposals
     code, text = await _explained(tmp_path, None, "pod=default/waits&proposals=true")
     assert code == 400
@@ -187,24 +171,27 @@ async def test_what_insight_cannot_evaluate_is_named(tmp_path: Path) -> None:
     """HTTP extenders are called by the frontend alone."""
     extenders = [{"urlPrefix": "http://127.0.0.1:1/x", "filterVerb": "filter"}]
     _, report = await _explained(tmp_path, Insight(RESPONSE), "pod=default/waits", extenders=extenders)
-    assert report["evaluation"]["notEvaluated"] == ["http://127.0.0.1:1/x"]
+    assert report["notKnown"] == ["what HTTP extenders would refuse: http://127.0.0.1:1/x"]
 
 
 @pytest.mark.parametrize(
     "error",
-    [insight_replicas.InsightUnavailable("none is in step"), insight_replicas.InsightRefusal("none is in step")],
+    [
+        insight_replicas.InsightUnavailable("none is in step"),
+        insight_replicas.InsightRefusal(NOT_FOUND, "none is in step"),
+    ],
     ids=["unavailable", "refused"],
 )
 async def test_an_explanation_does_not_depend_on_insight(tmp_path: Path, error: Exception) -> None:
     """Insight is optional: an explanation without it is what it was."""
     code, report = await _explained(tmp_path, Insight(error), "pod=default/waits")
     assert code == 200
-    assert report["evaluation"] == {"error": "none is in step"}
-    assert report["summary"]
+    assert (report["insightError"], "queuedPod" in report) == ("none is in step", False)
+    assert report["scheduler"]["summary"]
 
 
 async def test_nodes_that_do_not_exist_are_the_callers_mistake(tmp_path: Path) -> None:
-    refusal = insight_replicas.InsightRefusal("nodes: there is no node n9")
+    refusal = insight_replicas.InsightRefusal(grpc.StatusCode.INVALID_ARGUMENT, "nodes: there is no node n9")
     assert await _explained(tmp_path, Insight(refusal), "pod=default/waits&nodes=n9") == (400, f"{refusal}\n")
     code, text = await _explained(tmp_path, None, "pod=default/waits&nodes=n1")
     assert code == 400
@@ -216,35 +203,27 @@ async def test_a_pod_that_has_left_the_queue_is_not_evaluated(tmp_path: Path) ->
     left = insight_pb2.ExplainResponse(node_name="n1", node_count=3)
     code, report = await _explained(tmp_path, Insight(left), "pod=default/waits")
     assert code == 200
-    assert "evaluation" not in report
+    assert "queuedPod" not in report
+    assert report["nodeName"] == "n1"
 
 
 async def test_an_explanation_of_a_bound_pod_has_the_decision(tmp_path: Path) -> None:
     insight = Insight(RESPONSE)
     code, report = await _explained(tmp_path, insight, "pod=default/placed&allNodes=true&nodes=n3")
     assert code == 200
-    assert report["place"] == "bound"
-    found = report["decision"]
-    assert (found["node"], found["kind"], found["generation"], found["decidedAt"]) == ("n3", "scored", 5, 1.5)
-    assert (found["exact"], found["same"], found["margin"], found["tiedNodes"]) == (True, True, 13, 0)
-    assert found["notKnown"] == ["what the remote plugin Sky answered"]
-    assert found["refusals"][0]["plugin"] == "NodeResourcesFit"
-    assert found["feasible"][0] == {"node": "n3", "total": 73, "scores": {"NodeResourcesFit": 66}, "extenderScore": 7}
-    assert found["batch"] == {"pods": 2, "before": [{"pod": "default/before", "node": "n2"}]}
-    assert (found["steps"], found["longestStep"], found["attempts"]) == ({"Filter": 0.0025}, "Filter", 2)
-    assert found["preemption"]["victims"] == [{"pod": "default/low", "priority": 1}]
-    assert found["preemption"]["spared"] == [{"pod": "default/high", "priority": 9, "reason": "priority"}]
-    assert found["preemption"]["candidates"][0]["node"] == "n3"
+    assert report["scheduler"]["bound"]["nodeName"] == report["nodeName"] == "n3"
+    assert json_documents.parse(report, insight_pb2.ExplainResponse()).decision == DECISION
+    assert report["decision"]["preemption"]["spared"][0]["reason"] == "PREEMPTION_POD_REASON_PRIORITY"
     (request,) = insight.decisions
     assert (request.pod.name, list(request.nodes), request.max_feasible_nodes) == ("placed", ["n3"], 2**31)
 
 
 async def test_a_decision_that_insight_does_not_know_is_an_error_in_its_place(tmp_path: Path) -> None:
     """The rest of the explanation is the frontend's own."""
-    refusal = insight_replicas.InsightRefusal("pod: no decision about it is in memory")
+    refusal = insight_replicas.InsightRefusal(NOT_FOUND, "pod: no decision about it is in memory")
     code, report = await _explained(tmp_path, Insight(refusal), "pod=default/placed")
-    assert (code, report["decision"]) == (200, {"error": str(refusal)})
-    assert report["summary"].startswith("is bound to node n3")
+    assert (code, report["insightError"], "decision" in report) == (200, str(refusal), False)
+    assert report["scheduler"]["summary"].startswith("is bound to node n3")
 
 
 async def test_preemption_comes_with_the_evaluation_on_request(tmp_path: Path) -> None:
@@ -253,11 +232,34 @@ async def test_preemption_comes_with_the_evaluation_on_request(tmp_path: Path) -
     answer.preemption.reason, answer.preemption.without_victims_count = "its preemptionPolicy is Never", 2
     insight = Insight(answer)
     _, report = await _explained(tmp_path, insight, "pod=default/waits&preemption=true")
-    assert report["evaluation"]["preemption"] == {
-        "nodesThatEvictionsDoNotHelp": 0,
-        "nodesWithoutLowerPriority": 2,
-        "nodesWithoutCandidate": 0,
-        "reason": "its preemptionPolicy is Never",
-    }
+    found = json_documents.parse(report, insight_pb2.ExplainResponse())
+    assert found.preemption == answer.preemption
     await _explained(tmp_path, insight, "pod=default/waits")
     assert [request.preemption for request in insight.requests] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, 400),
+        (grpc.StatusCode.NOT_FOUND, 404),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 504),
+    ],
+    ids=["invalid", "not found", "too late"],
+)
+async def test_the_status_of_a_refused_simulation_follows_from_the_code(
+    tmp_path: Path, code: grpc.StatusCode, status: int
+) -> None:
+    """A question that took too long may be asked again; one that names no field of a cluster may not."""
+
+    class Refusing:
+        async def simulate(self, request: Any) -> Any:
+            raise insight_replicas.InsightRefusal(code, "insight says why")
+
+    frontend = support.FakeFrontend()
+    frontend.insight = Refusing()
+    headers = {"Authorization": f"Bearer {support.TOKENS['admin']}"}
+    async with support.served(tmp_path, frontend) as served, aiohttp.ClientSession() as session:
+        url = f"https://127.0.0.1:{served.port}/trireme/v1/simulate"
+        async with session.post(url, json={}, headers=headers, ssl=False) as response:
+            assert (response.status, await response.text()) == (status, "insight says why\n")

@@ -69,7 +69,7 @@ async def test_it_remembers_decisions_and_explains_them(tmp_path: Path) -> None:
             slot = frontend.cache.slot_of("large")
             for part in ({"filter": decision_pb2.FilterDecision(count=1)}, {"place": _placed(slot)}):
                 decision = decision_pb2.Decision(profile=followed_frontend.PROFILE, pod_class=number, **part)
-                log._add((followed_frontend.PROFILE, number), generation, decision)
+                log.add((followed_frontend.PROFILE, number), generation, decision)
             frontend.assume("web", "1", "large")
             frontend.publisher.publish()
             gone = snapshot_pb2.QueueDelta(removed_pods=["uid-web"])

@@ -94,7 +94,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Any]:
                 name="OddNodes", endpoints=[address], deadline_ms=5000, info=info, failure_policy=policy
             )
             insight = Insight(plugin, config)
-            stack.push_async_callback(insight.remotes.close)
+            stack.push_async_callback(insight.remotes.connections.close)
             return await insight.start()
 
         yield open_insight

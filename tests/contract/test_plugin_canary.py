@@ -116,7 +116,7 @@ async def opened(tmp_path: Path, policy: str) -> AsyncIterator[Opened]:
                 config.failure_policy = snapshot_pb2.FAILURE_POLICY_IGNORE
             configs.append(config)
         sides = Sides(configs)
-        stack.push_async_callback(sides.remotes.close)
+        stack.push_async_callback(sides.remotes.connections.close)
         yield Opened(stable, canary, sides)
 
 
@@ -131,7 +131,7 @@ async def test_each_version_answers_for_its_own_classes_alone(opened: Opened) ->
     assert (stable["node-0"].plugin, canary["node-1"].plugin) == ("P", "P/canary")
     assert (await sides.best(sides.stable), await sides.best(sides.canary)) == ("node-1", "node-2")
     assert (len(opened.stable.pods), len(opened.canary.pods)) == (2, 2)
-    counted = {name: entry.answered for name, entry in sides.remotes.statistics().items()}
+    counted = {name: entry.answered for name, entry in sides.remotes.connections.statistics().items()}
     assert counted == {"P": 2, "P/canary": 2}
 
 
@@ -166,4 +166,4 @@ async def test_without_its_canary_the_plugin_answers_for_all(opened: Opened) -> 
         assert list(await alone.refused(alone.canary)) == ["node-0"]
         assert await alone.best(alone.canary) == "node-1"
     finally:
-        await alone.remotes.close()
+        await alone.remotes.connections.close()

@@ -154,7 +154,7 @@ async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: P
     for _ in range(3):
         assert isinstance(await bench.filter(plugin), interfaces.Verdicts)
     assert len(served.requests) == 3
-    assert bench.plugins.statistics()["P"].failed == 0
+    assert bench.plugins.connections.statistics()["P"].failed == 0
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED], ids=lambda code: code.name)
@@ -190,7 +190,7 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
     plugin = bench.filter_plugin(1, target, deadline_ms=200, breaker_failures=2, breaker_open_ms=300)
     for _ in range(2):
         await bench.filter(plugin)
-    assert bench.plugins.statistics()["P"].breaker is State.OPEN
+    assert bench.plugins.connections.statistics()["P"].breaker is State.OPEN
     outcome = await bench.filter(plugin)
     assert isinstance(outcome, status.Status)
     why = "because the last 2 calls of Filter failed, about this or other pods, the last one with: "
@@ -201,14 +201,14 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
 
     served.answers[FILTER] = passing
     attempts = 0
-    while bench.plugins.statistics()["P"].breaker is not State.CLOSED:
+    while bench.plugins.connections.statistics()["P"].breaker is not State.CLOSED:
         # On a busy machine an answer may miss the deadline, which opens the breaker again.
         assert attempts < 20
         attempts += 1
         now += 0.301
         outcome = await bench.filter(plugin)
     assert isinstance(outcome, interfaces.Verdicts)
-    statistics = bench.plugins.statistics()["P"]
+    statistics = bench.plugins.connections.statistics()["P"]
     opened = statistics.breakers["Filter"].opened
     assert (statistics.failed, statistics.answered, opened) == (attempts + 1, 1, attempts)
 
@@ -226,7 +226,7 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
     assert failed.message.startswith('running Score plugins: plugin "P" failed with: Score was not called: ')
     assert failed.message.endswith(f"about this or other pods, the last one with: {target}: no answer within 200 ms")
     assert [type(request) for request in served.requests].count(score_pb2.ScoreRequest) == 2
-    statistics = bench.plugins.statistics()["P"]
+    statistics = bench.plugins.connections.statistics()["P"]
     states = {rpc: breaker.state for rpc, breaker in statistics.breakers.items()}
     assert states == {"PreScore": State.CLOSED, "Score": State.OPEN}
     assert (statistics.breaker, statistics.answered, statistics.failed) == (State.OPEN, 4, 2)
@@ -244,7 +244,7 @@ async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> Non
         failed = await bench.score(plugin)
         text = f"{target}: the answer to Score is wrong: status.code: 42 is not known here"
         assert failed == status.error("P", f'running Score plugins: plugin "P" failed with: {text}')
-    statistics = bench.plugins.statistics()["P"]
+    statistics = bench.plugins.connections.statistics()["P"]
     assert (statistics.failed, statistics.answered, statistics.breaker) == (2, 0, State.OPEN)
 
 
@@ -293,7 +293,7 @@ async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:
     plugin = bench.filter_plugin(1, target, breaker_failures=1, breaker_open_ms=60_000)
     for _ in range(3):
         await bench.filter(plugin)
-    assert bench.plugins.statistics()["P"].breaker is State.CLOSED
+    assert bench.plugins.connections.statistics()["P"].breaker is State.CLOSED
 
 
 async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None:
@@ -304,7 +304,7 @@ async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None
     asking = asyncio.create_task(bench.filter(plugin))
     await served.until_running(2)
     await asyncio.sleep(0.05)
-    statistics = bench.plugins.statistics()["P"]
+    statistics = bench.plugins.connections.statistics()["P"]
     assert (statistics.in_flight, statistics.waiting) == (2, 3)
     served.gate.set()
     assert isinstance(await asking, interfaces.Verdicts)
@@ -348,7 +348,7 @@ async def test_a_closed_connection_is_a_failure_and_no_cancellation(bench: Bench
     plugin = bench.filter_plugin(1, await bench.serve(served))
     asking = asyncio.create_task(bench.filter(plugin))
     await served.until_running(1)
-    await bench.plugins.close()
+    await bench.plugins.connections.close()
     outcome = await asking
     assert isinstance(outcome, status.Status)
     assert outcome.message.endswith("the connection was closed")

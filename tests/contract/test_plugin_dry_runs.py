@@ -118,7 +118,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Any]:
                 name="Guarded", endpoints=[address], deadline_ms=5000, info=info, failure_policy=policy
             )
             made = Cluster(plugin, config, *nodes)
-            stack.push_async_callback(made.remotes.close)
+            stack.push_async_callback(made.remotes.connections.close)
             return made
 
         yield open_cluster

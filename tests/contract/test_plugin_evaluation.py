@@ -88,7 +88,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Any]:
                 name="Counting", endpoints=[address], deadline_ms=5000, info=info, **fields
             )
             made = Evaluation(plugin, config)
-            stack.push_async_callback(made.remotes.close)
+            stack.push_async_callback(made.remotes.connections.close)
             return made
 
         yield open_evaluation

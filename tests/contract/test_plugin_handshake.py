@@ -149,9 +149,9 @@ async def test_grpc_targets_are_taken(bench: Bench, target: str) -> None:
 async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> None:
     """Broken, each new configuration leaves a connection behind."""
     plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"), PROFILE)
-    assert set(bench.plugins.statistics()) == {plugin.name}
+    assert set(bench.plugins.connections.statistics()) == {plugin.name}
     del plugin
-    assert bench.plugins.statistics() == {}
+    assert bench.plugins.connections.statistics() == {}
 
 
 class _Newer:

@@ -13,7 +13,7 @@ import yaml
 
 from tests.contract.plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
 from trireme.config import commandline
-from trireme.frontend import phase_configuration, plugin_changes, plugin_monitor, remote_plugins
+from trireme.frontend import phase_configuration, plugin_changes, plugin_monitor, queue_plugin_calls
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import supervision
@@ -505,8 +505,8 @@ def test_a_missing_plugin_is_not_in_the_configuration_of_the_phases(
     assert "P" not in {
         plugin.name for profile in message.profiles for each in profile.plugin_sets for plugin in each.plugins
     }
-    assert remote_plugins.missing_required(config, {}) == waits
-    assert remote_plugins.missing_required(config, {"P": plugin_pb2.PluginInfo()}) == {}
+    assert queue_plugin_calls.missing_required(config, {}) == waits
+    assert queue_plugin_calls.missing_required(config, {"P": plugin_pb2.PluginInfo()}) == {}
 
 
 async def test_work_in_the_background_that_fails_ends_the_monitor(tmp_path: Path) -> None:

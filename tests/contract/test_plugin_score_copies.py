@@ -15,8 +15,8 @@ from tests.helpers.phase_calls import PROFILE
 from tests.helpers.recorded_decisions import LARGE, SMALL, RecordedCluster
 from trireme import sdk
 from trireme.remote import remote_client
-from trireme.results.phase_results import PlaceResult
 from trireme.v1 import score_copies_pb2, score_pb2_grpc, snapshot_pb2
+from trireme.wire.phase_answers import PlaceAnswer
 
 # Pods of a class on one node, at most.
 LIMIT = 3
@@ -59,7 +59,7 @@ async def cluster_with(folder: Path, plugin: Crowding) -> AsyncIterator[Recorded
         try:
             yield cluster
         finally:
-            await cluster.remotes.close()
+            await cluster.remotes.connections.close()
 
 
 async def place(cluster: RecordedCluster, plugin: Crowding, number: int, pods: int, at_once: int) -> list[str]:
@@ -70,7 +70,7 @@ async def place(cluster: RecordedCluster, plugin: Crowding, number: int, pods: i
         filtered = await cluster.filter(number, wanted)
         if filtered.is_refused_everywhere(-1):
             break
-        placed: PlaceResult = await cluster.evaluators.place(PROFILE, number, wanted, filtered)
+        placed: PlaceAnswer = await cluster.evaluators.place(PROFILE, number, wanted, filtered)
         assert placed.failure is None
         names = [cluster.builder.snap.nodes.names[slot] for slot in placed.slots]
         cluster.builder.place(number, *names)

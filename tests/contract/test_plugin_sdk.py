@@ -172,7 +172,7 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
             remotes = remote_plugins.RemotePlugins(snap)
             plugin = remotes.filter_plugin(config, "p")
             outcomes.append(await plugin.pre_filter(fill(snap, 1), snap))
-            await remotes.close()
+            await remotes.connections.close()
     finally:
         await server.stop(0)
     allowed, refused = outcomes

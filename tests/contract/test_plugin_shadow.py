@@ -12,8 +12,8 @@ from tests.contract.plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.evaluation.filtering import class_verdicts
 from trireme.framework import status
-from trireme.registry import filter_profiles, score_profiles, shadow_plugins
-from trireme.remote import remote_client, remote_plugins, shadow_filter, shadow_queue, shadow_score
+from trireme.registry import compared_plugins, filter_profiles, score_profiles
+from trireme.remote import compared_filters, compared_scores, comparison_queue, remote_client, remote_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
@@ -50,7 +50,7 @@ class Side:
         self.remotes = remote_plugins.RemotePlugins(self.snap)
         self.pod_class = fill(self.snap, NODES)
 
-    def filters(self, *refused: int) -> tuple[shadow_filter.ShadowFilters, snapshot_pb2.RemotePlugin]:
+    def filters(self, *refused: int) -> tuple[compared_filters.ComparedFilters, snapshot_pb2.RemotePlugin]:
         """A comparison with plugins that refuse these slots."""
 
         async def evaluate(profile: str, class_id: int) -> class_verdicts.ClassVerdicts:
@@ -61,18 +61,18 @@ class Side:
             return verdicts
 
         made = self.remotes.filter_plugin(self.config, "p")
-        self.shadow = made.shadow
-        return shadow_filter.ShadowFilters(self.snap, {"p": [made]}, evaluate), self.config
+        self.comparisons = made.comparisons
+        return compared_filters.ComparedFilters(self.snap, {"p": [made]}, evaluate), self.config
 
-    def scores(self, totals: Sequence[int], weight: int) -> shadow_score.ShadowScores:
+    def scores(self, totals: Sequence[int], weight: int) -> compared_scores.ComparedScores:
         """A comparison with plugins that give these totals."""
 
-        async def find_totals(profile: str, class_id: int) -> shadow_score.Totals | None:
+        async def find_totals(profile: str, class_id: int) -> compared_scores.Totals | None:
             return np.arange(len(totals)), np.array(totals, dtype=np.int64)
 
         made = self.remotes.score_plugin(self.config, "p")
-        self.shadow = made.shadow
-        return shadow_score.ShadowScores(self.snap, {"p": [(made, weight)]}, find_totals)
+        self.comparisons = made.comparisons
+        return compared_scores.ComparedScores(self.snap, {"p": [(made, weight)]}, find_totals)
 
 
 @pytest.fixture(name="side")
@@ -83,7 +83,7 @@ async def _side(tmp_path: Path) -> AsyncIterator[Side]:
         info = await remote_client.handshake("Picky", address, deadline_seconds=10)
         config = snapshot_pb2.RemotePlugin(name="Picky", endpoints=[address], deadline_ms=5000, info=info)
         side = Side(plugin, config)
-        stack.push_async_callback(side.remotes.close)
+        stack.push_async_callback(side.remotes.connections.close)
         yield side
 
 
@@ -93,14 +93,14 @@ async def test_nodes_that_it_alone_would_refuse_are_counted(side: Side) -> None:
     filters.observe("p", side.pod_class.id)
     await filters.queue.wait_until_idle()
     assert sorted(side.plugin.asked) == ["node-1", "node-2", "node-3"]
-    assert (side.shadow.compared, side.shadow.differed, side.shadow.refused_nodes) == (1, 1, 1)
+    assert (side.comparisons.compared, side.comparisons.differed, side.comparisons.refused_nodes) == (1, 1, 1)
 
 
 async def test_what_the_others_refuse_as_well_makes_no_difference(side: Side) -> None:
     """Broken, each refusal of the plugin counts, and the figure says nothing."""
     filters, _ = side.filters(1)
     await filters.compare("p", side.pod_class.id)
-    assert (side.shadow.compared, side.shadow.differed, side.shadow.refused_nodes) == (1, 0, 0)
+    assert (side.comparisons.compared, side.comparisons.differed, side.comparisons.refused_nodes) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_whether_the_winner_would_differ_is_counted(
     scores = side.scores(totals, weight)
     scores.observe("p", side.pod_class.id)
     await scores.queue.wait_until_idle()
-    assert (side.shadow.compared, side.shadow.differed) == (1, int(differs))
+    assert (side.comparisons.compared, side.comparisons.differed) == (1, int(differs))
 
 
 async def test_a_failure_is_counted_and_nothing_else(side: Side) -> None:
@@ -127,12 +127,12 @@ async def test_a_failure_is_counted_and_nothing_else(side: Side) -> None:
     side.plugin.fails = True
     filters, _ = side.filters()
     await filters.compare("p", side.pod_class.id)
-    assert (side.shadow.compared, side.shadow.differed, side.shadow.failed) == (1, 0, 1)
+    assert (side.comparisons.compared, side.comparisons.differed, side.comparisons.failed) == (1, 0, 1)
     await side.scores([1, 2, 3, 4], 1).compare("p", side.pod_class.id)
-    assert side.shadow.failed == 2
-    (entry,) = side.remotes.statistics().values()
-    assert entry.shadow is not None
-    assert entry.shadow.failed == 2
+    assert side.comparisons.failed == 2
+    (entry,) = side.remotes.connections.statistics().values()
+    assert entry.comparisons is not None
+    assert entry.comparisons.failed == 2
 
 
 async def test_no_profile_runs_it(side: Side) -> None:
@@ -147,7 +147,7 @@ async def test_no_profile_runs_it(side: Side) -> None:
     assert [plugin.name for plugin in chains["p"].plugins] == ["NodeName"]
     scores = score_profiles.make_score_chains(configuration, side.remotes.score_plugin)
     assert [plugin.name for plugin in scores["p"].plugins] == ["ImageLocality"]
-    found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
+    found = compared_plugins.compared_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
     assert [(remote.name, weight) for remote, weight in found["p"]] == [("Picky", 3)]
 
 
@@ -163,10 +163,10 @@ async def test_what_waits_is_bounded_and_a_class_is_compared_once() -> None:
         if class_id == 3:
             raise OSError("unforeseen")
 
-    queue = shadow_queue.ShadowQueue(compare, skipped.append)
-    for class_id in [*range(shadow_queue.MAX_WAITING + 5), 0, 1]:
+    queue = comparison_queue.ComparisonQueue(compare, skipped.append)
+    for class_id in [*range(comparison_queue.MAX_WAITING + 5), 0, 1]:
         queue.request("p", class_id)
     assert skipped == ["p"] * 5
     may_go.set()
     await queue.wait_until_idle()
-    assert compared == list(range(shadow_queue.MAX_WAITING))
+    assert compared == list(range(comparison_queue.MAX_WAITING))

@@ -149,7 +149,7 @@ async def test_a_nominated_pod_is_decided_and_explained_again(tmp_path: Path, de
             found = await cluster.evaluators.filter_nominated(*about, [pod], [number])
             assert found.admitted == 0
             filtered = await cluster.evaluators.filter(PROFILE, IMPORTANT, 1, cluster.generation, pod)
-            assert filtered.answer.admits(number) == admits
+            assert filtered.columns.admits(number) == admits
             cluster.builder.apply(removed_nominations=[uid])
         placed = snapshot_pb2.PodColumns(
             row=[0], pod_class=[IMPORTANT], slot=[2], uid=["p1"], name=["p1"], start_time_s=[0], flags=[0]

@@ -13,10 +13,9 @@ from tests.helpers.recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCl
 from tests.helpers.remembering_insight import RememberingInsight
 from trireme import sdk
 from trireme.cli import explain_command
-from trireme.frontend.serving import insight_report
 from trireme.insight import recorded_insight
 from trireme.recording import redaction
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme.remote import answer_recording
 from trireme.v1 import (
     cycle_pb2,
@@ -28,7 +27,7 @@ from trireme.v1 import (
     snapshot_pb2,
     status_pb2,
 )
-from trireme.wire import node_columns
+from trireme.wire import json_documents, node_columns
 
 
 async def schedule(cluster: RecordedCluster, rounds: int = 6) -> None:
@@ -71,7 +70,7 @@ async def test_decisions_with_a_service_are_made_again_without_it(
     in_dry_runs = "nodes" if depends_on is sdk.Dependency.NODE else "dry_runs"
     assert kinds == {"scores", "reservations", "post_filter", in_dry_runs}
 
-    names = redaction.Names(config_sides.plugin_args())
+    names = redaction.Names(in_tree_args.plugin_args())
     for each in (header, *frames):
         names.add(each)
     redacted = redaction.Redaction(names)
@@ -294,9 +293,8 @@ async def test_without_an_answer_of_the_service_a_recording_claims_no_feasible_n
     assert "what the remote plugin Moody would have answered at Filter" in response.not_known
     shown = io.StringIO()
     console = rich.console.Console(file=shown, width=120)
-    found = insight_report.evaluation_json(response)
-    for part in explain_command._render_evaluation(found, wide=False, all_nodes=False, past=True):
-        console.print(part)
+    response.recorded.at = response.recorded.known_at = "2026-11-23T22:13:05.000000Z"
+    console.print(explain_command.render(json_documents.document(response)))
     assert "at most 5 of 5 nodes were feasible then" in shown.getvalue()
     assert "Not known is what the remote plugin Moody would have answered at Filter" in shown.getvalue()
 

@@ -79,7 +79,7 @@ async def test_the_present_scheduler_filters_by_a_released_plugin(address: str) 
     try:
         verdicts = await evaluator.evaluate("p", pod_class)
     finally:
-        await remotes.close()
+        await remotes.connections.close()
     assert verdicts.index[:3].tolist() == [0, 0, 1]
     (refusal,) = verdicts.table.statuses
     assert (refusal.plugin, refusal.messages) == ("Maintenance", ("node(s) were under maintenance",))

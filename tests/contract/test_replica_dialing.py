@@ -309,8 +309,7 @@ async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
     (port,) = ports.free_ports(1)
     config = trireme_configuration.TriremeConfiguration(
         tls=trireme_configuration.TLS(**files),
-        handle_listen=f"127.0.0.1:{port}",
-        handle_allowed_identities=("operator.default.svc",),
+        handle=trireme_configuration.Handle(f"127.0.0.1:{port}", ("operator.default.svc",)),
         remote_plugins=(
             _permit_plugin("A", handle_identities=("a.default.svc",)),
             _permit_plugin("B", tls=trireme_configuration.TLS(ca_file="/ca", allowed_identities=("b.default.svc",))),
@@ -322,7 +321,7 @@ async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
         for name in ("a.default.svc", "b.default.svc", "operator.default.svc", "stranger.default.svc"):
             pair = authority.issue("x", name)
             credentials = grpc.ssl_channel_credentials(authority.certificate, pair.key, pair.certificate)
-            async with aio.secure_channel(config.handle_listen, credentials) as channel:
+            async with aio.secure_channel(config.handle.listen, credentials) as channel:
                 stub = frontend_pb2_grpc.HandleServiceStub(channel)
                 answers[name] = [
                     (await _code(call)).name
@@ -353,10 +352,10 @@ async def _code(call: Any) -> grpc.StatusCode:
 async def test_a_local_caller_may_only_act_for_remote_plugins(tmp_path: Path) -> None:
     """Without TLS a plugin could let gangs go that wait for an in-tree plugin."""
     config = trireme_configuration.TriremeConfiguration(
-        handle_listen=f"unix:{tmp_path}/handle.sock", remote_plugins=(_permit_plugin("A"),)
+        handle=trireme_configuration.Handle(f"unix:{tmp_path}/handle.sock"), remote_plugins=(_permit_plugin("A"),)
     )
     service = handle.HandleService(config, waiting_pods.WaitingPods(), lambda pods: [])
-    async with handle.serve(config, service), aio.insecure_channel(config.handle_listen) as channel:
+    async with handle.serve(config, service), aio.insecure_channel(config.handle.listen) as channel:
         stub = frontend_pb2_grpc.HandleServiceStub(channel)
         codes = [
             await _code(stub.Allow(frontend_pb2.AllowRequest(plugin=plugin), timeout=10))

@@ -221,11 +221,12 @@ async def test_an_explanation_is_of_one_pod(tmp_path: Path, frontend: support.Fa
     async with support.served(tmp_path, frontend) as served:
         explain = "/trireme/v1/explain"
         waits = orjson.loads((await _get(served, f"{explain}?pod=default/waits", _token("admin")))[1])
-        assert (waits["pod"], waits["place"]) == ("default/waits", "active")
+        assert (waits["pod"]["namespace"], waits["pod"]["name"]) == ("default", "waits")
+        assert waits["scheduler"]["pending"]["place"] == "active"
         runs = orjson.loads((await _get(served, f"{explain}?pod=default/runs", _token("admin")))[1])
-        assert (runs["place"], runs["node"]) == ("bound", "node-1")
-        foreign = orjson.loads((await _get(served, f"{explain}?pod=default/foreign", _token("admin")))[1])
-        assert (foreign["place"], foreign["schedulerName"]) == ("foreign", "other-scheduler")
+        assert runs["nodeName"] == runs["scheduler"]["bound"]["nodeName"] == "node-1"
+        foreign = orjson.loads((await _get(served, f"{explain}?pod=default/foreign", _token("admin")))[1])["scheduler"]
+        assert foreign["foreign"]["schedulerName"] == "other-scheduler"
         assert foreign["summary"].startswith("names the scheduler other-scheduler in spec.schedulerName; ")
         assert (await _get(served, f"{explain}?pod=default/nope", _token("admin")))[0] == 404
         assert (await _get(served, explain, _token("admin")))[0] == 400

@@ -12,13 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.contract import metrics_document
 from tests.contract import serving_frontend as support
 from tools.controlplane import ports
-from trireme.config import commandline, inspection, trireme_configuration_loading
+from trireme.config import commandline, inspection, trireme_configuration
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import bind_phase_client, replica_link
 from trireme.frontend.serving import certificates_to_watch, metrics_resources, serving_site
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 from trireme_kube.client.informers import resources
 from trireme_kube.componentbase.metrics import exposition
 from trireme_kube.componentbase.metrics.instruments import Instrument, Registry
@@ -184,7 +185,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     metrics.on_batch_popped("default-scheduler", 1)
     timing = filter_phase_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
     filtered = _filtered(timing)
-    metrics.on_pods_placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
+    metrics.on_pods_placed("default-scheduler", 1, 0.003, filtered, PlaceAnswer(slots=(0,), evaluated=("Fit",)))
     metrics.on_pod_bound(pod, pod.popped_at + 0.2)
     metrics.on_attempt_failed(pod, "unschedulable", pod.popped_at + 0.4)
     after = _values(metrics_document.site(tmp_path, frontend).registries()[0])
@@ -209,7 +210,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
 def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     """Nobody would see that budgets are broken, or whose groups are torn apart."""
     frontend = support.FakeFrontend()
-    profiles = inspection.inspect(None, trireme_configuration_loading.load(""), inspection.feature_gates(())).profiles
+    profiles = inspection.inspect(None, trireme_configuration.load(""), inspection.feature_gates(())).profiles
     metrics = frontend.metrics = scheduler_metrics.SchedulerMetrics(profiles, groups=True)
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)
@@ -310,19 +311,8 @@ def test_resources_are_those_of_the_specification() -> None:
     assert found["b", "cpu"].labels["node"] == ""
 
 
-def _filtered(timing: filter_phase_pb2.Timing) -> FilterResult:
-    answer = support.FakeFrontend().answers.get_or_add(("default-scheduler", 1))
-    return FilterResult(
-        answer=answer,
-        columns=filter_pb2.NodeColumns(),
-        refusal=None,
-        constraints=(),
-        max_batch=0,
-        needs_reserve=False,
-        needs_pre_bind=False,
-        evaluated=("Fit",),
-        timings=(timing,),
-    )
+def _filtered(timing: filter_phase_pb2.Timing) -> FilterAnswer:
+    return FilterAnswer(evaluated=("Fit",), timings=(timing,))
 
 
 def _values(registry: Registry) -> dict[str, float]:

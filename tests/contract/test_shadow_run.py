@@ -115,10 +115,10 @@ async def observing(cluster: EmbeddedCluster, folder: pathlib.Path, **changes: A
             await observed.stop()
 
 
-async def test_a_run_compares_schedules_its_own_world_and_only_reads(
+async def test_a_run_compares_schedules_a_simulated_cluster_and_only_reads(
     cluster: EmbeddedCluster, tmp_path: pathlib.Path
 ) -> None:
-    """The whole of it: bindings are judged, pods placed in both worlds, the report written; the cluster unchanged."""
+    """The whole of it: bindings are judged, pods placed in both clusters, the report written; the cluster unchanged."""
     async with observing(cluster, tmp_path) as observed:
         await observed.until(lambda: bool(observed.shown))
         for number in range(3):
@@ -181,7 +181,7 @@ async def test_a_failure_of_the_migration_check_is_a_notice(
 async def test_objects_that_cannot_be_decoded_are_a_notice(
     cluster: EmbeddedCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are in neither world, so both would have less to do than the cluster, without a word."""
+    """They are in neither cluster, so both would have less to do than the cluster, without a word."""
     async with observing(cluster, tmp_path) as observed:
         await observed.until(lambda: bool(observed.shown))
         pods = next(each for each in observed.run.informers if each.resource.name == "pods")

@@ -138,7 +138,7 @@ def _pending_pod(reader: Reader) -> str:
             ["trireme", "status", "-o", "json"], env=reader.environment, capture_output=True, check=False, timeout=60
         )
         if status.returncode == 0 and (pending := json.loads(status.stdout)["pending"]):
-            return str(pending[0]["pod"])
+            return "{namespace}/{name}".format(**pending[0]["pod"])
         assert time.monotonic() < deadline, status
         time.sleep(0.2)
 

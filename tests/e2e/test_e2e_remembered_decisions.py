@@ -91,10 +91,10 @@ class Scheduler:
                 query = {"pod": f"default/p-{number}"}
                 async with session.get("http://frontend/trireme/v1/explain", params=query) as response:
                     report = orjson.loads(await response.read())
-                    return report.get("decision", report)
+                    return report.get("decision") or report
 
             async def in_step() -> bool:
-                return "in step" not in (await decision(0)).get("error", "")
+                return "in step" not in (await decision(0)).get("insightError", "")
 
             await installation.until(in_step, 30, self.here.story)
             return {f"p-{number}": await decision(number) for number in range(self.created)}
@@ -115,4 +115,4 @@ async def test_each_pod_bound_around_restarts_and_reloads_has_its_decision(clust
             nodes = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in await here.bound(scheduler.created)}
         finally:
             scheduler.stop()
-        assert {name: decision.get("node", decision) for name, decision in found.items()} == nodes
+        assert {name: decision.get("nodeName", decision) for name, decision in found.items()} == nodes

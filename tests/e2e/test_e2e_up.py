@@ -59,12 +59,12 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         explanation = await asyncio.to_thread(_ask, "explain", giant)
         assert re.search(r"10  NodeResourcesFit +Insufficient cpu \(1k cpu requested\)", explanation)
         details = json.loads(await asyncio.to_thread(_ask, "explain", giant, "-o", "json"))
-        (refusal,) = details["evaluation"]["refusals"]
-        assert (refusal["plugin"], len(refusal["names"])) == ("NodeResourcesFit", 10)
+        (refusal,) = details["refusals"]
+        assert (refusal["status"]["plugin"], len(refusal["nodes"])) == ("NodeResourcesFit", 10)
         web = await _any_pod(tmp_path / "state" / "trireme" / "kubeconfig", "web-")
         bound = json.loads(await asyncio.to_thread(_ask, "explain", f"default/{web['metadata']['name']}", "-o", "json"))
-        assert bound["decision"]["node"] == web["spec"]["nodeName"]
-        assert bound["decision"]["steps"]["Bind"] > 0
+        assert bound["decision"]["nodeName"] == web["spec"]["nodeName"]
+        assert int({step["name"]: step["durationUs"] for step in bound["decision"]["steps"]}["Bind"]) > 0
         one = await asyncio.to_thread(_ask, "explain", giant, "--nodes", "node-3")
         assert re.search(r"1  NodeResourcesFit .*node-3", one)
         (page,) = re.findall(r"why a pod waits: curl (http://127\.0\.0\.1:\d+/v1/\S+)", up.said)

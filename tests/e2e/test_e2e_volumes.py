@@ -193,6 +193,10 @@ async def test_a_pod_whose_time_is_over_goes_back(cluster: clusters.OpenCluster)
 async def test_a_pod_whose_node_goes_while_its_volume_is_made_is_bound_elsewhere(cluster: clusters.OpenCluster) -> None:
     """It goes back in kube-scheduler's words; the volume, which any node reaches, does not bind it to the lost node."""
     async with cluster(nodes=1) as here:
+
+        async def not_nominated() -> bool:
+            return not (await here.pod("p"))["status"].get("nominatedNodeName")
+
         await _storage_class(here, "network", "nfs.example.com")
         await _claim(here, "network-claim", "network")
         await here.start()
@@ -202,7 +206,7 @@ async def test_a_pod_whose_node_goes_while_its_volume_is_made_is_bound_elsewhere
         await here.request("DELETE", f"/api/v1/nodes/{node}")
         why = f'failed to get node "{node}": node "{node}" not found'
         await here.failure("p", f'running PreBind plugin "VolumeBinding": binding volumes: {why}')
-        assert not (await here.pod("p"))["status"].get("nominatedNodeName")
+        await installation.until(not_nominated, 10, lambda: "the pod is still nominated")  # written beside the event
         spec = {
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_sides
+from trireme.registry import filter_plugins
 from trireme.snapshot import overlay, pods, snapshot_view
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2, storage_pb2
 from trireme_kube.apimachinery import decode
@@ -195,7 +195,7 @@ def apply(change: Change, over: overlay.SnapshotOverlay) -> None:
 
 def verdicts(seen: snapshot_view.SnapshotView, name: str) -> Any:
     """What the plugin answers for the wanted class: PreFilter's decision, or refusal and capacity of each slot."""
-    plugin = filter_sides.filter_plugin(name, b"{}", {})
+    plugin = filter_plugins.filter_plugin(name, b"{}", {})
     assert plugin is not None
     table = interfaces.StatusTable()
     wanted, slots = seen.classes[WANTED], seen.nodes.live_slots()

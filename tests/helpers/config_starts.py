@@ -9,7 +9,7 @@ from pathlib import Path
 from trireme.config import gates
 from trireme.config.commandline import CompletedConfig, Start, StartOutcome
 from trireme.config.gates import FeatureGates
-from trireme.config.serving import Lookup
+from trireme.config.secure_serving import Lookup
 from trireme_kube.componentbase.cli import versions
 
 KUBECONFIG = """

@@ -1,34 +1,38 @@
-"""docs/configuration.md, written from the schema of TriremeConfiguration: `make docs` runs this, and a test compares.
+"""docs/configuration.md and the schemas for editors, written from the declarations of API types.
 
-Names and types are the schema's, defaults those of the dataclasses that the file is read into, and the texts the
-comments above their fields.
+`make docs` runs this, and a test compares.
 """
 
-import ast
 import dataclasses
-import inspect
+import enum
+import json
 import pathlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from trireme.config import trireme_configuration
-from trireme.config.trireme_configuration_schema import CONFIGURATION
-from trireme.framework.plugin_spec import ExtensionPoint
-from trireme_kube.apimachinery import golang
-from trireme_kube.apimachinery.schema import Many, Struct, Type
+from trireme.config import model, trireme_configuration
+from trireme.config.trireme_configuration import TLS, TriremeConfiguration
+from trireme.registry import in_tree_args
+from trireme_kube.apimachinery import declaration, golang, schema
+from trireme_kube.apimachinery.declaration import AtLeast, AtMost, Member, NotEmpty
 
-DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/configuration.md"
+_ROOT = pathlib.Path(__file__).parents[2]
+DOCUMENT = _ROOT / "docs/configuration.md"
+SCHEMAS = _ROOT / "docs/reference"
 
 _HEAD = f"""# TriremeConfiguration
 
-<!-- Written by `make docs` from the schema and the comments in internal/trireme/config/trireme_configuration.py. -->
+<!-- Written by `make docs` from internal/trireme/config/trireme_configuration.py. -->
 
 Settings that only Trireme has are in a file of their own, which the frontend's
 `--trireme-config` names; a KubeSchedulerConfiguration stays exactly
 kube-scheduler's. Every field is optional unless it is REQUIRED. An unknown
 field is an error, and `trireme config validate FILE` reports problems with line
-and column.
+and column. Editors check and complete the file by its
+[JSON schema](reference/trireme-configuration.schema.json), for example with
+`# yaml-language-server: $schema=PATH` in its first line; there is
+[one for KubeSchedulerConfiguration](reference/kube-scheduler-configuration.schema.json)
+too, with the arguments of plugins.
 
 ```yaml
 apiVersion: {trireme_configuration.API_VERSION}
@@ -38,108 +42,149 @@ kind: {trireme_configuration.KIND}
 | field | type | default | meaning |
 | --- | --- | --- | --- |
 """
-_TYPES = {"string": "string", "int32": "integer", "bool": "boolean", "v1.Duration": "duration, e.g. `1m30s`"}
-# Values that are one of a few.
-_CHOICES = {
-    "fallback.mode": trireme_configuration.FALLBACKS,
-    "remotePlugins[].failurePolicy": trireme_configuration.FAILURE_POLICIES,
-    "remotePlugins[].extensionPoints": tuple(
-        point.value for point in ExtensionPoint if point in trireme_configuration.REMOTE_POINTS
-    ),
+_TYPES = {str: "string", int: "integer", bool: "boolean", golang.Duration: "duration, e.g. `1m30s`"}
+_DURATION = {"type": "string", "pattern": r"^[-+]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$"}
+_JSON_TYPES: dict[schema.Kind, dict[str, Any]] = {
+    schema.Kind.STRING: {"type": "string"},
+    schema.Kind.BOOL: {"type": "boolean"},
+    schema.Kind.INT32: {"type": "integer"},
+    schema.Kind.INT64: {"type": "integer"},
+    schema.Kind.FLOAT32: {"type": "number"},
+    schema.Kind.BYTES: {"type": "string", "contentEncoding": "base64"},
+    schema.Kind.DURATION: _DURATION,
+    schema.Kind.RAW: {},
 }
 
 
 def write() -> str:
     """The document's text."""
-    return _HEAD + "".join(
-        _rows(
-            CONFIGURATION,
-            trireme_configuration.TriremeConfiguration,
-            trireme_configuration.TriremeConfiguration(),
-            "",
-            "",
-        )
-    )
+    return _HEAD + "".join(_rows(TriremeConfiguration, TriremeConfiguration(), ""))
 
 
-def _rows(struct: Struct, cls: type[Any], default: Any, path: str, prefix: str) -> Iterator[str]:
-    """The rows of a struct's fields. `prefix` begins the attributes of a struct that has no dataclass of its own."""
-    comments = _comments(cls)
-    for entry in struct.fields.values():
-        if entry.embedded_in:
-            continue
-        where = f"{path}.{entry.name}" if path else entry.name
-        attribute = _attribute(cls, prefix, entry.name)
-        if attribute is None:
-            assert isinstance(entry.type, Struct), where
-            yield from _rows(entry.type, cls, default, where, entry.name)
-            continue
-        value = getattr(default, attribute)
-        yield _row(where, entry.type, _default(cls, attribute, value), comments[attribute])
-        yield from _inner(entry.type, value, where)
+def _rows(of: type[Any], default: Any, path: str) -> Iterator[str]:
+    """The rows of a type's fields; TLS of a plugin is explained once, at the top level."""
+    for member in declaration.members(of):
+        where = f"{path}.{member.name}" if path else member.name
+        value = dataclasses.MISSING if default is None else getattr(default, member.attribute)
+        yield f"| `{where}` | {_type(member)} | {_default(member, value)} | {member.help} |\n"
+        if member.many and member.nested:
+            yield from _rows(member.nested, None, f"{where}[]")
+        elif member.nested and (member.nested is not TLS or not path):
+            yield from _rows(member.nested, member.default if value is dataclasses.MISSING else value, where)
 
 
-def _inner(type_: Type, value: Any, where: str) -> Iterator[str]:
-    """The rows of what a field holds; TLS is explained once, at the top level."""
-    if isinstance(type_, Many) and isinstance(type_.of, Struct):
-        yield from _rows(
-            type_.of,
-            trireme_configuration.RemotePlugin,
-            trireme_configuration.RemotePlugin("", "", ()),
-            f"{where}[]",
-            "",
-        )
-    elif isinstance(type_, Struct) and not (type_.name == "TLS" and "[]" in where):
-        yield from _rows(type_, type(value), value, where, "")
+def _type(member: Member) -> str:
+    """A field's type, for people."""
+    if member.nested:
+        return "list of objects" if member.many else "object"
+    name = _TYPES[str if issubclass(member.of, enum.Enum) else member.of]
+    choices = ", ".join(f"`{choice}`" for choice in member.choices())
+    return f"{f'list of {name}s' if member.many else name}{f': {choices}' if choices else ''}"
 
 
-def _attribute(cls: type[Any], prefix: str, name: str) -> str | None:
-    """The dataclass field of a name in the file: its own, or one that begins with that of the struct around it."""
-    names = {field.name for field in dataclasses.fields(cls)}
-    return next((each for each in (_snake(name), f"{_snake(prefix)}_{_snake(name)}") if each in names), None)
-
-
-def _row(where: str, type_: Type, default: str, text: str) -> str:
-    choices = "".join(f"{', ' if number else ': '}`{choice}`" for number, choice in enumerate(_CHOICES.get(where, ())))
-    return f"| `{where}` | {_type(type_)}{choices} | {default} | {text} |\n"
-
-
-def _type(type_: Type) -> str:
-    if isinstance(type_, Many):
-        return f"list of {'objects' if isinstance(type_.of, Struct) else _type(type_.of) + 's'}"
-    return "object" if isinstance(type_, Struct) else _TYPES[type_.type_name]
-
-
-def _default(cls: type[Any], attribute: str, value: Any) -> str:
-    (field,) = (each for each in dataclasses.fields(cls) if each.name == attribute)
-    if field.default is dataclasses.MISSING:
+def _default(member: Member, value: Any) -> str:
+    """A field's default; empty for a nested object, and for an empty value."""
+    if member.is_required:
         return "REQUIRED"
-    empty = value in ("", (), None)
-    nested = dataclasses.is_dataclass(value) and not isinstance(value, golang.Duration)
-    return "" if empty or nested else f"`{value}`"
+    value = member.default if value is dataclasses.MISSING else value
+    return "" if member.nested or value in ("", ()) else f"`{value}`"
 
 
-def _comments(cls: type[Any]) -> dict[str, str]:
-    """The `#:` comment above each field of a dataclass."""
-    source = inspect.getsource(cls)
-    lines = source.splitlines()
-    (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef)
-    out = {}
-    for statement in definition.body:
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            above: list[str] = []
-            for line in reversed(lines[: statement.lineno - 1]):
-                if not line.strip().startswith("#:"):
-                    break
-                above.insert(0, line.strip().removeprefix("#:").strip())
-            out[statement.target.id] = " ".join(above)
-    return out
+def write_schemas() -> dict[pathlib.Path, str]:
+    """The texts of the JSON schemas, by file."""
+    own = _document(TriremeConfiguration, trireme_configuration.API_VERSION, trireme_configuration.KIND)
+    kube = _document(model.SchedulerConfiguration, model.API_VERSION, model.KIND)
+    return {
+        SCHEMAS / "trireme-configuration.schema.json": own,
+        SCHEMAS / "kube-scheduler-configuration.schema.json": kube,
+    }
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name)
+def _document(of: type[Any], api_version: str, kind: str) -> str:
+    """The text of the schema of files of a kind."""
+    found = _object(of, of())
+    properties = {"apiVersion": {"const": api_version}, "kind": {"const": kind}, **found["properties"]}
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": kind,
+        **found,
+        "properties": properties,
+        "required": ["apiVersion", "kind"],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(of: type[Any], default: Any) -> dict[str, Any]:
+    """The schema of an object."""
+    properties = {
+        member.name: _property(member, None if default is None else getattr(default, member.attribute))
+        for member in declaration.members(of)
+    }
+    found: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": properties}
+    required = [member.name for member in declaration.members(of) if _must_be_set(member)]
+    return {**found, "required": required} if required else found
+
+
+def _must_be_set(member: Member) -> bool:
+    """Whether a rule refuses the empty value."""
+    return any(isinstance(rule, NotEmpty) for rule in member.rules)
+
+
+def _property(member: Member, value: Any) -> dict[str, Any]:
+    """The schema of a field: its type, its help, its default, and the rules that a schema can tell."""
+    if value is None and not member.is_required:
+        value = member.default
+    found: dict[str, Any] = {"description": member.help}
+    one = _one(member, value)
+    found |= {"type": "array", "items": one} if member.many else one
+    if isinstance(value, golang.Duration | int | float | str) and value != "":
+        found["default"] = str(value) if isinstance(value, golang.Duration) else value
+    return found
+
+
+def _one(member: Member, default: Any) -> dict[str, Any]:
+    """The schema of a field's value, or of an element of it."""
+    if member.nested:
+        return _object(member.nested, None if member.many else default)
+    if member.of is model.PluginConfig:
+        return _plugin_config()
+    api_type = member.api_type.of if isinstance(member.api_type, schema.Many) else member.api_type
+    found = _of_type(api_type)
+    for rule in member.rules:
+        if isinstance(rule, AtLeast) and member.of is int:
+            found["minimum"] = rule.lowest
+        elif isinstance(rule, AtMost) and member.of is int:
+            found["maximum"] = rule.highest
+    if choices := member.choices():
+        found["enum"] = list(choices)
+    return found
+
+
+def _of_type(of: schema.Type) -> dict[str, Any]:
+    """The schema of a type without help."""
+    if isinstance(of, schema.Struct):
+        properties = {name: _of_type(entry.type) for name, entry in of.fields.items()}
+        return {"type": "object", "additionalProperties": False, "properties": properties}
+    if isinstance(of, schema.Many):
+        return {"type": "array", "items": _of_type(of.of)}
+    if isinstance(of, schema.StringMap):
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+    return dict(_JSON_TYPES[of.kind])
+
+
+def _plugin_config() -> dict[str, Any]:
+    """The schema of a plugin's arguments, which depends on its name."""
+    typed = []
+    for name, args in sorted(in_tree_args.plugin_args().items()):
+        found = _object(args.type, None)
+        meta = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+        found["properties"] = {**meta, **found["properties"]}
+        typed.append({"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"args": found}}})
+    properties = {"name": {"type": "string"}, "args": {}}
+    return {"type": "object", "additionalProperties": False, "properties": properties, "allOf": typed}
 
 
 if __name__ == "__main__":
     DOCUMENT.write_text(write())
+    for path, text in write_schemas().items():
+        path.write_text(text)

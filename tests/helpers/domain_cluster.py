@@ -165,7 +165,7 @@ class Cluster:
         What filter answered about the class before is only brought up to date, as the frontend has it done.
         """
         class_id = self.class_of(pod)
-        known = self._answers.get_or_add((PROFILE, class_id))
+        known = self._answers.get_or_add((PROFILE, class_id)).columns
         hosts: list[str] = []
         while len(hosts) < count:
             answer = self.ask_filter(class_id, count - len(hosts), known.generation)
@@ -174,7 +174,7 @@ class Cluster:
             known.update(node_columns.from_message(answer.columns))
             if not known.has_feasible_node:
                 break
-            answer.columns.CopyFrom(known.to_message())
+            answer.columns.CopyFrom(node_columns.to_message(known))
             slots = self.ask_place(class_id, min(count - len(hosts), answer.max_batch or count), answer)
             assert slots, "filter found nodes, and score placed none"
             hosts += self._take(pod, slots)

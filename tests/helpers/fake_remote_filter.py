@@ -7,7 +7,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter
+from trireme.remote import filter_state
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 
 
@@ -33,37 +33,37 @@ class FakeRemoteFilter(abc.ABC):
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         """Nothing, and the state that `prepare` fills."""
-        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""))
+        return interfaces.PreFilterResult(state=filter_state.RemoteFilterState(b""))
 
     async def prepare(
         self,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        state: remote_filter.RemoteFilterState,
+        state: filter_state.RemoteFilterState,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> status.Status | None:
         """The call: ask about the nodes at the slots, and note the answers in the state."""
-        passing, generation = [self.passes(snap, slot) for slot in slots.tolist()], snap.generation
+        passing = [self.passes(snap, slot) for slot in slots.tolist()]
         failure = await self.answering()
         if failure is not None:
             return failure
         refusal = table.intern(status.unschedulable(self.name, "no"))
         index = [0 if self.unanswered or passes else refusal for passes in passing]
         state.write(slots, interfaces.Verdicts(np.array(index, dtype=np.int16)))
-        state.as_of, state.unanswered = generation, self.unanswered
+        state.unanswered = self.unanswered
         return None
 
     def filter(
         self,
         pod_class: classes.PodClass,
         snap: snapshot_view.SnapshotView,
-        state: remote_filter.RemoteFilterState,
+        state: filter_state.RemoteFilterState,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """The answers that were noted."""
-        return state.read(slots)
+        return state.read(slots, table)
 
     async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
         """What the plugin says of nodes as they would be."""

@@ -247,17 +247,17 @@ class FrontendMachine(RuleBasedStateMachine):
     def the_status_names_every_pending_pod(self) -> None:
         """The report has a line for each, which says what it waits for."""
         report = status_report.status(self.world.frontend_state())
-        named = Counter(pod["uid"] for pod in report["pending"])
+        named = Counter(pod["pod"]["uid"] for pod in report["pending"])
         # One that is gone may be in flight still.
         assert set(named) >= self.frontend.scheduling.pending.uids()
         assert max(named.values(), default=1) == 1
-        assert all(pod["summary"] and pod["waitsFor"]["for"] for pod in report["pending"])
+        assert all(pod["summary"] and pod["waitsFor"]["kind"] for pod in report["pending"])
         alike: Counter[int] = Counter()
         for entry in report["pendingAlike"]:
-            alike[entry["class"]] += entry["pods"]
-        assert alike == Counter(pod["class"] for pod in report["pending"])
-        summaries = {(pod["class"], pod["summary"]) for pod in report["pending"]}
-        assert {(entry["class"], entry["summary"]) for entry in report["pendingAlike"]} <= summaries
+            alike[entry["podClass"]] += entry["count"]
+        assert alike == Counter(pod["podClass"] for pod in report["pending"])
+        summaries = {(pod["podClass"], pod["summary"]) for pod in report["pending"]}
+        assert {(entry["podClass"], entry["summary"]) for entry in report["pendingAlike"]} <= summaries
 
     # --- the end ---
 

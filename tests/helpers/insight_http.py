@@ -18,7 +18,7 @@ from tests.helpers import phase_calls
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import flags, service
-from trireme.insight.http_api import serving
+from trireme.insight.http_api import http_server
 from trireme.rpc import listen_flags
 from trireme.v1 import cycle_pb2, snapshot_pb2
 from trireme_kube.componentbase import supervision
@@ -124,7 +124,7 @@ async def served(
         supervisor = supervision.Supervisor()
         replica_service = await replica()
         checked = flags.HttpFlags(address, certificate, key, users, kubeconfig, kubeconfig)
-        async with serving.serve(checked, replica_service, supervisor, recordings) as url:
+        async with http_server.serve(checked, replica_service, supervisor, recordings) as url:
             port = int(url.rpartition(":")[2])
             yield Served(url, port, api_server, replica_service, folder, authority)
         await asyncio.wait_for(supervisor.close(), 5)

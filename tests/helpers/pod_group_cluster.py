@@ -21,8 +21,6 @@ from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.nominator import NominatedPod, Nominator
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import make_pod_info
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import attempt, batch_limit, in_memory, ports, profile_roles, reserve_calls
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_assembly
@@ -37,6 +35,8 @@ from trireme.v1 import (
     snapshot_pb2,
     status_pb2,
 )
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 T0 = 1_000_000.0
 
@@ -235,7 +235,7 @@ class Cluster:
         nominee: core_pb2.Pod | None = None,
         nominated: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         self.asked.append(("filter", class_id, count))
         self.meanwhile()
         if self.fault is not None:
@@ -243,26 +243,17 @@ class Cluster:
         used = Counter(pod.slot for pod in self.cache.pods())
         free = np.array([room - used[self.cache.slot_of(name)] for name, room in self.room.items()], dtype=np.int32)
         free = np.zeros_like(free) if class_id in self.hopeless else free.clip(0)
-        answer = class_answer.ClassAnswer(
-            self.cache.generation, None, (FULL,), np.where(free > 0, 0, 1).astype(np.int16), free
+        columns = node_columns.NodeColumns.complete(
+            self.cache.generation, (FULL,), np.where(free > 0, 0, 1).astype(np.int16), free
         )
-        return FilterResult(
-            answer=answer,
-            columns=filter_pb2.NodeColumns(),
-            refusal=None,
-            constraints=(),
-            max_batch=0,
-            needs_reserve=self.reserving,
-            needs_pre_bind=False,
-            evaluated=("Fit",),
-        )
+        return FilterAnswer(columns=columns, needs_reserve=self.reserving, evaluated=("Fit",))
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
-    ) -> PlaceResult:
+        self, profile: str, class_id: int, count: int, filtered: FilterAnswer, extra_scores: Sequence[int] = ()
+    ) -> PlaceAnswer:
         self.asked.append(("place", class_id, count))
-        slots = np.repeat(np.arange(filtered.answer.capacity.shape[0]), filtered.answer.capacity)[:count]
-        return PlaceResult(tuple(slots.tolist()), None, False)
+        capacity = filtered.columns.capacity
+        return PlaceAnswer(slots=tuple(np.repeat(np.arange(capacity.shape[0]), capacity)[:count].tolist()))
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
@@ -274,17 +265,16 @@ class Cluster:
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-    ) -> list[filter_pb2.Reservation]:
-        out = []
+    ) -> filter_pb2.ReserveResponse:
+        out = filter_pb2.ReserveResponse()
         for placement in placements:
-            said = filter_pb2.Reservation()
+            said = out.reservations.add()
             said.status.code = status_pb2.CODE_SUCCESS
             if placement.pod.name in self.unreservable:
                 said.status.code, said.status.plugin = status_pb2.CODE_UNSCHEDULABLE, "Volumes"
                 said.status.messages.append("no volume left")
             else:
                 said.assumed.extend(self.assuming)
-            out.append(said)
         return out
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:

@@ -5,6 +5,8 @@ import pathlib
 import random
 from typing import Any, cast
 
+import pytest
+
 from tests.helpers import phase_calls
 from tests.helpers.frontend_world_services import FakePhase
 from tests.helpers.phase_calls import HASH, PROFILE, context, no_remote_plugins
@@ -12,10 +14,15 @@ from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame, header
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service as filter_service
 from trireme.frontend import scheduler_metrics
-from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, remote_evaluators
+from trireme.frontend.phase_clients import (
+    class_answers,
+    decision_log,
+    follower_replicas,
+    recording_evaluators,
+    remote_evaluators,
+)
 from trireme.recording import full_state, segment_writer
 from trireme.remote import remote_plugins
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.score import service as score_service
 from trireme.v1 import (
     core_pb2,
@@ -28,6 +35,7 @@ from trireme.v1 import (
     score_phase_pb2,
     snapshot_pb2,
 )
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
 SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
@@ -81,11 +89,10 @@ class RecordedCluster:
         self.builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1))
         self.builder.apply = self._apply  # type: ignore[method-assign]
         remote = bool(plugin)
-        self.log = decision_log.DecisionLog(
-            lambda: self.builder.snap.generation, lambda profile: remote, lambda profile: remote
-        )
+        self.log = decision_log.DecisionLog(lambda: self.builder.snap.generation, lambda profile: remote)
         self.log.wanted = lambda: True
         self.placed: list[int] = []
+        self._now = 0.0
         self._numbers = itertools.count()
         self._messages: list[snapshot_pb2.SyncRequest] = []
         for number in range(nodes):
@@ -108,14 +115,20 @@ class RecordedCluster:
         )
         phases = (FakePhase(self._respond, lambda request: None) for _ in self._services)
         filters, scores = (cast("follower_replicas.FollowerReplicas", each) for each in phases)
-        self.evaluators = remote_evaluators.RemoteEvaluators(
+        self._recorded = remote_evaluators.RemoteEvaluators(
             filters,
             scores,
             class_answers.ClassAnswers(),
             lambda: cycle_pb2.Fence(epoch=1),
             lambda: HASH,
+            self.log.wants_remote_answers,
             metrics=cast("scheduler_metrics.SchedulerMetrics", _Metrics()),
-            decisions=self.log,
+        )
+        #: How long each recorded call takes, in seconds.
+        self.call_seconds = 0.0
+        self.filters_remotely = remote
+        self.evaluators = recording_evaluators.RecordingEvaluators(
+            self._recorded, self.log, self._clock, lambda profile: self.filters_remotely
         )
 
     async def open(self) -> "RecordedCluster":
@@ -127,6 +140,10 @@ class RecordedCluster:
     async def _respond(self, rpc: str, request: Any) -> Any:
         service = next(each for each in self._services if hasattr(each, rpc))
         return await getattr(service, rpc)(request, context())
+
+    def _clock(self) -> float:
+        self._now += self.call_seconds
+        return self._now
 
     def _apply(self, **fields: Any) -> None:
         """The next delta, with the decisions before it, as a link sends it."""
@@ -145,10 +162,20 @@ class RecordedCluster:
     def generation(self) -> int:
         return self.builder.snap.generation
 
-    async def filter(self, number: int, count: int = 1) -> FilterResult:
+    async def filter(self, number: int, count: int = 1) -> FilterAnswer:
         return await self.evaluators.filter(PROFILE, number, count, self.generation)
 
-    async def place(self, number: int, count: int, filtered: FilterResult) -> PlaceResult:
+    async def filter_with(self, answer: FilterAnswer, number: int, count: int = 1) -> FilterAnswer:
+        """Filter, where this is the answer."""
+
+        async def answer_with(*_: Any) -> FilterAnswer:
+            return answer
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self._recorded, "filter", answer_with)
+            return await self.filter(number, count)
+
+    async def place(self, number: int, count: int, filtered: FilterAnswer) -> PlaceAnswer:
         return await self.evaluators.place(PROFILE, number, count, filtered)
 
     async def schedule(self, number: int, count: int) -> int:
@@ -230,11 +257,10 @@ async def with_every_call() -> RecordedCluster:
     cycle = evaluators.cycle(*about)
     await evaluators.reserve(cycle, [filter_pb2.Placement(pod=identity, node_name="n0", slot=0)])
     filtered = await cluster.filter(IMPORTANT)
-    candidates = await evaluators.list_preemption_candidates(*about, pod, filtered)
-    assert not isinstance(candidates, PostFilterResult)
+    candidates = (await evaluators.list_preemption_candidates(*about, pod, filtered)).candidates
     # The extenders leave the one that would not be chosen.
     chosen = await evaluators.select_preemption_candidate(*about, pod, filtered, candidates)
-    left = [each for each in candidates if each.node_name != chosen.nominated_node]
+    left = [each for each in candidates if each.node_name != chosen.answer.nominated_node]
     await evaluators.select_preemption_candidate(*about, pod, filtered, left)
     members = [filter_phase_pb2.PodGroupMember(pod_class=IMPORTANT)]
     listed = await evaluators.list_pod_group_victims(

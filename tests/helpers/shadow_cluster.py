@@ -1,4 +1,4 @@
-"""A small cluster whose events a test delivers to shadow: nodes, and pods as a watch would show them; its own world."""
+"""A small cluster whose events a test delivers to shadow: nodes, and pods as a watch would show them."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.shadow import own_world, settings
+from trireme.shadow import settings, simulated_cluster
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -97,11 +97,11 @@ class Pods:
 
 
 class Own:
-    """Trireme's own world beside the cluster."""
+    """Trireme's simulated cluster beside the cluster."""
 
     def __init__(self, *nodes: str, cpu: str = "4", configured: settings.ShadowConfiguration = CONFIGURED) -> None:
         self.clock, self.pods = ManualClock(), Pods()
-        self.own = own_world.OwnWorld(configured.completed, self.clock)
+        self.own = simulated_cluster.SimulatedCluster(configured.completed, self.clock)
         self.own.on_nodes([node_event(name, cpu) for name in nodes])
 
     def show(self, *events: Event[pod_projection.ParsedPod]) -> None:
@@ -109,7 +109,7 @@ class Own:
 
     def node_of(self, name: str) -> str:
         """The pod's node here, also after evictions; empty: it has none."""
-        found = [pod for pod in self.own.world.cache.pods() if pod.key == f"default/{name}" and not pod.assumed]
+        found = [pod for pod in self.own.model.cache.pods() if pod.key == f"default/{name}" and not pod.assumed]
         return found[0].node_name if found else ""
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -119,8 +119,8 @@ class Own:
 
     @contextlib.asynccontextmanager
     async def scheduling(self) -> AsyncIterator[None]:
-        """The scheduler of this world runs until the block ends."""
-        running = asyncio.create_task(self.own.world.run_scheduler())
+        """The scheduler of the simulated cluster runs until the block ends."""
+        running = asyncio.create_task(self.own.model.run_scheduler())
         try:
             yield
         finally:

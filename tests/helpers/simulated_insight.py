@@ -16,7 +16,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.insight import service
 from trireme.registry.default_profile import default_plugins
 from trireme.registry.in_tree import IN_TREE
-from trireme.simulation import manifests, profiles
+from trireme.simulation import completed_profiles, manifests
 from trireme.v1 import core_pb2, cycle_pb2, policy_pb2, simulation_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
@@ -30,7 +30,7 @@ def default_configuration(features: Mapping[str, bool] | None = None) -> snapsho
     enabled = gates.FeatureGates(values=features)
     plugins = default_plugins(enabled)
     profile = snapshot_pb2.Profile(scheduler_name=PROFILE)
-    for point, number in profiles._POINTS.items():
+    for point, number in completed_profiles._POINTS.items():
         at = profile.plugin_sets.add(extension_point=number)
         for name, weight in plugins:
             if IN_TREE.implements(name, point):

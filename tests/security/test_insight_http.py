@@ -337,14 +337,14 @@ class _SlowService:
     def remembered_names(self) -> tuple[frozenset[str], frozenset[str]]:
         return frozenset(), frozenset()
 
-    async def ExplainDecision(self, request: Any, context: Any) -> None:
+    async def explain_decision(self, request: Any, caller: str) -> None:
         raise AssertionError("nobody asks")
 
-    async def Simulate(self, request: Any, context: Any) -> simulation_pb2.SimulateResponse:
+    async def simulate(self, request: Any, caller: str) -> simulation_pb2.SimulateResponse:
         await self._wait()
         return simulation_pb2.SimulateResponse()
 
-    async def Explain(self, request: insight_pb2.ExplainRequest, context: Any) -> insight_pb2.ExplainResponse:
+    async def explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
         await self._wait()
         return insight_pb2.ExplainResponse(node_count=3)
 
@@ -447,7 +447,7 @@ async def test_a_request_that_takes_too_long_ends() -> None:
 async def test_what_nobody_waits_for_any_more_ends(tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations of callers who went away would keep the others waiting, and hold the places of their user."""
     slow = _SlowService((await support.replica()).cluster)
-    for rpc in ("Explain", "Simulate"):
+    for rpc in ("explain", "simulate"):
         monkeypatch.setattr(service.InsightService, rpc, lambda *call, rpc=rpc: getattr(slow, rpc)(*call[1:]))
     body = "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" if page.startswith("POST") else "\r\n"
 

@@ -76,7 +76,7 @@ def _snapshot_of(chunks: Iterable[bytes], rules: amounts.Rules) -> snapshot.Snap
 def _filter_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
     found: list[str] = []
     timer = plugin_timer.PluginTimer()
-    evaluator = service._engine._evaluator
+    evaluator = service._engine.evaluator
     if evaluator._cache._incarnation != service._snap.incarnation:
         return []  # not called since the snapshot was replaced: what is cached is dropped by the next call
     chains = {
@@ -121,7 +121,7 @@ def _status(verdicts: Any, index: int) -> str:
 
 def _score_differences(service: Any, fresh: snapshot.Snapshot) -> list[str]:
     found: list[str] = []
-    evaluator = service._engine._evaluator
+    evaluator = service._engine.evaluator
     anew = score_evaluator.ScoreEvaluator(fresh, service.chains)
     for profile, number in list(evaluator._cache._columns):
         pod_class = service._snap.classes.get(number)

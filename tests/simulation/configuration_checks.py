@@ -220,7 +220,7 @@ class ConfigurationChecks:
             wanted = self._known.get(cycle.config_hash)
             for profile in wanted.profiles if wanted is not None else ():
                 if profile.scheduler_name == cycle.profile:
-                    self._on_answer(engine.chains.get(cycle.profile), profile, wanted)
+                    self._on_answer(engine.profiles.chains.get(cycle.profile), profile, wanted)
             return engine
 
         owner._engine_when_synced = engine_when_synced

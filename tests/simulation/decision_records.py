@@ -160,7 +160,7 @@ class DecisionRecords:
             return
         places: list[tuple[Any, str]] = []
         for pod, slot in zip(pods, choice.placed.slots, strict=False):
-            node = cache.node_at(slot, filtered.answer.generation)
+            node = cache.node_at(slot, filtered.columns.generation)
             if node is None or not pod.in_attempt:
                 break  # the places of the next ones were chosen with this one on its node
             places.append((pod, node))
@@ -228,7 +228,7 @@ class DecisionRecords:
 
 def _failed(filtered: Any) -> bool:
     """Whether a plugin failed, for whatever reason: with the remote one that is what faults bring about."""
-    return filtered.answer.error is not None or (
+    return filtered.columns.error is not None or (
         filtered.refusal is not None and filtered.refusal.code is status.Code.ERROR
     )
 
@@ -241,13 +241,13 @@ def _add_statuses(decision: Decision, cache: cluster_cache.ClusterCache, filtere
     if filtered.refusal is not None:
         decision.pre_filter = _described(filtered.refusal)
         return
-    answer, found = filtered.answer, {}
+    columns, found = filtered.columns, {}
     for name in cache.node_names():
         slot = cache.slot_of(name)
-        number = int(answer.index[slot])
+        number = int(columns.index[slot])
         if number:
-            found[name] = _described(answer.statuses[number - 1])
-        elif not answer.capacity[slot]:
+            found[name] = _described(columns.statuses[number - 1])
+        elif not columns.capacity[slot]:
             found[name] = {"code": "none", "plugin": "", "reasons": ["no room is left"]}
     decision.statuses = found
 

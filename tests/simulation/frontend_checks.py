@@ -87,7 +87,7 @@ class FrontendChecks:
         ]
         if built.context.leader.leading:
             report = status_report.status(frontend_state.state_of_app(built, self._own_phases), _MAX_PENDING)
-            named = collections.Counter(pod["pod"].partition("/")[2] for pod in report["pending"])
+            named = collections.Counter(pod["pod"]["name"] for pod in report["pending"])
             pending = {pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")}
             found.extend(_compare("pending pods", set(named), pending))
             found.extend(f"status names pod {name} {count} times" for name, count in named.items() if count > 1)

@@ -37,7 +37,7 @@ def wrong_entries(store: Store, placed: PlacedPods, entries: list[Mapping[str, A
     nominated = {(pod.get("status") or {}).get("nominatedNodeName") for pod in pods.values()}
     found = []
     for entry in entries:
-        name = entry["pod"].partition("/")[2]
+        name = entry["pod"]["name"]
         if name in pods and not is_terminating(pods[name]):
             wrong = _wrong(entry, pods[name], nodes, placed, nominated)
             found.extend(f"status says of pod {name}: {entry['summary']}, but {text}" for text in wrong)
@@ -51,12 +51,12 @@ def _wrong(
     waits = entry["waitsFor"]
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if group_of(pod):
-        if waits["for"] not in _FOR_A_MEMBER:
+        if waits["kind"] not in _FOR_A_MEMBER:
             yield "nothing happens to its group"
     elif gates:
-        if waits["for"] != "gate" or not all(name in entry["summary"] for name in gates):
+        if waits["kind"] != "gate" or not all(name in entry["summary"] for name in gates):
             yield f"it has the gates {gates}"
-    elif waits["for"] != "event":
+    elif waits["kind"] != "event":
         yield "nothing but an event would help it"
     else:
         yield from _wrong_plugins(waits["plugins"], pod, nodes, placed, nominated)

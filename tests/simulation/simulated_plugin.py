@@ -16,7 +16,7 @@ from typing import Any
 from tests.simulation.pod_demands import is_closed, is_reserved
 from trireme import sdk
 from trireme.rpc import grpc_server, listen_flags
-from trireme.sdk import serving
+from trireme.sdk import plugin_server
 
 NAME, SECOND_NAME = "ClosedNodes", "ReservedNodes"
 # How late a slow answer is, at most; the frontends wait for two seconds. Units: seconds.
@@ -103,6 +103,6 @@ async def run(plugin: RemotePlugin, listener: listen_flags.Listener) -> int:
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[Sequence[grpc_server.Service]]:
-        yield serving.services(plugin)
+        yield plugin_server.services(plugin)
 
     return await grpc_server.serve_until_stopped(listener, lifespan)

@@ -11,7 +11,7 @@ from tests.simulation.placed_pods import PlacedPods
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 
-_EVENT = {"for": "event", "plugins": ["NodeResourcesFit", "NodeUnschedulable"]}
+_EVENT = {"kind": "event", "plugins": ["NodeResourcesFit", "NodeUnschedulable"]}
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def store() -> Store:
         ({}, "Unschedulable", {**_EVENT, "plugins": [*_EVENT["plugins"], "ClosedNodes"]}, ""),
         ({}, "Unschedulable", {**_EVENT, "plugins": ["NodeResourcesFit"]}, "none of these refuses it on node-2"),
         ({}, "Unschedulable", {**_EVENT, "plugins": [*_EVENT["plugins"], "NodePorts"]}, "NodePorts has no reason"),
-        ({}, "Unschedulable", {"for": "binding"}, "nothing but an event would help it"),
+        ({}, "Unschedulable", {"kind": "binding"}, "nothing but an event would help it"),
         ({}, "", _EVENT, "its condition is ('False', ''), not Unschedulable"),
         ({"nodeSelector": {"zone": "b"}}, "Unschedulable", {**_EVENT, "plugins": ["NodeAffinity"]}, ""),
-        ({"schedulingGates": [{"name": "later"}]}, "SchedulingGated", {"for": "gate"}, ""),
-        ({"schedulingGates": [{"name": "more"}]}, "SchedulingGated", {"for": "gate"}, "it has the gates ['more']"),
+        ({"schedulingGates": [{"name": "later"}]}, "SchedulingGated", {"kind": "gate"}, ""),
+        ({"schedulingGates": [{"name": "more"}]}, "SchedulingGated", {"kind": "gate"}, "it has the gates ['more']"),
         ({"schedulingGates": [{"name": "later"}]}, "SchedulingGated", _EVENT, "it has the gates ['later']"),
-        ({"schedulingGroup": {"podGroupName": "g"}}, "", {"for": "group"}, ""),
-        ({"schedulingGroup": {"podGroupName": "g"}}, "", {"for": "turn"}, "nothing happens to its group"),
+        ({"schedulingGroup": {"podGroupName": "g"}}, "", {"kind": "group"}, ""),
+        ({"schedulingGroup": {"podGroupName": "g"}}, "", {"kind": "turn"}, "nothing happens to its group"),
     ],
 )
 def test_what_is_wrong_is_found(store: Store, spec: Object, reason: str, waits: dict[str, Any], text: str) -> None:
@@ -48,8 +48,8 @@ def test_what_is_wrong_is_found(store: Store, spec: Object, reason: str, waits: 
     metadata = {"name": "one", "namespace": "default", "uid": "one"}
     spec = {"containers": [{"name": "c"}], **spec}
     store.put(PODS, {"metadata": metadata, "spec": spec, "status": {"conditions": [condition]}})
-    entry = {"pod": "default/one", "waitsFor": waits, "summary": "is held back by SchedulingGates: later"}
-    found = wrong_entries(store, PlacedPods(), [entry, {**entry, "pod": "default/gone"}])
+    entry = {"pod": {"name": "one"}, "waitsFor": waits, "summary": "is held back by SchedulingGates: later"}
+    found = wrong_entries(store, PlacedPods(), [entry, {**entry, "pod": {"name": "gone"}}])
     assert [each.startswith("status says of pod one: ") and f"but {text}" in each for each in found] == [True] * bool(
         text
     )

@@ -22,7 +22,7 @@ from playwright import async_api
 from tests.helpers import chromium
 from tools.bench import proposal_times
 from trireme.insight import service
-from trireme.insight.http_api import flags, serving
+from trireme.insight.http_api import flags, http_server
 from trireme.rpc import listen_flags
 from trireme.v1 import cycle_pb2, plugin_pb2, scheduler_status_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks, supervision
@@ -262,7 +262,7 @@ async def _run(options: argparse.Namespace) -> None:
     made = await _replica(options.nodes, options.pods, options.pending)
     address = listen_flags.parse_address("127.0.0.1:0")
     supervisor = supervision.Supervisor()
-    async with serving.serve(flags.HttpFlags(address, "", "", "", "", ""), made, supervisor) as url:
+    async with http_server.serve(flags.HttpFlags(address, "", "", "", "", ""), made, supervisor) as url:
         changing = asyncio.create_task(_change(made, options.nodes, options.pending))
         await _measure_documents(url, options.rounds)
         async with async_api.async_playwright() as playwright:

@@ -21,7 +21,7 @@ from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import class_scores, placement, score_chain, score_evaluator
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_sides, score_sides
+from trireme.registry import filter_plugins, score_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 
@@ -117,10 +117,10 @@ class Scheduler:
     """Filter and score evaluators over one snapshot."""
 
     def __init__(self, snap: snapshot.Snapshot, scores: tuple[str, ...]) -> None:
-        local = [p for p in (filter_sides.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
+        local = [p for p in (filter_plugins.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
         self.filters = filter_evaluator.FilterEvaluator(snap, {"p": filter_chain.FilterChain(local)})
         weights = {name: _WEIGHTS.get(name, 1) for name in scores}
-        plugins = [p for p in (score_sides.score_plugin(name, b"", {}) for name in scores) if p is not None]
+        plugins = [p for p in (score_plugins.score_plugin(name, b"", {}) for name in scores) if p is not None]
         self.scores = score_evaluator.ScoreEvaluator(snap, {"p": score_chain.ScoreChain(weights, plugins)})
         self.snap = snap
         self.plugins = plugins

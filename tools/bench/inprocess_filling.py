@@ -24,7 +24,6 @@ from tests.helpers import domain_cluster
 from tests.helpers.domain_cluster import affinity, pod, spread, term
 from tools.bench.driver import report
 from trireme.cache import pod_projection
-from trireme.results import class_answer
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 from trireme.wire import node_columns
@@ -87,7 +86,7 @@ class Filling:
         self.plain = [self._kind(each) for each in plain]
         self.placed = 0
         self.batches: list[range] = []
-        self.answer = class_answer.ClassAnswer()
+        self.answer = node_columns.NodeColumns()
 
     def _kind(self, wanted: Json) -> tuple[int, pod_projection.Labels]:
         parsed = pod_projection.parse(wanted)

@@ -39,6 +39,7 @@ OF_INSIGHT = (
     "frontend/serving/insight_status_feed.py",
     "phase_clients/insight_replicas.py",
     "phase_clients/decision_log.py",
+    "phase_clients/recording_evaluators.py",
     "take_changed_pods (",
     "last_by_uid (",
 )

@@ -128,7 +128,7 @@ async def _measure(address: str, pid: int, options: argparse.Namespace) -> tuple
                 measured.place(number)
                 later.append(await measured.answer(number))
     finally:
-        await measured.remotes.close()
+        await measured.remotes.connections.close()
     return _median(first[1:]), _median(later[options.pods :])
 
 

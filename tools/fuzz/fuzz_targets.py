@@ -147,11 +147,11 @@ def scheduler_configuration() -> Target:
 
 def trireme_configuration() -> Target:
     """TriremeConfiguration."""
-    from trireme.config import trireme_configuration_loading
+    from trireme.config import trireme_configuration
 
     def run(data: bytes) -> None:
         with _refused(ValueError):
-            trireme_configuration_loading.parse(data)
+            trireme_configuration.parse(data)
 
     return run
 

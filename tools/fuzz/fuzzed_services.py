@@ -24,7 +24,7 @@ from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
 from trireme.plugin_kit import bind_phase_plugin
-from trireme.registry import bind_sides
+from trireme.registry import bind_plugins
 from trireme.rpc.fencing import EpochGuard
 from trireme.scheduling import waiting_pods
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
@@ -157,7 +157,7 @@ async def bind_phase(clock: Clock) -> AsyncIterator[BindPhase]:
     )
 
     def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, bind_phase_plugin.BindPhasePlugin]:
-        in_tree = bind_sides.bind_phase_plugins(configuration, api, binder, lambda: _WALL_NS)
+        in_tree = bind_plugins.bind_phase_plugins(configuration, api, binder, lambda: _WALL_NS)
         return {**in_tree, PLUGIN: bind_phase_plugin.BindPhasePlugin(PLUGIN, permit=_permit, post_bind=_post_bind)}
 
     leadership = Leadership(EpochGuard(), None, clock)

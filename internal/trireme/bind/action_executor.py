@@ -4,6 +4,8 @@ Others decide on them (PostFilter in filter, the frontend for a pod that failed)
 what concerns one pod is done in the order of the requests, also across calls; what concerns different pods is
 done at once; each action may be repeated, and one that is done already is a success. As with bindings, nothing begins
 once the tenure of the calling leader is over.
+
+Tests: tests/contract/test_bind_service.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
 from trireme.plugin_kit import bind_phase_plugin
-from trireme.registry import bind_sides
+from trireme.registry import bind_plugins
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2
 from trireme_kube.apimachinery import api_writes, timestamps
@@ -112,7 +114,6 @@ class ActionExecutor:
         task.add_done_callback(lambda done: self._forget_task(uid, done))
 
     def _forget_task(self, uid: str, task: asyncio.Task[None]) -> None:
-        """Drop a task that has ended."""
         self._tasks.discard(task)
         if self._last.get(uid) is task:
             del self._last[uid]
@@ -239,7 +240,7 @@ class ActionExecutor:
         """Have each plugin undo what its PreBind wrote."""
         states = bind_phase_pb2.PluginStates.FromString(wanted.state).plugin_states
         for plugin, state in sorted(states.items()):
-            unreserve = bind_sides.unreserve_call(plugin)
+            unreserve = bind_plugins.unreserve_call(plugin)
             if unreserve is None or not state:
                 continue
             try:
@@ -263,7 +264,7 @@ class ActionExecutor:
                 raise bind_phase_plugin.TenureOver(tenure.ended_because)
             work.until = self._clock() + ROUND_SECONDS
 
-        execute = bind_sides.action_call(action.WhichOneof("action") or "")
+        execute = bind_plugins.action_call(action.WhichOneof("action") or "")
         if execute is None:
             return status.error("", "action: not set")
         try:

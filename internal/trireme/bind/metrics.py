@@ -5,9 +5,9 @@ The counters live in the statistics records of the objects that count; here they
 
 from collections.abc import Iterable, Mapping
 
-from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.service import BindPhase
 from trireme.phases import phase_metrics
+from trireme.remote import plugin_connections
 from trireme_kube.client.rest import client
 from trireme_kube.componentbase.metrics.instruments import CountedElsewhere, Gauge, Instrument, Reading
 
@@ -17,12 +17,14 @@ def why_not_ready(service: BindPhase) -> str:
     return "" if service.statistics().configured else "no leader has brought a configuration yet"
 
 
-def instruments(service: BindPhase, api: client.ApiClient, remotes: RemotePlugins) -> Iterable[Instrument]:
+def instruments(
+    service: BindPhase, api: client.ApiClient, connections: plugin_connections.PluginConnections
+) -> Iterable[Instrument]:
     """Make the metrics of bind itself and of its calls to remote plugins; their values are read at each scrape."""
     yield from _binding_instruments(service)
     yield from _leadership_instruments(service)
     yield from _request_instruments(api)
-    yield from phase_metrics.plugin_instruments(remotes.statistics)
+    yield from phase_metrics.plugin_instruments(connections.statistics)
 
 
 def _binding_instruments(service: BindPhase) -> Iterable[Instrument]:

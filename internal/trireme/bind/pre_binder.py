@@ -5,6 +5,8 @@ callers are gone. A job ends with the call that wants it, and all of a pod's job
 released (`cancel`). Each plugin that writes takes a turn
 (`write_turns`) and begins only while the calling leader is in office, so jobs wait here for the rate limit rather
 than in the client, where they would reach their deadlines.
+
+Tests: tests/contract/test_bind_service.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 
 import asyncio
@@ -198,12 +200,10 @@ async def _pre_flight(
 
 
 def _failed_status(plugin: str, text: str) -> status_pb2.Status:
-    """The error status of a pod whose PreBindPreFlight was interrupted or failed."""
     return to_message(status.error(plugin, text))
 
 
 def _failed_result(plugin: str, text: str) -> bind_pb2.PreBindResult:
-    """The error result of a pod whose PreBind was interrupted or failed."""
     return bind_pb2.PreBindResult(status=_failed_status(plugin, text))
 
 

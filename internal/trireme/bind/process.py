@@ -15,16 +15,17 @@ from trireme.bind.action_executor import ActionExecutor
 from trireme.bind.binding_writer import BindingWriter
 from trireme.bind.leadership import Leadership, LeaseReader
 from trireme.bind.pre_binder import PreBinder
-from trireme.bind.remote_plugins import RemotePlugins
+from trireme.bind.remote_bind_plugins import RemoteBindPlugins
 from trireme.bind.service import BindPhase, BindPluginService
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
 from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
-from trireme.registry import bind_sides
+from trireme.registry import bind_plugins
+from trireme.remote import plugin_connections
 from trireme.rpc import grpc_server, listen_flags, parent_death
 from trireme.rpc.fencing import EpochGuard
-from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.leaderelection import lease
 from trireme_kube.client.leaderelection.election import LeaseRecord
@@ -81,33 +82,34 @@ async def lifespan(
         )
         leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
-        remotes = RemotePlugins(writer, in_flight, clock, lambda: service.config_hash)
+        connections = plugin_connections.PluginConnections(lambda: cycle_pb2.Cycle(config_hash=service.config_hash))
+        remotes = RemoteBindPlugins(connections, writer, in_flight, clock)
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, BindPhasePlugin]:
             return {
-                **bind_sides.bind_phase_plugins(configuration, writer, binder, clocks.wall_ns),
+                **bind_plugins.bind_phase_plugins(configuration, writer, binder, clocks.wall_ns),
                 **remotes.plugins_of(configuration.remote_plugins),
             }
 
         service = BindPhase(leadership, binder, pre_binder, actor, in_flight, plugins_of, clock=clock)
-        instruments = metrics.instruments(service, api, remotes)
+        instruments = metrics.instruments(service, api, connections)
         expiries = certificate_expiry.Expiries(_certificates_to_watch(options, api))
         measured = phase_metrics.serve(
             options.metrics_listen, instruments, lambda: metrics.why_not_ready(service), expiries, supervisor
         )
         async with measured:
             try:
-                yield _services(service, remotes)
+                yield _services(service, connections)
             finally:
                 await actor.close(CLOSE_SECONDS)
                 await binder.close(CLOSE_SECONDS)
                 await leadership.close()
-                await remotes.close()
+                await connections.close()
 
 
-def _services(service: BindPhase, remotes: RemotePlugins) -> Sequence[grpc_server.Service]:
+def _services(service: BindPhase, connections: plugin_connections.PluginConnections) -> Sequence[grpc_server.Service]:
     """The gRPC services of bind: BindPhase and PluginService."""
-    hosted = BindPluginService(service, remotes.statistics)
+    hosted = BindPluginService(service, connections.statistics)
     return (
         grpc_server.Service(
             bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],

@@ -1,6 +1,6 @@
 """Calls the plugins of a profile at Permit, PreBindPreFlight, PreBind, Bind and PostBind, and merges their answers.
 
-It uses the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
+It uses the contract's own messages, so a plugin in this process and one behind a gRPC channel look the
 same to it. The rules are those of kube-scheduler's framework: the first plugin that refuses a pod decides; Permit
 continues after a plugin that makes the pod wait; Bind continues after a plugin that skips the pod. kube-scheduler's
 prefix of an error (`running Bind plugin "X": …`) comes from each plugin here, because either the plugin or the way to
@@ -26,7 +26,7 @@ from trireme.plugin_kit.bind_phase_plugin import (
 )
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, plugin_pb2, snapshot_pb2, status_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 C = TypeVar("C")
 
@@ -89,7 +89,7 @@ def _calls_at_point(
 ) -> tuple[tuple[str, C], ...]:
     """Return the profile's plugins at one point with their functions, in order. Raises: ValueError if one lacks it."""
     found = []
-    for entry in profiles.plugins_at(profile, point):
+    for entry in profile_messages.plugins_at(profile, point):
         plugin = plugins.get(entry.name)
         call = call_of(plugin) if plugin is not None else None
         if call is None:

@@ -3,6 +3,8 @@
 Each call passes three gates before anything is done: it is well formed (INVALID_ARGUMENT), the caller leads
 (`leadership`), and it means the configuration that this replica has. The configuration comes with Fence, together with
 the epoch that it belongs to, because bind follows no stream.
+
+Tests: tests/contract/test_bind_service.py, tests/contract/test_bind_large_calls.py.
 """
 
 import logging
@@ -360,7 +362,6 @@ def _identity_problem(pod: cycle_pb2.PodIdentity) -> str:
 
 
 async def _abort_invalid_argument(context: Context, message: str) -> NoReturn:
-    """End the call with INVALID_ARGUMENT."""
     await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, message)
 
 

@@ -4,6 +4,8 @@ Every snapshot follows it, by the deltas of its `delta_log`; it stores no more o
 sync needs. A pod is assumed on a node before it is bound; then the informer confirms it, or the frontend forgets it.
 
 Pure: callers report changes and take deltas; it never waits.
+
+Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/unit/cache/test_assumed_objects.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -445,7 +447,6 @@ class ClusterCache:
             self._assign_row(pod, slot)
 
     def _take_off_node(self, pod: PlacedPod) -> None:
-        """Take the pod off its node."""
         if pod.slot != NO_SLOT:
             self._free_row(pod)
         pods_on_node = self._on_node[pod.node_name]
@@ -454,12 +455,10 @@ class ClusterCache:
             del self._on_node[pod.node_name]
 
     def _assign_row(self, pod: PlacedPod, slot: int) -> None:
-        """Have replicas see the pod on the node at the slot."""
         self._deltas.assign_row(pod, slot)
         self.revision += 1
 
     def _free_row(self, pod: PlacedPod) -> None:
-        """Have replicas see the pod on no node."""
         self._deltas.free_row(pod)
         self.revision += 1
 

@@ -5,6 +5,8 @@ It assigns slots to nodes and rows to pods, and reuses a number only once the re
 Invariants: applying all deltas in order gives the same state as a full sync taken after the last one; the changes
 recorded for the next delta are bounded by the size of the cluster now and at the last delta, however much changed in
 between (a standby takes no delta before it leads).
+
+Tests: tests/unit/cache/test_cluster_cache_deltas.py.
 """
 
 import collections
@@ -293,10 +295,8 @@ def _update_published(published: set[T], changed: set[T], exists: Callable[[T], 
 
 
 def _pod_class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
-    """The message of a class, for deltas and full syncs."""
     return snapshot_pb2.PodClass(id=entry.id, pod=entry.pod, labels_projected=entry.projected)
 
 
 def _add_removed_nomination(uid: str, delta: snapshot_pb2.Delta) -> None:
-    """Write to the delta that the nomination of the pod with this UID is gone."""
     delta.removed_nominations.append(uid)

@@ -8,6 +8,8 @@ made from templates are named after it) keeps its name in the key, and so is a c
 The pod's individual fields are removed first. The remaining bytes are mostly equal to an earlier pod's, so the rules
 that normalize what no plugin distinguishes are applied once per distinct byte string, and cached. Invariant: the key
 does not depend on the encoding of the pod.
+
+Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/cache/test_malformed_pods.py.
 """
 
 import contextlib

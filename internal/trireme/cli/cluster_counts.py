@@ -74,13 +74,11 @@ async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) 
 
 
 def _uid_and_stage(raw: Mapping[str, Any]) -> tuple[str, str]:
-    """The pod's UID, and whether it is pending, bound or running."""
     if not raw["spec"].get("nodeName"):
         return raw["metadata"]["uid"], "pending"
     return raw["metadata"]["uid"], "running" if raw["status"].get("phase") == "Running" else "bound"
 
 
 def _node_name(raw: Mapping[str, Any]) -> str:
-    """The node's name."""
     name: str = raw["metadata"]["name"]
     return name

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trireme.cli import named_files
-from trireme.config import inspection, locating, trireme_configuration_loading
+from trireme.config import inspection, trireme_configuration
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
-from trireme.config_convert.profiles import VERSIONS
+from trireme.config_convert.profile_conversion import VERSIONS
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.yaml_writer import write_yaml
@@ -94,7 +94,7 @@ def run_validate(options: argparse.Namespace) -> int:
 def _check_trireme_configuration(path: str) -> None:
     """Check the file, if there is one. Raises: ConfigurationError."""
     if path:
-        trireme_configuration_loading.parse(configuration_files.read_file(path))
+        trireme_configuration.parse(configuration_files.read_file(path))
 
 
 def _print_problems(file: str, problems: tuple[str, ...]) -> int:
@@ -117,7 +117,7 @@ def _is_trireme_configuration(path: str) -> bool:
 def _place_in_file(path: str, problem: str) -> str:
     """The file, with line and column if the problem is about a place in it, in the format of compilers."""
     try:
-        position = locating.locate(configuration_files.read_file(path), problem)
+        position = inspection.locate(configuration_files.read_file(path), problem)
     except ConfigurationError:
         position = None
     return path if position is None else f"{path}:{position.line}:{position.column}"
@@ -130,10 +130,10 @@ def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> Non
     """
     data = configuration_files.read_file(path)
     if inspection.is_own(data):
-        file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration_loading.parse(data)))
+        file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration.parse(data)))
     else:
         enabled = inspection.feature_gates(gate_texts)
-        contents = inspection.inspect(data, trireme_configuration_loading.load(own), enabled)
+        contents = inspection.inspect(data, trireme_configuration.load(own), enabled)
         file_groups = list(named_files.files_of_scheduler_configuration(contents))
     problems: list[str] = []
     for files in file_groups:
@@ -152,7 +152,7 @@ def run_print(options: argparse.Namespace) -> int:
         """Print the configuration with its defaults, or its plugins. Raises: ConfigurationError."""
         data = configuration_files.read_file(options.file) if options.file else None
         enabled = inspection.feature_gates(options.feature_gates)
-        contents = inspection.inspect(data, trireme_configuration_loading.load(options.trireme_config), enabled)
+        contents = inspection.inspect(data, trireme_configuration.load(options.trireme_config), enabled)
         if options.plugins:
             print(*(line for profile in contents.profiles for line in inspection.plugin_table(profile)), sep="\n")
         else:

@@ -121,7 +121,6 @@ async def _wait_until_settled(api: client.ApiClient, name: str, replicas: int) -
 
 
 def _is_bound(pod: dict[str, Any]) -> bool:
-    """Whether the pod has a node."""
     return bool(pod["spec"].get("nodeName"))
 
 
@@ -145,7 +144,6 @@ async def _print_refusal(api: client.ApiClient, name: str, say: Say) -> None:
 
 
 async def _list_pods(api: client.ApiClient, name: str) -> list[dict[str, Any]]:
-    """The pods of a workload."""
     response = await api.get(f"/api/v1/namespaces/{NAMESPACE}/pods", {"labelSelector": f"app={name}"})
     items: list[dict[str, Any]] = response.json()["items"] or []
     return items

@@ -27,7 +27,7 @@ COLUMNS = 120
 _UNLIMITED_COLUMNS = 100_000
 WATCH_SECONDS = 2.0
 
-GOOD, BAD, FAINT, HEADER = "green", "red", "dim", "bold"
+GOOD, BAD, HEADER = "green", "red", "bold"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,7 @@
 import argparse
 import datetime
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from rich import console, text
 
@@ -19,6 +18,8 @@ from trireme.cli import (
 )
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
+from trireme.v1 import insight_pb2, scheduler_explanation_pb2, snapshot_pb2, status_pb2
+from trireme.wire import json_documents
 
 # How many of the events that may wake a pod are shown.
 _EVENTS = 8
@@ -53,126 +54,148 @@ def run(options: argparse.Namespace) -> int:
         query["proposals"] = "true"
     if options.all_nodes or options.output != "text":
         query["allNodes"] = "true"
-    show = functools.partial(render, all_nodes=options.all_nodes)
+    show = functools.partial(render, all_nodes=options.all_nodes, with_proposals=options.proposals)
     return frontend_connection.print_report(options, "/trireme/v1/explain", query, show)
 
 
-def render(report: Report, wide: bool = False, *, all_nodes: bool = False) -> console.Group:
+def render(
+    report: Report, wide: bool = False, *, all_nodes: bool = False, with_proposals: bool = False
+) -> console.Group:
     """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes.
 
-    `all_nodes`: a line for each node.
+    `all_nodes`: a line for each node; `with_proposals`: proposals were requested.
     """
+    found = json_documents.parse(report, insight_pb2.ExplainResponse())
     parts: list[console.RenderableType] = [
-        text.Text.assemble((report["pod"], display.HEADER), " ", _summary_line(report))
+        text.Text.assemble((f"{found.pod.namespace}/{found.pod.name}", display.HEADER), " ", _summary_line(found))
     ]
-    parts += leadership_display.remarks_on_explanation(report)
-    if "gap" in report:
-        parts += ["", text.Text(_gap_text(report["gap"]), display.BAD)]
-    if "refusedPlacement" in report:
-        parts += ["", _refused_placement_text(report["refusedPlacement"])]
-    evaluation = report.get("evaluation", {})
-    if "error" in evaluation:
-        parts += [
-            "",
-            text.Text(f"Insight does not evaluate it: {decision_display.error_text(evaluation['error'])}", display.BAD),
-        ]
-    if "feasibleNodes" in evaluation:
-        parts += _render_evaluation(evaluation, wide, all_nodes, "at" in report)
+    own = found.scheduler
+    if found.HasField("scheduler"):
+        parts += leadership_display.remarks_on_explanation(own)
+    if found.recorded.HasField("gap"):
+        parts += ["", text.Text(_gap_text(found.recorded.gap), display.BAD)]
+    if own.HasField("refused_placement"):
+        parts += ["", _refused_placement_text(own.refused_placement)]
+    if found.HasField("queued_pod"):
+        parts += _render_evaluation(found, wide, all_nodes=all_nodes, with_proposals=with_proposals)
     else:
-        parts += _render_last_answer(report, wide)
-    if "decision" in report:
-        parts += decision_display.render_decision(report["decision"], wide, all_nodes, _moment(report))
-    events = report.get("waitsFor", {}).get("events", ())
+        parts += _render_without_evaluation(found, wide)
+    if found.HasField("decision"):
+        parts += decision_display.render_decision(found.decision, wide, all_nodes, _moment(found))
+    events = own.pending.waits_for.events
     if events:
         parts += ["", "It is tried again when", node_tables.with_indent(_events_text(events, wide))]
-    condition = report.get("condition")
-    if condition and condition["message"]:
-        parts += ["", f"Condition {condition['reason']}: {condition['message']}"]
-    if report.get("invalid"):
-        parts += ["", text.Text(f"Its fields cannot be read: {report['invalid']}", display.BAD)]
-    if report.get("history"):
-        parts += ["", _render_history(report["history"])]
+    if own.condition.message:
+        parts += ["", f"Condition {own.condition.reason}: {own.condition.message}"]
+    if own.invalid:
+        parts += ["", text.Text(f"Its fields cannot be read: {own.invalid}", display.BAD)]
+    if own.history:
+        parts += ["", _render_history(own.history)]
     return console.Group(*parts)
 
 
 _GAPS = {
-    "notRecorded": "Nothing was recorded from {from} to {to}: this is what was known before.",
-    "noStream": "Nothing came from the scheduler from {from} to {to}: this is what was known before.",
-    "clockSetBack": "Insight's clock was set back: what was from {from} to {to} is not certain.",
+    "notRecorded": "Nothing was recorded from {} to {}: this is what was known before.",
+    "noStream": "Nothing came from the scheduler from {} to {}: this is what was known before.",
+    "clockSetBack": "Insight's clock was set back: what was from {} to {} is not certain.",
 }
 
 
-def _moment(report: Report) -> float | None:
-    """As of when a report about the past is, in seconds since 1970; None: it is about the present."""
-    return datetime.datetime.fromisoformat(report["moment"]).timestamp() if "moment" in report else None
+def _moment(found: insight_pb2.ExplainResponse) -> float | None:
+    """As of when an explanation of the past is, in seconds since 1970; None: it is about the present."""
+    return datetime.datetime.fromisoformat(found.recorded.at).timestamp() if found.HasField("recorded") else None
 
 
-def _gap_text(gap: Report) -> str:
+def _gap_text(gap: insight_pb2.RecordedGap) -> str:
     """Why it is not certain what was at the moment of a recording, and from when to when."""
-    return _GAPS[gap["reason"]].format(**gap)
+    return _GAPS[gap.reason].format(gap.since, gap.until)
 
 
-def _refused_placement_text(refused: Report) -> str:
+def _refused_placement_text(refused: scheduler_explanation_pb2.RefusedPlacement) -> str:
     """Which plugin refused the node that the last attempt had chosen, at which step, and why."""
-    verb = "failed" if refused["code"] == "Error" else "refused it"
-    where = f"{refused['plugin']} {verb} at {refused['extensionPoint']}, on node {refused['node']}"
-    return f"{where}: {node_tables.refusal_text(refused)}"
+    verb = "failed" if refused.status.code == status_pb2.CODE_ERROR else "refused it"
+    where = f"{refused.status.plugin} {verb} at {refused.extension_point}, on node {refused.node_name}"
+    return f"{where}: {node_tables.refusal_text(refused.status)}"
 
 
-def _render_last_answer(report: Report, wide: bool) -> list[console.RenderableType]:
-    """What filter answered in the last attempt."""
-    if "feasibleNodes" not in report:
-        return []
-    parts: list[console.RenderableType] = ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
-    if report.get("refusals"):
-        parts.append(node_tables.with_indent(node_tables.refusals_table(report["refusals"], wide)))
+def _render_without_evaluation(found: insight_pb2.ExplainResponse, wide: bool) -> list[console.RenderableType]:
+    """Why insight gives no evaluation or decision, and what Filter answered in the last attempt."""
+    parts: list[console.RenderableType] = []
+    if found.insight_error:
+        error = decision_display.error_text(found.insight_error)
+        is_bound = bool(found.node_name)
+        parts += ["", f"How it was decided is not known: {error}"] if is_bound else []
+        parts += [] if is_bound else ["", text.Text(f"Insight does not evaluate it: {error}", display.BAD)]
+    if found.scheduler.HasField("last_answer"):
+        last = found.scheduler.last_answer
+        parts += ["", f"{last.feasible_count} of {last.node_count} nodes are feasible"]
+        if last.refusals:
+            parts.append(node_tables.with_indent(node_tables.refusals_table(last.refusals, wide)))
     return parts
 
 
-def _render_evaluation(found: Report, wide: bool, all_nodes: bool, past: bool) -> list[console.RenderableType]:
+def _render_evaluation(
+    found: insight_pb2.ExplainResponse, wide: bool, *, all_nodes: bool, with_proposals: bool
+) -> list[console.RenderableType]:
     """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
-    age = found.get("disconnectedSeconds", 0)
+    past, age = found.HasField("recorded"), found.disconnected_ms / 1000
     when = f"are feasible {age:.0f} s ago, when insight last heard of the frontend" if age else "are feasible now"
     if past:
         when = "were feasible then"
     parts: list[console.RenderableType] = ["", f"{node_tables.feasible_text(found)} {when}"]
-    if "preFilter" in found:
-        parts.append(
-            node_tables.with_indent(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}")
-        )
+    if found.HasField("pre_filter"):
+        parts.append(node_tables.with_indent(f"{found.pre_filter.plugin}: {', '.join(found.pre_filter.messages)}"))
     if all_nodes:
         parts += ["", node_tables.with_indent(node_tables.all_nodes_table(found))]
-    elif found["refusals"]:
-        refusals = [{**refusal, "examples": refusal["names"][:10]} for refusal in found["refusals"]]
-        parts.append(node_tables.with_indent(node_tables.refusals_table(refusals, wide)))
-        shortages = node_tables.shortages_table(found["refusals"], wide)
+    elif found.refusals:
+        parts.append(node_tables.with_indent(node_tables.refusals_table(found.refusals, wide)))
+        shortages = node_tables.shortages_table(found.refusals, wide)
         parts += [] if shortages is None else ["", node_tables.with_indent(shortages)]
-    if "scoreFailure" in found:
-        failure = found["scoreFailure"]
-        line = f"Scoring fails by {failure['plugin']}: {', '.join(failure['messages'])}"
+    if found.HasField("score_failure"):
+        failure = found.score_failure
+        line = f"Scoring fails by {failure.plugin}: {', '.join(failure.messages)}"
         parts.append(node_tables.with_indent(text.Text(line, display.BAD)))
-    elif found["feasible"] and not all_nodes:
-        parts += [
-            "",
-            "The feasible nodes, best first",
-            node_tables.with_indent(node_tables.feasible_nodes_table(found, wide)),
-        ]
-    if found.get("notEvaluated"):
-        parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
-    if "preemption" in found:
-        parts += decision_display.render_preemption(found["preemption"], "It would preempt", wide)
-    parts += decision_display.render_not_known(found.get("notKnown", ()))
-    return parts if past else parts + proposals_display.render_proposals(found, wide)
+    elif found.feasible_nodes and not all_nodes:
+        table = node_tables.feasible_nodes_table(found, wide)
+        parts += ["", "The feasible nodes, best first", node_tables.with_indent(table)]
+    if found.HasField("preemption"):
+        parts += decision_display.render_preemption(found.preemption, "It would preempt", wide)
+    parts += decision_display.render_not_known(found.not_known)
+    return parts if past else parts + proposals_display.render_proposals(found, wide, requested=with_proposals)
 
 
-def _summary_line(report: Report) -> str:
-    """The frontend's sentence about the pod; for a bound pod with its age."""
-    summary: str = report["summary"]
-    if report.get("boundAt"):
-        return f"{summary} {display.age_text(report['boundAt'])} ago"
-    if report.get("startedAt"):
-        return f"{summary} and was started there {display.age_text(report['startedAt'])} ago"
-    return summary
+def _summary_line(found: insight_pb2.ExplainResponse) -> str:
+    """The state of the pod as a sentence without its subject; for a bound pod with its age."""
+    if found.HasField("recorded"):
+        return _past_summary(found)
+    own = found.scheduler
+    if own.bound.bound_at_ms:
+        return f"{own.summary} {display.age_text(own.bound.bound_at_ms / 1000)} ago"
+    if own.bound.started_at_ms:
+        return f"{own.summary} and was started there {display.age_text(own.bound.started_at_ms / 1000)} ago"
+    return own.summary
+
+
+def _past_summary(found: insight_pb2.ExplainResponse) -> str:
+    """The state of the pod at a moment of a recording."""
+    when = found.recorded.known_at
+    if not found.HasField("queued_pod"):
+        return f"was on node {found.node_name} at {when}"
+    return f"{_PAST_STATES.get(found.queued_pod.state, 'was in the queue')} at {when}"
+
+
+_PAST_STATES = {
+    snapshot_pb2.QUEUED_POD_STATE_ACTIVE: "waited for its turn",
+    snapshot_pb2.QUEUED_POD_STATE_BACKOFF: "was backing off",
+    snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE: "was refused, and waited for an event",
+    snapshot_pb2.QUEUED_POD_STATE_GATED: "was held back before the queue",
+    snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: (
+        "waited for plugins called before the queue (PreEnqueue, QueueSort)"
+    ),
+    snapshot_pb2.QUEUED_POD_STATE_WAITING_FOR_GROUP: "waited for the rest of its group",
+    snapshot_pb2.QUEUED_POD_STATE_GROUP_IN_FLIGHT: "waited for the attempt of its group to end",
+    snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT: "was being tried",
+}
 
 
 def _events_text(events: Sequence[str], wide: bool) -> str:
@@ -184,13 +207,13 @@ def _events_text(events: Sequence[str], wide: bool) -> str:
     return "\n".join(lines)
 
 
-def _render_history(moves: Sequence[Any]) -> console.RenderableType:
+def _render_history(moves: Iterable[scheduler_explanation_pb2.PodTransition]) -> console.RenderableType:
     """A table of the pod's last moves in the queue."""
     entries = [
         [
-            f"{display.age_text(move['at'])} ago",
-            _states.get(move["to"], move["to"]),
-            event_phrases.event_cause(move["cause"]),
+            f"{display.age_text(move.at_ms / 1000)} ago",
+            _states.get(move.to, move.to),
+            event_phrases.event_cause(move.cause),
         ]
         for move in moves
     ]

@@ -1,4 +1,7 @@
-"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token."""
+"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token.
+
+Tests: tests/contract/test_cli_server.py.
+"""
 
 import argparse
 import asyncio
@@ -78,7 +81,6 @@ def state_folder() -> pathlib.Path:
 
 
 def _is_listening(path: pathlib.Path) -> bool:
-    """Whether a process listens on the socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
 
@@ -125,7 +127,7 @@ def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         report = asyncio.run(fetch_report(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
     except ReportUnavailable:
         return []
-    return [pod["pod"] for pod in report["pending"]]
+    return [f"{pod['pod']['namespace']}/{pod['pod']['name']}" for pod in report["pending"]]
 
 
 async def fetch_report(

@@ -152,7 +152,6 @@ def lines(report: dict[str, Any], *, wide: bool = False) -> Iterator[str]:
 
 
 def _result_lines(each: dict[str, Any]) -> Iterator[str]:
-    """One result."""
     violated = each["outcome"] == "violated"
     if violated:
         yield ""

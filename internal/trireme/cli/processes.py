@@ -1,4 +1,7 @@
-"""Child processes whose output is shown with a name in front, and which end together."""
+"""Child processes whose output is shown with a name in front, and which end together.
+
+Tests: tests/unit/cli/test_up.py.
+"""
 
 import asyncio
 import contextlib

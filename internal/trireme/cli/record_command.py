@@ -14,7 +14,7 @@ from rich import console
 from trireme.cli import display
 from trireme.cli.display import Report
 from trireme.recording import decision_numbers, export, segment_folder, verification
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import golang, timestamps
 from trireme_kube.componentbase import clocks
 
@@ -69,7 +69,7 @@ def run_check(options: argparse.Namespace) -> int:
 def run_export(options: argparse.Namespace) -> int:
     """Join recordings. Returns the exit code."""
     since_ns = 0 if options.since is None else clocks.wall_ns() - options.since
-    redact, in_tree = options.redact, config_sides.plugin_args()
+    redact, in_tree = options.redact, in_tree_args.plugin_args()
     to_output = options.file == "-"
     if to_output and sys.stdout.isatty():
         print("Error: FILE: a recording is no text for a terminal; name a file, or send - to one", file=sys.stderr)

@@ -3,37 +3,23 @@
 import argparse
 import asyncio
 import sys
-from typing import Any
 
 from trireme.cli import display, explain_command
-from trireme.frontend.serving import decision_report, insight_report
-from trireme.insight import recorded_insight
+from trireme.insight import recorded_insight, service
 from trireme.recording import frame_times, segment_reader
-from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2
+from trireme.wire import json_documents
 from trireme_kube.apimachinery import timestamps
-
-_STATES = {
-    snapshot_pb2.QUEUED_POD_STATE_ACTIVE: "waited for its turn",
-    snapshot_pb2.QUEUED_POD_STATE_BACKOFF: "was backing off",
-    snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE: "was refused, and waited for an event",
-    snapshot_pb2.QUEUED_POD_STATE_GATED: "was held back before the queue",
-    snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: (
-        "waited for plugins called before the queue (PreEnqueue, QueueSort)"
-    ),
-    snapshot_pb2.QUEUED_POD_STATE_WAITING_FOR_GROUP: "waited for the rest of its group",
-    snapshot_pb2.QUEUED_POD_STATE_GROUP_IN_FLIGHT: "waited for the attempt of its group to end",
-    snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT: "was being tried",
-}
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the explanation as of then. Returns the exit code."""
     try:
-        report = asyncio.run(_report(options))
+        report = json_documents.document(asyncio.run(_explanation(options)))
     except OSError as error:
         print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
-    except (segment_reader.RecordingError, recorded_insight.NotExplained, ValueError) as error:
+    except (segment_reader.RecordingError, service.NotAnsweredError, ValueError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
@@ -45,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _report(options: argparse.Namespace) -> dict[str, Any]:
-    """The explanation, in the form of the frontend's. Raises: OSError, RecordingError, NotExplained, ValueError."""
+async def _explanation(options: argparse.Namespace) -> insight_pb2.ExplainResponse:
+    """The explanation as of the moment. Raises: OSError, RecordingError, NotAnsweredError, ValueError."""
     with options.file.open("rb") as file:
         reader = segment_reader.SegmentReader(file, str(options.file))
         if reader.header is None:
@@ -62,26 +48,17 @@ async def _report(options: argparse.Namespace) -> dict[str, Any]:
     gap = None if options.at is None else times.gap_at(options.at)
     namespace, _, name = options.pod.partition("/")
     pod = cycle_pb2.PodIdentity(namespace=namespace, name=name)
-    response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, scores=True, preemption=True))
-    when = timestamps.rfc3339_micros(insight.time_ns)
-    moment = when if options.at is None else timestamps.rfc3339_micros(options.at)
-    report: dict[str, Any] = {"pod": options.pod, "at": when, "moment": moment}
+    out = await insight.explain(insight_pb2.ExplainRequest(pod=pod, scores=True, preemption=True))
+    out.recorded.known_at = timestamps.rfc3339_micros(insight.time_ns)
+    out.recorded.at = out.recorded.known_at if options.at is None else timestamps.rfc3339_micros(options.at)
     if gap is not None:
-        report["gap"] = {
-            "from": timestamps.rfc3339_micros(gap.from_ns),
-            "to": timestamps.rfc3339_micros(gap.to_ns),
-            "reason": gap.reason.value,
-        }
-    if response.HasField("queued_pod"):
-        state = _STATES.get(response.queued_pod.state, "was in the queue")
-        report["summary"] = f"{state} at {when}"
-        report["attempts"] = response.queued_pod.attempts
-        report["evaluation"] = insight_report.evaluation_json(response)
-        return report
-    report["summary"] = f"was on node {response.node_name} at {when}"
-    request = decision_explanation_pb2.ExplainDecisionRequest(pod=pod)
-    try:
-        report["decision"] = decision_report.decision_json(await insight.explain_decision(request))
-    except recorded_insight.NotExplained as error:
-        report["decision"] = {"error": str(error)}
-    return report
+        out.recorded.gap.since = timestamps.rfc3339_micros(gap.from_ns)
+        out.recorded.gap.until = timestamps.rfc3339_micros(gap.to_ns)
+        out.recorded.gap.reason = gap.reason.value
+    if not out.HasField("queued_pod"):
+        request = decision_explanation_pb2.ExplainDecisionRequest(pod=pod)
+        try:
+            out.decision.CopyFrom(await insight.explain_decision(request))
+        except service.NotAnsweredError as error:
+            out.insight_error = str(error)
+    return out

@@ -107,7 +107,6 @@ def _counts_text(counts: decision_replay.ReplayCounts) -> str:
 
 
 def _counts_json(counts: decision_replay.ReplayCounts) -> dict[str, Any]:
-    """The counts with names as JSON has them."""
     found: dict[str, Any] = dataclasses.asdict(counts)
     found["placedPods"], found["uncountedGaps"] = found.pop("placed_pods"), found.pop("uncounted_gaps")
     return found

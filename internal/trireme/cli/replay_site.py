@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 
-from trireme.insight.http_api import recorded_site, serving
+from trireme.insight.http_api import http_server, recorded_site
 from trireme.recording import segment_reader
 from trireme.rpc import listen_flags
 from trireme_kube.componentbase.server import plain_server
@@ -38,7 +38,7 @@ async def _serve(options: argparse.Namespace) -> None:
     site = recorded_site.RecordedSite(options.file)
     with contextlib.closing(site):
         await site.open(options.at)
-        with serving.listener(address, "--serve") as listener:
+        with http_server.listener(address, "--serve") as listener:
             url = f"http://{address.with_port(listener.getsockname()[1]).text}"
             async with plain_server.serve_application(site.application(), sock=listener):
                 print(f"the console of {options.file.resolve().name}: {url}/\nCtrl-C ends it", flush=True)

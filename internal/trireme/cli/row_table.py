@@ -82,7 +82,6 @@ class RowTable:
 
 
 def _cell_width(cell: str | text.Text) -> int:
-    """The columns of the cell's longest line."""
     return max(map(cells.cell_len, str(cell).split("\n")))
 
 

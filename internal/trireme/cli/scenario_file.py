@@ -143,7 +143,6 @@ def _check_message(
 
 
 def _check_field(value: yaml.Node, of: FieldDescriptor, path: str, problems: _Problems) -> None:
-    """Check the value of a field."""
     if not of.is_repeated:
         _check_value(value, of, path, problems)
         return

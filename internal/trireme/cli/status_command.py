@@ -1,15 +1,19 @@
-"""`trireme status`: the state of a running frontend."""
+"""`trireme status`: the state of a running frontend.
+
+Tests: tests/unit/cli/test_display.py.
+"""
 
 import argparse
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich import console, measure, text
 
 from trireme.cli import display, frontend_connection, leadership_display, number_arguments, row_table
 from trireme.cli.display import Report
+from trireme.v1.scheduler_explanation_pb2 import AlikePods, Leadership, PendingPod
+from trireme.wire import json_documents
 
 LINES = 20
 # More than any cluster has.
@@ -62,7 +66,7 @@ def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
     """Return the first lines of the status: leader, caches, missing phases, queue, cluster."""
     cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
-        ("Leader", leadership_display.state_line(report["leadership"])),
+        ("Leader", leadership_display.state_line(json_documents.parse(report["leadership"], Leadership()))),
         ("Caches", _caches_text(report)),
     ]
     if report.get("configuration"):  # older frontends have none
@@ -142,9 +146,9 @@ _PLUGIN_HEADERS = ("PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS",
 def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
     problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
-    shadows = [_shadow_line(plugin) for plugin in plugins if plugin.get("shadow")]
+    compared = [_comparison_line(plugin) for plugin in plugins if plugin.get("shadow")]
     shares = [_canary_line(plugin) for plugin in plugins if plugin.get("canary")]
-    return console.Group(_PluginTable(plugins), *problems, *shadows, *shares)
+    return console.Group(_PluginTable(plugins), *problems, *compared, *shares)
 
 
 class _PluginTable:
@@ -168,7 +172,6 @@ class _PluginTable:
         yield self._table(["PLUGIN", "VERSION", "ADDRESS"])
 
     def _table(self, headers: Sequence[str]) -> row_table.RowTable:
-        """These columns."""
         rows = [[cells[header] for header in headers] for cells in self._rows]
         right = ("CALLS", "FAILED", "P99", "FOLLOWS AT")
         return display.table_of_rows(headers, rows, right=right, wrapped=("PLUGIN", "ADDRESS", "VERSION"))
@@ -192,17 +195,18 @@ def _plugin_cells(plugin: Report) -> Mapping[str, str | text.Text]:
 
 
 def _canary_line(plugin: Report) -> text.Text:
-    """For how many pods a canary answers."""
     canary = plugin["canary"]
     return text.Text(f"plugin {plugin['name']} answers for {canary['percent']}% of the pods of {canary['of']}")
 
 
-def _shadow_line(plugin: Report) -> text.Text:
+def _comparison_line(plugin: Report) -> text.Text:
     """What the answers of a plugin in shadow mode would change."""
-    shadow = plugin["shadow"]
-    parts = [f"{shadow['differed']} of {shadow['compared']} comparisons differ"]
-    parts += [f"{shadow[key]} {word}" for key, word in (("failed", "failed"), ("skipped", "left out")) if shadow[key]]
-    refused = f", {shadow['refusedNodes']} nodes refused that the others let pass" if shadow["refusedNodes"] else ""
+    compared = plugin["shadow"]
+    parts = [f"{compared['differed']} of {compared['compared']} comparisons differ"]
+    parts += [
+        f"{compared[key]} {word}" for key, word in (("failed", "failed"), ("skipped", "left out")) if compared[key]
+    ]
+    refused = f", {compared['refusedNodes']} nodes refused that the others let pass" if compared["refusedNodes"] else ""
     return text.Text(f"plugin {plugin['name']} is in shadow mode: {', '.join(parts)}{refused}")
 
 
@@ -212,7 +216,6 @@ def _generation_text(follows: Report | None) -> str:
 
 
 def _problem_with_plugin_name(plugin: Report) -> str:
-    """The problem of a plugin, with its name."""
     name, problem = plugin["name"], str(plugin["problem"])
     return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"
 
@@ -234,7 +237,6 @@ def _lookup_state(lookup: Report) -> text.Text:
 
 
 def _addresses_text(count: int) -> str:
-    """A number of addresses in words."""
     return f"{count or 'no'} address{'' if count == 1 else 'es'}"
 
 
@@ -259,36 +261,42 @@ def _follower_state(replica: Report) -> text.Text:
 def _render_pending_pods(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
     """A table of pending pods by name, and how many its rows are."""
     headers = ["POD", "AGE", "ATTEMPTS", *(["PRIORITY", "PROFILE"] if wide else []), "STATUS"]
+    pods = [json_documents.parse(pod, PendingPod()) for pod in report["pending"]]
     entries = [
         [
-            pod["pod"],
-            display.age_text(pod["waitingSince"]),
-            str(pod["attempts"]),
-            *([str(pod["priority"]), pod["profile"]] if wide else []),
-            pod["summary"],
+            f"{pod.pod.namespace}/{pod.pod.name}",
+            display.age_text(pod.waiting_since_ms / 1000),
+            str(pod.attempts),
+            *([str(pod.priority), pod.profile] if wide else []),
+            pod.summary,
         ]
-        for pod in report["pending"]
+        for pod in pods
     ]
     return display.table_of_rows(headers, entries, right=("ATTEMPTS", "PRIORITY")), len(entries)
 
 
 def _render_pending_groups(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
     """A table with a row for all pods that wait for the same, and how many pods its rows stand for."""
-    rows: Sequence[Any] = report["pendingAlike"][:LINES]
+    rows = alike_pods(report)[:LINES]
     headers = ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", *(["CLASS"] if wide else []), "STATUS"]
     entries = []
     for alike in rows:
-        least, most = alike["attempts"]
+        least, most = alike.min_attempts, alike.max_attempts
         attempts = str(least) if least == most else f"{least} to {most}"
-        status = alike["summary"]
         entries.append(
             [
-                str(alike["pods"]),
-                alike["example"],
-                display.age_text(alike["waitingSince"]),
+                str(alike.count),
+                f"{alike.example.namespace}/{alike.example.name}",
+                display.age_text(alike.waiting_since_ms / 1000),
                 attempts,
-                *([str(alike["class"])] if wide else []),
-                status,
+                *([str(alike.pod_class)] if wide else []),
+                alike.summary,
             ]
         )
-    return display.table_of_rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in rows)
+    count = sum(alike.count for alike in rows)
+    return display.table_of_rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), count
+
+
+def alike_pods(report: Report) -> list[AlikePods]:
+    """The pending pods of a status, those that wait for the same together."""
+    return [json_documents.parse(each, AlikePods()) for each in report["pendingAlike"]]

@@ -1,12 +1,13 @@
 """The figures of `trireme top`: rates and latencies from what the status page counts since the start."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.cli import display
+from trireme.cli import display, status_command
 from trireme.insight.console import scheduler_history
+from trireme.v1.scheduler_explanation_pb2 import AlikePods
 
 HISTORY = 120
 # Latencies are those of the pods bound within so many reports.
@@ -72,27 +73,27 @@ def duration_text(seconds: float | None) -> str:
 
 def pending_rows(report: display.Report, sorting: str) -> list[tuple[str, str, str, str, str]]:
     """Pending pods that wait for the same, as cells: how many, since when, attempts, an example, why."""
-    keys = {
-        "pods": lambda alike: -alike["pods"],
-        "waiting": lambda alike: alike["waitingSince"],
-        "attempts": lambda alike: -alike["attempts"][1],
+    keys: Mapping[str, Callable[[AlikePods], int]] = {
+        "pods": lambda alike: -alike.count,
+        "waiting": lambda alike: alike.waiting_since_ms,
+        "attempts": lambda alike: -alike.max_attempts,
     }
     return [
         (
-            str(alike["pods"]),
-            display.age_text(alike["waitingSince"]),
-            str(alike["attempts"][1]),
-            alike["example"],
+            str(alike.count),
+            display.age_text(alike.waiting_since_ms / 1000),
+            str(alike.max_attempts),
+            f"{alike.example.namespace}/{alike.example.name}",
             _why(alike),
         )
-        for alike in sorted(report["pendingAlike"], key=keys[sorting])
+        for alike in sorted(status_command.alike_pods(report), key=keys[sorting])
     ]
 
 
-def _why(alike: display.Report) -> str:
+def _why(alike: AlikePods) -> str:
     """The reason in a few words; of a refused pod without the events that may help, which `trireme explain` lists."""
-    waits = alike.get("waitsFor", {})
-    return f"was refused by {', '.join(waits['plugins'])}" if waits.get("for") == "event" else alike["summary"]
+    waits = alike.waits_for
+    return f"was refused by {', '.join(waits.plugins)}" if waits.kind == "event" else alike.summary
 
 
 def replica_rows(report: display.Report) -> list[tuple[str, str, str, bool]]:

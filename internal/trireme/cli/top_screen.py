@@ -1,4 +1,7 @@
-"""The screen of `trireme top`, for 80 columns and 24 lines on."""
+"""The screen of `trireme top`, for 80 columns and 24 lines on.
+
+Tests: tests/unit/cli/test_top.py.
+"""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -91,6 +94,8 @@ class TopScreen(app.App[None]):
 
     def begin_fetching(self) -> None:
         """Fetch the status beside the screen, which answers keys meanwhile; and say how old is what is shown."""
+        if not self.is_running:
+            return  # it closes, and its widgets go
         self._show_age()
         if not self._fetching and not self._paused:
             self._fetching = True
@@ -108,10 +113,12 @@ class TopScreen(app.App[None]):
         else:
             self._problem, self._report = "", report
             self._answered = (self._clock(), _time_of_day())
-            self._show_report(report)
         finally:
             self._fetching = False
-        self._show_age()
+        if self.is_running:
+            if not self._problem:
+                self._show_report(report)
+            self._show_age()
 
     def _show_age(self) -> None:
         """Mark what is shown as old, if no answer came for a while, or the last request failed."""
@@ -142,7 +149,6 @@ class TopScreen(app.App[None]):
             self._show_tables(self._report)
 
     def _show_report(self, report: display.Report) -> None:
-        """Show all of a report that has just come."""
         self._show_figures(report, self._history.take(report, self._clock()))
         self._show_tables(report)
 
@@ -179,11 +185,9 @@ class TopScreen(app.App[None]):
         self.query_one(selector, widgets.Static).update(text.Text(content, no_wrap=True, overflow="ellipsis"))
 
     def _pending_table(self) -> "widgets.DataTable[text.Text]":
-        """The table of pending pods."""
         return self.query_one("#pending", widgets.DataTable)
 
     def _replicas(self) -> "widgets.DataTable[text.Text]":
-        """The table of replicas and plugins."""
         return self.query_one("#replicas", widgets.DataTable)
 
 
@@ -193,5 +197,4 @@ def standby_text(leadership: display.Report) -> str:
 
 
 def _time_of_day() -> str:
-    """The time of day here."""
     return time.strftime("%H:%M:%S", time.localtime(clocks.wall()))

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
-from trireme.config import inspection, leader_election, model, trireme_configuration_loading
+from trireme.config import inspection, leader_election, model, trireme_configuration
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
@@ -174,7 +174,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
 def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
     """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
-        path = trireme_configuration_loading.load(options.trireme_config).admin_socket
+        path = trireme_configuration.load(options.trireme_config).admin.socket
     except ConfigurationError:
         return free  # the problem is reported when all files are checked
     return pathlib.Path(path) if path else free
@@ -345,7 +345,6 @@ def _processes_by_start_order(
 
 
 def _insight_flags(options: argparse.Namespace, layout: Layout, number: int, name: str) -> Sequence[str]:
-    """The flags of a replica of insight for its console and its recording."""
     address = f"127.0.0.1:{options.console_port + number}" if options.console_port else processes.ANY_ADDRESS
     return ["--http-listen", address, *_recording_flags(options, layout, name)]
 
@@ -359,7 +358,6 @@ def _recording_flags(options: argparse.Namespace, layout: Layout, name: str) -> 
 
 
 def _process_counts(options: argparse.Namespace) -> Mapping[str, int]:
-    """How many processes of each kind beside the frontend, insight included."""
     phases = {"filter": options.filters, "score": options.scores, "bind": options.binds}
     return {**phases, **({"insight": options.insights} if options.insights else {})}
 
@@ -373,7 +371,7 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
     try:
         gates = inspection.feature_gates(options.feature_gates)
         what = "--trireme-config"
-        own = trireme_configuration_loading.load(options.trireme_config)
+        own = trireme_configuration.load(options.trireme_config)
         what = f"--config: {options.config}"
         data = configuration_files.read_file(options.config) if options.config else None
         inspected = inspection.inspect(data, own, gates)

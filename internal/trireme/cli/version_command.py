@@ -45,5 +45,4 @@ def render(report: Report, wide: bool = False) -> console.RenderableType:
 
 
 def _version_in_words(each: Report) -> str:
-    """A version in words."""
     return f"Trireme {each['trireme']}, as kube-scheduler {each['kubernetes']}, on Python {each['python']}"

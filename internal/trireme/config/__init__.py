@@ -5,8 +5,9 @@ kube-scheduler accepts is accepted, everything that it rejects is rejected with 
 to check a setting again. It is pure (input: text and a file system; output: values and messages), except for the port
 that `serving` binds.
 
-Modules: `commandline` runs all of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types the flags;
-`loading` decodes a KubeSchedulerConfiguration, with the steps `defaults`, `conversion` and `validation`; `profiles`
-expands what each profile runs; `trireme_configuration` has Trireme's own settings. `config_convert` rewrites
-configurations of older schedulers; `trireme_kube.apimachinery` parses durations, numbers and quoted strings.
+Modules: `commandline` runs all of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types the flags.
+API types are declared once, each in its module: KubeSchedulerConfiguration in `model`, Trireme's own settings in
+`trireme_configuration`, a plugin's arguments in its folder. `trireme_kube.apimachinery.declaration` derives from that
+how they are read, checked and written; `loading` reads files, with `defaults` for plugins and their arguments;
+`profiles` expands what each profile runs. `config_convert` rewrites configurations of older schedulers.
 """

@@ -7,6 +7,8 @@ thousands of times, and the frontend's process file stays a few lines.
 
 How an error is reported depends on how far the start got, and tools rely on it: the usage for a malformed command line,
 bare lines before logging is set up, a log line after that.
+
+Tests: tests/unit/config/test_start.py, tests/unit/config/test_reloading.py.
 """
 
 import os
@@ -18,15 +20,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trireme.config import (
-    canary_profiles,
+    addresses,
     command_flags,
-    conversion,
-    discovered_endpoints,
-    serving,
+    model,
+    profiles,
+    secure_serving,
     trireme_configuration,
-    trireme_configuration_loading,
-    validation,
-    watched_files,
 )
 from trireme.config.command_flags import FeatureGateOptions, Options
 from trireme.config.gates import FeatureGates, GateError, from_flags
@@ -34,7 +33,7 @@ from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import default_configuration, load_file
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
-from trireme.config.serving import Lookup, Serving
+from trireme.config.secure_serving import Lookup, Serving
 from trireme.config.telemetry_flags import LoggingOptions
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import release
@@ -47,6 +46,7 @@ from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.kubeconfig.client_checks import check_connection
 from trireme_kube.client.kubeconfig.connection import Connection, connect
+from trireme_kube.componentbase import watched_files
 from trireme_kube.componentbase.cli import flags, versions
 from trireme_kube.componentbase.cli.flags import FlagError
 from trireme_kube.componentbase.logs import start_log
@@ -102,8 +102,8 @@ class CompletedConfig:
     #: The configuration's files as they were when they were about to be read at the start.
     files: watched_files.Identity = ()
     #: What the Services of remote plugins stand for now, found while the frontend runs; it outlives reloads.
-    discovered: discovered_endpoints.DiscoveredEndpoints = field(
-        default_factory=discovered_endpoints.DiscoveredEndpoints, compare=False, repr=False
+    discovered: addresses.DiscoveredEndpoints = field(
+        default_factory=addresses.DiscoveredEndpoints, compare=False, repr=False
     )
 
     @property
@@ -118,7 +118,7 @@ class CompletedConfig:
 
     def document(self) -> dict[str, Any]:
         """The configuration as `/configz` shows it."""
-        return conversion.to_document(self.configuration)
+        return model.to_document(self.configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Start:
                 "W component has alpha features enabled in emulated version, this is unsupported: "
                 f"features=[{' '.join(gates.experimental())}]"
             )
-        problems.extend(validation.validate(config, gates))
+        problems.extend(model.validate(config, gates))
         problems.extend(settings.serving.problems())
         problems.extend(settings.authentication.problems(gates, self.log))
         problems.extend(settings.metrics.problems())
@@ -254,12 +254,12 @@ class Start:
                 self.log(f"I {line}")
         default = self._default_if_flags_valid(settings, gates)
         try:
-            certificate = serving.default_certificate(settings.serving, self.log)
+            certificate = secure_serving.default_certificate(settings.serving, self.log)
             files = watched_files.WatchedFiles(settings.configuration_files).identity()
             config = load_configuration(settings, gates, default, self.log)
-            trireme = trireme_configuration_loading.load(settings.trireme.config_file)
+            trireme = trireme_configuration.load(settings.trireme.config_file)
             connection = connect(config.client_connection.kubeconfig, settings.misc.master, self.environment, self.log)
-            served = serving.prepare_serving(
+            served = secure_serving.prepare_serving(
                 certificate,
                 settings.authentication,
                 settings.authorization,
@@ -306,7 +306,7 @@ class Start:
             raise self._log_failure("construct", str(error)) from error
         completed = CompletedConfig(
             constructed.configuration,
-            canary_profiles.profiles_with_canaries(constructed.profiles, trireme),
+            profiles.profiles_with_canaries(constructed.profiles, trireme),
             gates,
             settings,
             trireme,
@@ -363,7 +363,7 @@ def load_configuration(
     if not settings.misc.config_file:
         return settings.with_leader_election(settings.with_deprecated(default))
     config = settings.with_leader_election(load_file(settings.misc.config_file, gates, log))
-    problems = validation.validate(config, gates)
+    problems = model.validate(config, gates)
     if problems:
         raise ConfigurationError(join_messages(problems))
     return config

@@ -1,4 +1,4 @@
-"""The defaults of a KubeSchedulerConfiguration: scalars, the default plugins, and the arguments of plugins.
+"""The defaults of a KubeSchedulerConfiguration: those that `model` declares, the plugins, and their arguments.
 
 Works on decoded values (`strict_decoding`), in place, before they are converted; feature gates decide some of them. An
 operator's lists are merged into the default plugins here; `profiles` later expands `multiPoint` over the extension
@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from trireme.config.gates import FeatureGates
-from trireme.config.scheduler_schema import ARGS, MULTI_POINT
+from trireme.config.model import MULTI_POINT, SchedulerConfiguration, args_schemas
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry import config_sides, default_profile
-from trireme_kube.apimachinery import golang
-from trireme_kube.apimachinery.golang import Duration
+from trireme.registry import default_profile, in_tree_args
+from trireme_kube.apimachinery import declaration, golang
 
 #: Marks arguments that need no defaults.
 SPELT_OUT = "spelt out"
@@ -30,7 +29,6 @@ def set_defaults(value: Value, gates: FeatureGates, log: Log) -> None:
 
     A single profile gets the default scheduler name; of several, each has to state its own.
     """
-    value.setdefault("parallelism", 16)
     if not value.get("profiles"):
         value["profiles"] = [{}]
     profiles: list[Value] = value["profiles"]
@@ -38,36 +36,9 @@ def set_defaults(value: Value, gates: FeatureGates, log: Log) -> None:
         profiles[0].setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
     for profile in profiles:
         _set_profile_defaults(profile, gates, log)
-    value.setdefault("percentageOfNodesToScore", 0)
-    _set_leader_election_defaults(value.setdefault("leaderElection", {}))
-    _set_client_connection_defaults(value.setdefault("clientConnection", {}))
-    value.setdefault("podInitialBackoffSeconds", 1)
-    value.setdefault("podMaxBackoffSeconds", 10)
-    value.setdefault("enableProfiling", True)
-    if value["enableProfiling"]:
-        value.setdefault("enableContentionProfiling", True)
-
-
-def _set_leader_election_defaults(value: Value) -> None:
-    """Fill in the defaults of leader election."""
-    for name, default in (
-        ("leaseDuration", Duration(15 * golang.SECOND)),
-        ("renewDeadline", Duration(10 * golang.SECOND)),
-        ("retryPeriod", Duration(2 * golang.SECOND)),
-    ):
-        if value.get(name, Duration()) == Duration():
-            value[name] = default
-    value["resourceLock"] = value.get("resourceLock") or "leases"
-    value["resourceNamespace"] = value.get("resourceNamespace") or "kube-system"
-    value["resourceName"] = value.get("resourceName") or "kube-scheduler"
-    value.setdefault("leaderElect", True)
-
-
-def _set_client_connection_defaults(value: Value) -> None:
-    """Fill in the defaults of the connection to the API server."""
-    value["contentType"] = value.get("contentType") or "application/vnd.kubernetes.protobuf"
-    value["qps"] = value.get("qps") or 50.0
-    value["burst"] = value.get("burst") or 100
+    if value.get("enableProfiling") is False:
+        value.setdefault("enableContentionProfiling", False)
+    declaration.set_defaults(SchedulerConfiguration, value)
 
 
 # Plugins.
@@ -94,13 +65,13 @@ def _set_profile_defaults(profile: Value, gates: FeatureGates, log: Log) -> None
         }
     configs: list[Value] = profile.get("pluginConfig") or []
     for config in configs:
-        if f"{config.get('name', '')}Args" in ARGS and not config.get(SPELT_OUT):
+        if config.get("name", "") in args_schemas() and not config.get(SPELT_OUT):
             set_args_defaults(config["name"], config["args"], gates)
     configured = {config.get("name", "") for config in configs}
     configs.extend(
         {"name": name, "args": set_args_defaults(name, {}, gates)}
         for name in _enabled_names(profile["plugins"])
-        if name not in configured and f"{name}Args" in ARGS
+        if name not in configured and name in args_schemas()
     )
     profile["pluginConfig"] = configs
 
@@ -150,7 +121,7 @@ def _merge_plugin_sets(default: Value, custom: Value, log: Log) -> Value:
 
 def set_args_defaults(plugin: str, value: Value, gates: FeatureGates) -> Value:
     """Fill in the defaults of a plugin's decoded arguments; return them."""
-    plugin_args = config_sides.plugin_args().get(plugin)
+    plugin_args = in_tree_args.plugin_args().get(plugin)
     if plugin_args is not None:
         plugin_args.set_defaults(value, gates)
     return value

@@ -2,11 +2,16 @@
 
 It has every gate that kube-scheduler v1.37 accepts. Gates that its code reads have a row. The others are accepted
 because clusters set the same gates on every component; they do nothing in kube-scheduler either.
+
+Tests: tests/unit/config/test_gates.py.
 """
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+
+from trireme.config.gates import FeatureGates
 
 
 class Effect(enum.Enum):
@@ -228,3 +233,14 @@ OF_STAGES: Final = frozenset({"AllAlpha", "AllBeta"})
 def rows_by_gate() -> dict[str, Row]:
     """By gate, its effect."""
     return {gate: row for section in SECTIONS for row in section.rows for gate in row.gates}
+
+
+def warnings(gates: FeatureGates) -> Iterator[str]:
+    """The warnings for gates set to a value that has no effect.
+
+    Gates that only decide *how* kube-scheduler does something, and not the result, yield none.
+    """
+    values = gates.values or {}
+    for gate, row in rows_by_gate().items():
+        if row.ineffective is not None and values.get(gate) == row.ineffective:
+            yield f"feature gate {gate}={str(row.ineffective).lower()} has no effect: {row.text}"

@@ -5,15 +5,16 @@ YAML is chosen by the first character, kind and version are read, the object is 
 arguments; only if all of this succeeds are unknown and duplicate fields reported, together.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trireme.config import conversion, defaults, internal_version
+from trireme.config import defaults
 from trireme.config.gates import FeatureGates
-from trireme.config.model import API_GROUP, API_VERSION, KIND, SchedulerConfiguration
-from trireme.config.scheduler_schema import ARGS, KINDS
-from trireme_kube.apimachinery import golang, json_document, yaml_document
+from trireme.config.model import API_GROUP, API_VERSION, CONFIGURATION, KIND, SchedulerConfiguration, args_schemas
+from trireme.registry import in_tree_args
+from trireme_kube.apimachinery import declaration, golang, json_document, yaml_document
 from trireme_kube.apimachinery.configuration_files import (
     INTERNAL_VERSION,
     ConfigurationError,
@@ -22,7 +23,9 @@ from trireme_kube.apimachinery.configuration_files import (
     read_file,
     read_kind,
 )
+from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.json_document import Node
+from trireme_kube.apimachinery.schema import Field, Kind, Many, Scalar, Struct, Type, zero
 from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
 
 #: Go's white space before the brace that makes a text JSON.
@@ -72,14 +75,20 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
         raise ConfigurationError(strict_error(strict), problems)
     if kind.kind != KIND:
         raise ConfigurationError(f"couldn't decode as {KIND}, got {kind.api_version}, Kind={kind.kind}: ")
-    return conversion.to_model(value)
+    return _to_configuration(value)
 
 
 def default_configuration(gates: FeatureGates) -> SchedulerConfiguration:
     """The configuration without a file."""
     value: dict[str, Any] = {}
     defaults.set_defaults(value, gates, lambda _line: None)
-    return conversion.to_model(value)
+    return _to_configuration(value)
+
+
+def _to_configuration(value: Mapping[str, Any]) -> SchedulerConfiguration:
+    """Make the configuration of a decoded value with defaults."""
+    config: SchedulerConfiguration = declaration.read(SchedulerConfiguration, value)
+    return config
 
 
 def parse(data: bytes) -> Source:
@@ -97,17 +106,22 @@ def parse(data: bytes) -> Source:
     return Source(document.node, text, document.duplicates)
 
 
+def _args_schemas_by_kind() -> Mapping[str, Struct]:
+    """The types of plugins' arguments, by kind."""
+    return {schema.name: schema for schema in args_schemas().values()}
+
+
 def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
     """Decode the source as this kind; return the value, and errors of strict decoding. Raises: ConfigurationError."""
-    schema = KINDS.get(kind.kind)
+    schema = CONFIGURATION if kind.kind == KIND else _args_schemas_by_kind().get(kind.kind)
     own = kind.version == INTERNAL_VERSION
     if schema is None or kind.group != API_GROUP or not (own or kind.api_version == API_VERSION):
         raise ConfigurationError(not_registered(kind))
     try:
-        decoded = decode(source.node, internal_version.internal_schema(schema) if own else schema)
+        decoded = decode(source.node, _internal_schema(schema) if own else schema)
     except DecodeError as error:
         raise ConfigurationError(str(error)) from error
-    value = internal_version.with_all_fields(decoded.value, schema) if own else decoded.value
+    value = _with_all_fields_of(decoded.value, schema) if own else decoded.value
     return value, [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
 
 
@@ -142,7 +156,7 @@ def _decode_args(value: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
         for j, config in enumerate(profile.get("pluginConfig") or ()):
             where = f"decoding .profiles[{i}].pluginConfig[{j}]: "
             name = config.get("name", "")
-            if f"{name}Args" not in ARGS:
+            if name not in args_schemas():
                 continue
             try:
                 config["args"], config[defaults.SPELT_OUT], errors = _decode_plugin_args(name, config.get("args"))
@@ -171,3 +185,93 @@ def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], bool, li
     value.pop("apiVersion", None)
     value.pop("kind", None)
     return value, kind.version == INTERNAL_VERSION, strict
+
+
+# The internal version. Nobody should write one, but kube-scheduler accepts it: fields have the names of its own
+# structs, and no defaults are filled in, so validation sees zeros where other files have defaults.
+
+#: Fields whose own names are not the API's with a capital; kind and version are the same everywhere.
+_NAMES = {
+    "kind": "kind",
+    "apiVersion": "apiVersion",
+    "qps": "QPS",
+    "urlPrefix": "URLPrefix",
+    "tlsConfig": "TLSConfig",
+    "httpTimeout": "HTTPTimeout",
+    "enableHTTPS": "EnableHTTPS",
+    "caFile": "CAFile",
+    "caData": "CAData",
+}
+#: Fields that may be absent here too, which is not the same as zero.
+_OPTIONAL = frozenset({"percentageOfNodesToScore", "filterTimeout", "bindingTimeout"})
+#: Fields that are always read, whatever their contents.
+_EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "pluginConfig": list}
+
+
+@functools.cache
+def _core_types() -> frozenset[str]:
+    """The structs of the core API in arguments of plugins, whose fields have the API's names here too."""
+    return frozenset(name for args in in_tree_args.plugin_args().values() for name in args.core_types)
+
+
+def _internal_schema(of: Struct) -> Struct:
+    """The struct with its fields by kube-scheduler's own names."""
+    if of.name in _core_types():
+        return of
+    fields = (
+        replace(entry, name=_internal_name(entry), type=_internal_type(entry.type)) for entry in of.fields.values()
+    )
+    return replace(of, fields={entry.name: entry for entry in fields})
+
+
+def _internal_name(entry: Field) -> str:
+    """The field's name in kube-scheduler's own struct."""
+    return _NAMES.get(entry.name, entry.name[0].upper() + entry.name[1:])
+
+
+def _internal_type(of: Type) -> Type:
+    """The field's type with kube-scheduler's own names in it."""
+    if isinstance(of, Many):
+        return Many(_internal_type(of.of))
+    return _internal_schema(of) if isinstance(of, Struct) else of
+
+
+def _with_all_fields_of(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
+    """The decoded value with the API's names for its fields, and zeros for missing ones."""
+    if of.name in _core_types():
+        return dict(value)
+    out: dict[str, Any] = {}
+    for name, entry in of.fields.items():
+        member = value.get(_internal_name(entry))
+        if member is not None:
+            out[name] = _with_all_fields(member, entry.type)
+        elif name in _OPTIONAL:
+            out[name] = None
+        elif name in _EMPTY:
+            out[name] = _EMPTY[name]()
+        elif isinstance(entry.type, Scalar):
+            out[name] = Duration() if entry.type.kind is Kind.DURATION else zero(entry.type.kind)
+        elif isinstance(entry.type, Struct) and not entry.type.optional:
+            out[name] = _with_all_fields_of({}, entry.type)
+    return out
+
+
+def _with_all_fields(value: Any, of: Type) -> Any:
+    """As `_with_all_fields_of`, for a value of any type."""
+    if isinstance(of, Struct):
+        return _with_all_fields_of(value, of)
+    if isinstance(of, Many):
+        return [_with_all_fields(each, of.of) for each in value]
+    return value
+
+
+def with_internal_names(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
+    """The value of a struct with kube-scheduler's own names for its fields, as its log shows it."""
+    return {_internal_name(entry): _named_internally(value[name], entry.type) for name, entry in of.fields.items()}
+
+
+def _named_internally(value: Any, of: Type) -> Any:
+    """As `with_internal_names`, for a value of any type."""
+    if isinstance(of, Many):
+        return [_named_internally(each, of.of) for each in value]
+    return with_internal_names(value, of) if isinstance(of, Struct) and value is not None else value

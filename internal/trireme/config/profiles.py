@@ -8,10 +8,11 @@ Source: pkg/scheduler/framework/runtime and pkg/scheduler/profile of Kubernetes 
 """
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from trireme.config import loading
 from trireme.config.gates import FeatureGates
 from trireme.config.model import (
     CompletedProfile,
@@ -22,9 +23,12 @@ from trireme.config.model import (
     Profile,
     SchedulerConfiguration,
 )
+from trireme.config.trireme_configuration import TriremeConfiguration
+from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint, Registry, Role
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery import declaration
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
@@ -100,40 +104,12 @@ def _check_extender_tls(extender: Extender) -> None:
 
 def _extender_for_log(extender: Extender) -> dict[str, object]:
     """The extender for the log, by kube-scheduler's own names of its fields; a key is masked."""
-    tls = extender.tls_config
-    return {
-        "URLPrefix": extender.url_prefix,
-        "FilterVerb": extender.filter_verb,
-        "PreemptVerb": extender.preempt_verb,
-        "PrioritizeVerb": extender.prioritize_verb,
-        "Weight": extender.weight,
-        "BindVerb": extender.bind_verb,
-        "EnableHTTPS": extender.enable_https,
-        "TLSConfig": tls
-        and {
-            "Insecure": tls.insecure,
-            "ServerName": tls.server_name,
-            "CertFile": tls.cert_file,
-            "KeyFile": tls.key_file,
-            "CAFile": tls.ca_file,
-            "CertData": _base64_text(tls.cert_data),
-            "KeyData": "REDACTED" if tls.key_data else None,
-            "CAData": _base64_text(tls.ca_data),
-        },
-        "HTTPTimeout": extender.http_timeout,
-        "NodeCacheCapable": extender.node_cache_capable,
-        "ManagedResources": [
-            {"Name": resource.name, "IgnoredByScheduler": resource.ignored_by_scheduler}
-            for resource in extender.managed_resources
-        ]
-        or None,
-        "Ignorable": extender.ignorable,
-    }
-
-
-def _base64_text(data: bytes) -> str | None:
-    """The data in base64, as JSON has it; None if there is none."""
-    return base64.b64encode(data).decode() if data else None
+    shown = loading.with_internal_names(declaration.write(extender), declaration.schema_of(Extender))
+    if extender.tls_config is not None:
+        for name in ("CertData", "KeyData", "CAData"):
+            shown["TLSConfig"][name] = base64.b64encode(shown["TLSConfig"][name]).decode() or None
+        shown["TLSConfig"]["KeyData"] = "REDACTED" if extender.tls_config.key_data else None
+    return {**shown, "ManagedResources": shown["ManagedResources"] or None}
 
 
 def _with_ignored_resources(profile: Profile, ignored: list[str]) -> Profile:
@@ -238,7 +214,7 @@ def _validated_plugin_configs(profile: Profile, needed: Sequence[str], gates: Fe
             raise ConfigurationError(f"repeated config for plugin {config.name}")
         configs_by_name[config.name] = config
     configs: list[PluginConfig] = []
-    arguments = config_sides.plugin_args()
+    arguments = in_tree_args.plugin_args()
     for name in needed:
         if name not in configs_by_name or configs_by_name[name].args is None:
             if name in arguments:
@@ -371,3 +347,51 @@ def _log_missing_gang_plugin(gates: FeatureGates, needed: Sequence[str], log: Lo
             f'E "GenericWorkload is enabled, but {_GANGS} plugin is not set. '
             'Gang scheduling using PodGroups may not work as expected."'
         )
+
+
+# Canaries of remote plugins.
+
+
+def profiles_with_canaries(
+    profiles: Sequence[CompletedProfile], config: TriremeConfiguration
+) -> tuple[CompletedProfile, ...]:
+    """The profiles with each canary after its plugin, wherever that runs, with the same weight and arguments."""
+    names = {plugin.canary_of for plugin in config.remote_plugins if plugin.canary_of}
+    return tuple(_with_canaries(profile, names) if names else profile for profile in profiles)
+
+
+def canary_shares(
+    profiles: Sequence[CompletedProfile], config: TriremeConfiguration
+) -> Mapping[str, Sequence[tuple[str, int]]]:
+    """By profile its plugins that have a canary, and the percentage of the pods that it answers for."""
+    percentages = [
+        (plugin.canary_of, plugin.canary_percent)
+        for plugin in config.remote_plugins
+        if plugin.canary_of and plugin.canary_percent
+    ]
+    found = {
+        profile.scheduler_name: [entry for entry in percentages if entry[0] in profile.all_names()]
+        for profile in profiles
+    }
+    return {profile: entries for profile, entries in found.items() if entries}
+
+
+def _with_canaries(profile: CompletedProfile, names: set[str]) -> CompletedProfile:
+    """The profile with the canaries of these plugins."""
+    plugins = {
+        point: tuple(
+            entry for plugin in found for entry in (plugin, *([_canary_entry(plugin)] if plugin.name in names else ()))
+        )
+        for point, found in profile.plugins.items()
+    }
+    configs = [
+        replace(config, name=canaries.canary_name(config.name))
+        for config in profile.plugin_config
+        if config.name in names
+    ]
+    return replace(profile, plugins=MappingProxyType(plugins), plugin_config=(*profile.plugin_config, *configs))
+
+
+def _canary_entry(plugin: Plugin) -> Plugin:
+    """The entry of a plugin's canary."""
+    return replace(plugin, name=canaries.canary_name(plugin.name))

@@ -8,38 +8,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.config import canary_profiles, commandline, trireme_configuration, trireme_configuration_loading
+from trireme.config import commandline, profiles, trireme_configuration
 from trireme.config.loading import default_configuration
+from trireme.config.model import SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery import declaration
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.apimachinery.declaration import Change
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, index, join_messages
 
-#: The fields of a KubeSchedulerConfiguration that a reload may change.
-RELOADED_FIELDS = frozenset(
-    {
-        "apiVersion",
-        "kind",
-        "parallelism",
-        "percentageOfNodesToScore",
-        "podInitialBackoffSeconds",
-        "podMaxBackoffSeconds",
-        "profiles",
-    }
-)
-#: The fields of TriremeConfiguration, with their paths in the file, that only a restart can change.
-_FIXED_OWN_FIELDS: Mapping[str, str] = {
-    "filter": "phases.filter",
-    "score": "phases.score",
-    "bind": "phases.bind",
-    "insight": "insight",
-    "fallback": "fallback",
-    "tls": "tls",
-    "handle_listen": "handle.listen",
-    "handle_allowed_identities": "handle.allowedIdentities",
-    "admin_socket": "admin.socket",
-}
 _RESTART = "cannot change without a restart of the frontend: set it back, or restart"
 
 
@@ -50,13 +29,13 @@ def load_again(current: commandline.CompletedConfig, log: commandline.Log) -> co
     """
     settings, gates = current.options, current.gates
     config = commandline.load_configuration(settings, gates, default_configuration(gates), log)
-    trireme = trireme_configuration_loading.load(settings.trireme.config_file)
+    trireme = trireme_configuration.load(settings.trireme.config_file)
     registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme)
     constructed = construct_profiles(config, registry, gates, log, verbose=settings.logging.verbosity >= 2)
     new = dataclasses.replace(
         current,
         configuration=constructed.configuration,
-        profiles=canary_profiles.profiles_with_canaries(constructed.profiles, trireme),
+        profiles=profiles.profiles_with_canaries(constructed.profiles, trireme),
         trireme=trireme,
         registry=registry,
         retired_profiles=frozenset(),
@@ -72,9 +51,9 @@ def fixed_field_problems(current: commandline.CompletedConfig, new: commandline.
     before, after = current.document(), new.document()
     problems = [
         problem
-        for name in before.keys() | after.keys()
-        if name not in RELOADED_FIELDS
-        for problem in _differences(name, before.get(name), after.get(name))
+        for member in declaration.members(SchedulerConfiguration)
+        if member.change is Change.AT_RESTART
+        for problem in _differences(member.name, before.get(member.name), after.get(member.name))
     ]
     return sorted(problems) + _own_field_problems(current.trireme, new.trireme)
 
@@ -94,15 +73,11 @@ def _differences(path: str, before: Any, after: Any) -> list[Problem]:
 
 def _own_field_problems(before: TriremeConfiguration, after: TriremeConfiguration) -> list[Problem]:
     """The problems of a TriremeConfiguration."""
-    problems = [
-        forbidden(path, _RESTART)
-        for name, path in _FIXED_OWN_FIELDS.items()
-        if getattr(before, name) != getattr(after, name)
-    ]
+    problems = [forbidden(path, _RESTART) for path in declaration.changes_at_restart(before, after)]
     if after.handle_has_tls:
         # The listener of HandleService admits the identities that were configured at the start.
         known = frozenset[str]().union(
-            before.handle_allowed_identities, *(plugin.caller_identities for plugin in before.remote_plugins)
+            before.handle.allowed_identities, *(plugin.caller_identities for plugin in before.remote_plugins)
         )
         problems.extend(
             forbidden(child(index("remotePlugins", position), "handleIdentities"), _RESTART)

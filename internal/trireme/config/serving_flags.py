@@ -1,6 +1,8 @@
 """The flags of the HTTPS server, of how its callers are identified, and of what they may read; and their rules.
 
 Source: k8s.io/apiserver/pkg/server/options.
+
+Tests: tests/unit/config/test_secure_serving.py.
 """
 
 from collections.abc import Callable

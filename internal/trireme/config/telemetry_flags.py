@@ -1,6 +1,8 @@
 """The flags of metrics and logs, and their rules.
 
 Source: k8s.io/component-base/metrics, k8s.io/component-base/logs.
+
+Tests: tests/unit/config/test_command_flags.py.
 """
 
 import re

@@ -9,9 +9,9 @@ from functools import cache
 
 from trireme.config import command_flags, gates
 from trireme.config.command_flags import LOG_FLAGS, UNUSED_FLAGS
-from trireme.config_convert import configurations, profiles
+from trireme.config_convert import configurations, profile_conversion
 from trireme.config_convert.drafts import Draft, Profile, Sources
-from trireme.config_convert.profiles import is_older_version
+from trireme.config_convert.profile_conversion import is_older_version
 from trireme.config_convert.reading import ConversionError, Reader
 from trireme.registry import legacy
 from trireme_kube.componentbase.cli import flag_values, flags
@@ -184,7 +184,7 @@ def _convert_profile_flags(parsed: Parsed, profile: Profile) -> None:
 def _add_profile(parsed: Parsed, draft: Draft) -> None:
     """Add the profile that the flags describe."""
     provider = parsed["algorithm-provider"] or legacy.DEFAULT_PROVIDER
-    profile = Profile(profiles.convert(Reader({}), "v1beta1", draft.notes, provider))
+    profile = Profile(profile_conversion.convert(Reader({}), "v1beta1", draft.notes, provider))
     _convert_profile_flags(parsed, profile)
     draft.profiles.append(profile)
 

@@ -1,12 +1,15 @@
-"""Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft."""
+"""Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft.
+
+Tests: tests/unit/config_convert/test_versions.py.
+"""
 
 from typing import Any
 
 from trireme.config.model import API_GROUP, KIND
-from trireme.config_convert import extenders, policies, profiles
+from trireme.config_convert import extenders, policies, profile_conversion
 from trireme.config_convert.drafts import Draft, Profile, Sources
 from trireme.config_convert.plugin_lists import Plugins
-from trireme.config_convert.profiles import VERSIONS, is_older_version
+from trireme.config_convert.profile_conversion import VERSIONS, is_older_version
 from trireme.config_convert.reading import ConversionError, Reader, read_document
 from trireme.registry import legacy
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
@@ -180,7 +183,7 @@ def note_lock(about: str, lock: str, draft: Draft) -> None:
 
 def _add_profile(reader: Reader, version: str, provider: str, draft: Draft) -> None:
     """Convert one profile of a version that has profiles."""
-    profile = Profile(profiles.convert(reader, version, draft.notes, provider))
+    profile = Profile(profile_conversion.convert(reader, version, draft.notes, provider))
     reader.copy(("schedulerName", "percentageOfNodesToScore"), profile.settings)
     draft.notes.extend(reader.unknown())
     draft.profiles.append(profile)
@@ -188,7 +191,7 @@ def _add_profile(reader: Reader, version: str, provider: str, draft: Draft) -> N
 
 def _add_only_profile(value: Reader, version: str, provider: str, draft: Draft) -> None:
     """Convert a version without profiles, whose only profile is in the configuration itself."""
-    profile = Profile(profiles.convert(value, version, draft.notes, provider))
+    profile = Profile(profile_conversion.convert(value, version, draft.notes, provider))
     value.copy(("schedulerName",), profile.settings)
     draft.profiles.append(profile)
 
@@ -239,7 +242,6 @@ def _set_plugin_argument(draft: Draft, plugin: str, name: str, value: Any) -> No
 
 
 def _disable_preemption(plugins: Plugins) -> None:
-    """Disable preemption in a profile."""
     plugins.at("postFilter").drop(PREEMPTION_PLUGIN)
     plugins.at("postFilter").disable(PREEMPTION_PLUGIN)
 

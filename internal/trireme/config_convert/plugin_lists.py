@@ -2,6 +2,8 @@
 
 A working copy that the conversions change in place. It preserves the order of enabled plugins, which matters; a plugin
 is at a point at most once.
+
+Tests: tests/unit/config_convert/test_policies.py, tests/unit/config_convert/test_versions.py.
 """
 
 from dataclasses import dataclass, field

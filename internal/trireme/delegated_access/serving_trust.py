@@ -5,6 +5,8 @@ before anything else runs (`read_authentication_settings`), and once a minute af
 precedence. If a later read fails, the previous value stays.
 
 Source: k8s.io/apiserver/pkg/server/options/authentication.go.
+
+Tests: tests/contract/test_serving_access.py.
 """
 
 import asyncio

@@ -91,7 +91,6 @@ class ColumnCache(Generic[ColumnsT]):
         self._measured = self._measure_at = 0
 
     def _remove(self, key: _Key) -> None:
-        """Drop the columns of a class that is in the cache."""
         del self._columns[key]
         self._measured -= self._sizes.pop(key, 0)
 

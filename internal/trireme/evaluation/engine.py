@@ -1,6 +1,6 @@
 """Engine: filter and score on one snapshot, in one process.
 
-A snapshot that deltas bring up to date shows both sides the same cluster, so there is nothing to wait for between
+A snapshot that deltas bring up to date shows filter and score the same cluster, so there is nothing to wait for between
 them.
 """
 
@@ -26,13 +26,13 @@ class Engine:
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class, which is computed again when it is needed."""
-        self.filter.drop(profile, class_id)
-        self.score.drop(profile, class_id)
+        self.filter.evaluator.drop(profile, class_id)
+        self.score.evaluator.drop(profile, class_id)
 
     def drop_all(self) -> None:
         """Drop what was computed for all classes, which is computed again when it is needed."""
-        self.filter.drop_all()
-        self.score.drop_all()
+        self.filter.evaluator.drop_all()
+        self.score.evaluator.drop_all()
 
 
 class LastEvaluating:

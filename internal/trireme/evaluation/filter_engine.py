@@ -1,11 +1,13 @@
 """FilterEngine: answers every request to filter, from a snapshot and the plugins of the configured profiles.
 
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
+
+Tests: tests/unit/filter/test_service.py, tests/contract/test_phase_contract.py.
 """
 
 import dataclasses
 import itertools
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf import message
@@ -22,7 +24,7 @@ from trireme.evaluation.preemption import post_filter_context, post_filter_plugi
 from trireme.framework import domain_rules, status
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2
-from trireme.wire import node_columns
+from trireme.wire import node_columns, phase_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,9 @@ class FilterEngine:
     def __init__(self, snap: snapshot.Snapshot, profiles: FilterProfiles, *, timed: bool = True) -> None:
         """`timed`: answers say how long extension points and plugins took."""
         self._snap = snap
-        self._profiles = profiles
-        self._evaluator = filter_evaluator.FilterEvaluator(snap, profiles.chains)
+        #: For another engine of the same configuration.
+        self.profiles = profiles
+        self.evaluator = filter_evaluator.FilterEvaluator(snap, profiles.chains)
         self._answers = {
             profile: filter_answers.FilterAnswers(
                 snap, chain, always_reserve=any(plugin.must_be_called for plugin in profiles.reservers.get(profile, ()))
@@ -55,44 +58,11 @@ class FilterEngine:
         }
         self._timers = plugin_timer.PluginTimers(timed=timed)
 
-    @property
-    def chains(self) -> Mapping[str, filter_chain.FilterChain]:
-        """The filter plugins, by profile."""
-        return self._profiles.chains
-
-    @property
-    def profiles(self) -> FilterProfiles:
-        """The plugins by profile, for another engine of the same configuration."""
-        return self._profiles
-
-    @property
-    def cached_classes(self) -> Container[tuple[str, int]]:
-        """The classes (profile, number) whose columns are cached."""
-        return self._evaluator.cached_classes
-
-    def statistics(self) -> filter_evaluator.FilterEvaluatorStatistics:
-        """Counters of what was evaluated and cached so far."""
-        return self._evaluator.statistics()
-
     async def evaluate(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer | None = None
     ) -> class_verdicts.ClassVerdicts:
         """The columns of the cycle's class, brought up to date."""
-        return await self._evaluator.evaluate(cycle.profile, self._class_of_cycle(cycle), timer)
-
-    def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
-        """The asynchronous plugins that have nothing to say of the class, as far as it was evaluated."""
-        columns = self._evaluator.columns_of(profile, self._snap.classes[class_id]).plugins
-        names = [plugin.name for plugin in self.chains[profile].asynchronous]
-        return [name for name in names if name in columns and columns[name].prefilter.skip]
-
-    def drop(self, profile: str, class_id: int) -> None:
-        """Drop what was computed for a class, so that all plugins are called anew."""
-        self._evaluator.drop(profile, class_id)
-
-    def drop_all(self) -> None:
-        """Drop what was computed for all classes, which is computed again when it is needed."""
-        self._evaluator.drop_all()
+        return await self.evaluator.evaluate(cycle.profile, self._class_of_cycle(cycle), timer)
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
         """Bring up to date the columns from which the next request about the cycle's class is answered."""
@@ -104,7 +74,7 @@ class FilterEngine:
         count: int = 1,
         base_generation: int = 0,
         preemptors: Sequence[filter_phase_pb2.Preemptor] = (),
-    ) -> filter_answers.FilterAnswer:
+    ) -> phase_answers.FilterAnswer:
         """Where so many pods of the class may run; a patch where the caller has the answer of `base_generation`.
 
         `preemptors` are the first pods: PostFilter's results for them may come with the answer.
@@ -114,25 +84,26 @@ class FilterEngine:
         timer = self._timers.timer_of_next_call()
         cached, own = await self._evaluate_with_own_nomination(cycle, timer)
         answers = self._answers[cycle.profile]
-        found: node_columns.NodeColumns | None = None
         if own is not None:
-            found = answers.columns_with_own_verdict(cached, own)
+            columns = answers.columns_with_own_verdict(cached, own)
         elif cached.refusal is None:
-            found = answers.columns_of_class(cached, base_generation)
+            columns = answers.columns_of_class(cached, base_generation)
+        else:
+            columns = node_columns.NodeColumns()
         constraints: Sequence[domain_rules.DomainConstraint] = ()
         if count > 1 and answers.may_return_constraints(cached):
-            constraints = self._evaluator.constraints(cycle.profile, self._class_of_cycle(cycle), cached)
-        answer = answers.answer_of_class(cached, found, constraints, timer)
+            constraints = self.evaluator.constraints(cycle.profile, self._class_of_cycle(cycle), cached)
+        answer = answers.answer_of_class(cached, columns, constraints, timer)
         if not preemptors:
             return answer
         post_filter = self._post_filter_results(cycle, cached)
-        about_one = found if own is not None else None
+        about_one = columns if own is not None else None
         results = [result async for result in post_filter.results_with_filter_answer(preemptors, about_one)]
         return dataclasses.replace(answer, post_filter_results=results)
 
     async def filter_nominated(
         self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
-    ) -> filter_answers.NominatedAnswer:
+    ) -> phase_answers.FilterAnswer:
         """How many of these pods of the class may run where each is nominated to, beside those before it.
 
         None of them where the first may not, or plugins are to be called about all nodes.
@@ -145,15 +116,16 @@ class FilterEngine:
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         about.pod.metadata.uid = nominees[0].pod.uid
-        nominated = await self._evaluator.admit_nominated(about, self._class_of_cycle(about), timer)
+        nominated = await self.evaluator.admit_nominated(about, self._class_of_cycle(about), timer)
         if nominated is None:
-            return filter_answers.NominatedAnswer(0)
+            return phase_answers.FilterAnswer()
         cached, slot = nominated
         others = [each.pod for each in nominees[1:]]
-        found = [slot, *self._evaluator.slots_of_next_nominees_that_fit(about, cached, others)]
+        found = [slot, *self.evaluator.slots_of_next_nominees_that_fit(about, cached, others)]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
-        return self._answers[cycle.profile].answer_of_nominated(len(list(same)), cached, timer)
+        answers = self._answers[cycle.profile]
+        return answers.answer_of_nominated(len(list(same)), cycle.generation, cached, timer)
 
     async def run_post_filter(
         self,
@@ -161,7 +133,7 @@ class FilterEngine:
         refused: node_columns.NodeColumns,
         pre_filter: status.Status | None,
         preemptors: Sequence[filter_phase_pb2.Preemptor],
-    ) -> Sequence[filter_phase_pb2.PostFilterResult]:
+    ) -> filter_phase_pb2.RunPostFilterResponse:
         """PostFilter's results for the first of these pods of the class, at least for one, in order.
 
         `refused` says why they fit on no node, or `pre_filter` why on none at all.
@@ -170,8 +142,9 @@ class FilterEngine:
         """
         if not preemptors:
             raise request_errors.InvalidRequestError("preemptors: there is none")
-        results = self._post_filter_results(cycle, await self.evaluate(cycle))
-        return [result async for result in results.results_after_filter(preemptors, refused, pre_filter)]
+        post_filter = self._post_filter_results(cycle, await self.evaluate(cycle))
+        results = [result async for result in post_filter.results_after_filter(preemptors, refused, pre_filter)]
+        return filter_phase_pb2.RunPostFilterResponse(results=results, evaluated_generation=self._snap.generation)
 
     async def list_preemption_candidates(
         self,
@@ -179,9 +152,15 @@ class FilterEngine:
         refused: node_columns.NodeColumns,
         pre_filter: status.Status | None,
         preemptor: filter_phase_pb2.Preemptor,
-    ) -> post_filter_context.Candidates | filter_pb2.PostFilterResponse:
+    ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
         """The nodes that preemption has to choose from; else what the PostFilter plugins answer, as run_post_filter."""
-        return await self._post_filter(cycle, refused, pre_filter, preemptor, list_candidates=True)
+        found = await self._post_filter(cycle, refused, pre_filter, preemptor, list_candidates=True)
+        response = filter_phase_pb2.ListPreemptionCandidatesResponse(evaluated_generation=self._snap.generation)
+        if isinstance(found, tuple):
+            response.candidates.extend(found)
+        else:
+            response.answer.CopyFrom(found)
+        return response
 
     async def select_preemption_candidate(
         self,
@@ -190,18 +169,20 @@ class FilterEngine:
         pre_filter: status.Status | None,
         preemptor: filter_phase_pb2.Preemptor,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
-    ) -> filter_pb2.PostFilterResponse:
+    ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """What the PostFilter plugins answer where preemption chooses among these nodes."""
         answer = await self._post_filter(cycle, refused, pre_filter, preemptor, candidates=candidates)
         assert not isinstance(answer, tuple)  # no candidates were requested
-        return answer
+        return filter_phase_pb2.SelectPreemptionCandidateResponse(
+            answer=answer, evaluated_generation=self._snap.generation
+        )
 
     def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Return the potential victims of a group."""
         self._class_of_cycle(request.cycle)
-        response = self._profiles.group_preemptions[request.cycle.profile].list_victims(request, self._snap)
+        response = self.profiles.group_preemptions[request.cycle.profile].list_victims(request, self._snap)
         response.evaluated_generation = self._snap.generation
         return response
 
@@ -219,8 +200,8 @@ class FilterEngine:
         for attempt in range(post_filter_context.MAX_TRIES):
             try:
                 cached = await self._evaluate_all(profile, placed)
-                plugin = self._profiles.group_preemptions[profile]
-                response = await plugin.reprieve_victims(request, self._snap, self.chains[profile], cached)
+                plugin = self.profiles.group_preemptions[profile]
+                response = await plugin.reprieve_victims(request, self._snap, self.profiles.chains[profile], cached)
                 response.evaluated_generation = self._snap.generation
                 return response
             except snapshot.OutOfStepError:
@@ -235,7 +216,7 @@ class FilterEngine:
         self._class_of_cycle(request.cycle)
         self._check_classes("tried", {member.pod_class for member in request.tried})
         try:
-            response = self._profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
+            response = self.profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
         except (ValueError, message.DecodeError) as error:
             raise request_errors.InvalidRequestError(f"tried: {error}") from error
         response.evaluated_generation = self._snap.generation
@@ -243,21 +224,22 @@ class FilterEngine:
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-    ) -> list[filter_pb2.Reservation]:
+    ) -> filter_pb2.ReserveResponse:
         """What the Reserve plugins assume beside each placement."""
-        pod_class, plugins = self._class_of_cycle(cycle), self._profiles.reservers[cycle.profile]
-        return await reserving.reserve(plugins, cycle, placements, pod_class, self._snap)
+        pod_class, plugins = self._class_of_cycle(cycle), self.profiles.reservers[cycle.profile]
+        reserved = await reserving.reserve(plugins, cycle, placements, pod_class, self._snap)
+        return filter_pb2.ReserveResponse(reservations=reserved, evaluated_generation=self._snap.generation)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Call Unreserve of the plugins: these placements are void. Nothing is stored here, but remote plugins may."""
-        pod_class, plugins = self._class_of_cycle(cycle), self._profiles.reservers[cycle.profile]
+        pod_class, plugins = self._class_of_cycle(cycle), self.profiles.reservers[cycle.profile]
         await reserving.unreserve(plugins, cycle, placements, pod_class)
 
     def _post_filter_results(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> post_filter_results.PostFilterResults:
         """Make what runs PostFilter for several pods of the cycle's class."""
-        chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
+        chain, plugins = self.profiles.chains[cycle.profile], self.profiles.post_filters[cycle.profile]
         return post_filter_results.PostFilterResults(
             cycle, chain, plugins, cached, self._make_column_refresher(cycle), self._snap
         )
@@ -279,7 +261,7 @@ class FilterEngine:
         context = post_filter_context.PostFilterContext(
             post_filter_context.cycle_for(cycle, preemptor),
             self._class_of_cycle(cycle),
-            self.chains[cycle.profile],
+            self.profiles.chains[cycle.profile],
             await self.evaluate(cycle),
             self._make_column_refresher(cycle),
             refused.statuses,
@@ -289,7 +271,7 @@ class FilterEngine:
             candidates,
             seed=preemptor.seed,
         )
-        plugins = self._profiles.post_filters[cycle.profile]
+        plugins = self.profiles.post_filters[cycle.profile]
         return await post_filter_plugins.run_in_order(plugins, context, self._snap, refused)
 
     def _check_classes(self, field_name: str, numbers: Iterable[int]) -> None:
@@ -308,7 +290,7 @@ class FilterEngine:
         """
         for _ in range(filter_evaluator.ATTEMPTS):
             cached = await self.evaluate(cycle, timer)
-            own = self._evaluator.own_nomination_verdict(cycle, cached)
+            own = self.evaluator.own_nomination_verdict(cycle, cached)
             if own is None or own.index not in cached.unanswered_statuses:
                 return cached, own
         text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
@@ -321,7 +303,7 @@ class FilterEngine:
         """
         for _ in range(post_filter_context.MAX_TRIES):
             generation = self._snap.generation
-            cached = {number: await self._evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
+            cached = {number: await self.evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
             if self._snap.generation == generation:
                 break
         return cached
@@ -339,4 +321,4 @@ class FilterEngine:
 
     def _class_of_cycle(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         """The class that the cycle names. Raises: InvalidRequestError."""
-        return request_errors.class_of(cycle, self.chains, self._snap)
+        return request_errors.class_of(cycle, self.profiles.chains, self._snap)

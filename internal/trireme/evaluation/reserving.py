@@ -3,6 +3,8 @@
 Nothing is stored here. The frontend caches what is answered and streams it to all replicas, so that any of them answers
 the next request as if it had answered this one. Pods of a class for which a plugin of this process assumes something
 come one at a time: the second must see what the first one took, and sees it only in a later generation.
+
+Tests: tests/unit/registry/test_filter_profiles.py, tests/contract/test_phase_contract.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import bind_phase_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 from trireme.wire import status as wire_status
 
 
@@ -116,7 +118,7 @@ def make_reservers(
     for profile in configuration.profiles:
         local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].synchronous}
         found = out[profile.scheduler_name] = []
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
             plugin = local.get(entry.name)
             if isinstance(plugin, interfaces.ReservePlugin):
                 preparing = plugin if isinstance(plugin, interfaces.SlowFilter) else None

@@ -1,6 +1,8 @@
 """ScoreEngine: answers every request to score, from a snapshot and the plugins of the configured profiles.
 
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
+
+Tests: tests/unit/score/test_service.py, tests/unit/evaluation/test_placement.py.
 """
 
 import functools
@@ -24,8 +26,8 @@ from trireme.evaluation.scoring import (
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import cycle_pb2, filter_phase_pb2, score_phase_pb2
-from trireme.wire import node_columns
+from trireme.v1 import cycle_pb2, score_phase_pb2
+from trireme.wire import node_columns, phase_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +45,6 @@ class PluginScores:
     plugin: str
     weight: int
     scores: arrays.Int64Array | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceAnswer:
-    """The slots that the next pods go to, in order, and their totals then.
-
-    `failure`: a plugin failed. `more`: call again once these pods are there.
-    """
-
-    slots: Sequence[int]
-    totals: Sequence[int]
-    failure: status.Status | None = None
-    more: bool = False
-    timings: Sequence[filter_phase_pb2.Timing] = ()
-    evaluated: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,38 +66,22 @@ class ScoreEngine:
     Each request begins with a cycle, which names profile and class.
     """
 
-    def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles, *, timed: bool = True) -> None:
+    def __init__(self, snap: snapshot.Snapshot, profiles: ScoreProfiles, *, timed: bool = True) -> None:
         """`timed`: answers say how long extension points and plugins took."""
         self._snap = snap
-        self._configured = configured
-        self._evaluator = score_evaluator.ScoreEvaluator(snap, configured.chains)
+        #: The plugins, by profile.
+        self.profiles = profiles
+        self.evaluator = score_evaluator.ScoreEvaluator(snap, profiles.chains)
         self._ties = np.zeros(0, dtype=np.int64)
         self._timers = plugin_timer.PluginTimers(timed=timed)
 
-    @property
-    def chains(self) -> Mapping[str, score_chain.ScoreChain]:
-        """The score plugins, by profile."""
-        return self._configured.chains
-
-    def statistics(self) -> score_evaluator.ScoreEvaluatorStatistics:
-        """Counters of what was evaluated and cached so far."""
-        return self._evaluator.statistics()
-
     def columns_of(self, cycle: cycle_pb2.Cycle) -> class_scores.ClassScores:
         """What is cached of the class."""
-        return self._evaluator.columns_of(cycle.profile, self._class_of_cycle(cycle))
-
-    def drop(self, profile: str, class_id: int) -> None:
-        """Drop what was computed for a class, so that all plugins are called anew."""
-        self._evaluator.drop(profile, class_id)
-
-    def drop_all(self) -> None:
-        """Drop what was computed for all classes, which is computed again when it is needed."""
-        self._evaluator.drop_all()
+        return self.evaluator.columns_of(cycle.profile, self._class_of_cycle(cycle))
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
-        cached = await self._evaluator.evaluate(
+        cached = await self.evaluator.evaluate(
             cycle.profile, self._class_of_cycle(cycle), self._timers.timer_of_next_call()
         )
         return cached if isinstance(cached, status.Status) else None
@@ -120,12 +91,12 @@ class ScoreEngine:
     ) -> Sequence[PluginScores] | status.Status:
         """What each plugin says of these slots, which are all that passed; the status where one fails."""
         pod_class = self._class_of_cycle(cycle)
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
         self._check_slots_hold_nodes(slots)
         out = []
-        for name, weight in self.chains[cycle.profile].weights.items():
+        for name, weight in self.profiles.chains[cycle.profile].weights.items():
             column = cached.plugins[name]
             skipped = column.silent or getattr(column.state, "skipped", False)
             raw = None if skipped else self._raw_scores_of_plugin(cycle.profile, pod_class, name, column, slots)
@@ -137,7 +108,7 @@ class ScoreEngine:
     ) -> Sequence[PluginScores] | status.Status:
         """These scores of the slots, each plugin's normalised as it normalises; the status where one fails."""
         pod_class = self._class_of_cycle(cycle)
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return cached
         self._check_slots_hold_nodes(slots)
@@ -163,11 +134,11 @@ class ScoreEngine:
         Shapes: (node,), (node,). None: there are fewer than two such nodes, or a plugin fails.
         """
         pod_class = self._class_of_cycle(cycle)
-        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        known = self.evaluator.columns_of(cycle.profile, pod_class)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return None
-        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
             return None
         known.refresh_open_slots(self._snap.nodes)
@@ -175,7 +146,7 @@ class ScoreEngine:
         if slots.size < 2:
             return None
         totals = np.zeros(slots.shape[0], dtype=np.int64)
-        for name, weight in self.chains[cycle.profile].weights.items():
+        for name, weight in self.profiles.chains[cycle.profile].weights.items():
             column = cached.plugins.get(name)
             if column is None or column.silent:
                 continue
@@ -194,7 +165,7 @@ class ScoreEngine:
         constraints: Sequence[domain_rules.DomainConstraint] = (),
         extra_scores: Sequence[int] = (),
         seed: int = 0,
-    ) -> PlaceAnswer:
+    ) -> phase_answers.PlaceAnswer:
         """The slots of the next pods, in order; fewer than `count` where no more fit.
 
         `capacities` and `constraints` are filter's answer, which may be a patch to the one before; `extra_scores`, by
@@ -204,13 +175,13 @@ class ScoreEngine:
         Raises: StaleRequestError for a patch to another answer than was given last.
         """
         pod_class = self._class_of_cycle(cycle)
-        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        known = self.evaluator.columns_of(cycle.profile, pod_class)
         _store_filter_answer(known, capacities)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_on_at_most_one_node(count, known, bool(constraints))
         timer = self._timers.timer_of_next_call()
-        requested, one_by_one = count, self.chains[cycle.profile].places_one_by_one
+        requested, one_by_one = count, self.profiles.chains[cycle.profile].places_one_by_one
         if one_by_one:
             count, constraints = 1, ()
         placed = await self._place_with_scores(
@@ -224,8 +195,8 @@ class ScoreEngine:
             timer=timer,
         )
         if isinstance(placed, status.Status):
-            return PlaceAnswer((), (), placed)
-        return PlaceAnswer(
+            return phase_answers.PlaceAnswer(failure=placed)
+        return phase_answers.PlaceAnswer(
             slots=placed.slots,
             totals=[choice.total for choice in placed.choices],
             more=placed.is_cut_short or (one_by_one and len(placed.choices) == count < requested),
@@ -253,9 +224,9 @@ class ScoreEngine:
 
         Raises: OutOfStepError where the snapshot was replaced meanwhile.
         """
-        search = copy_search.CopySearch(self._evaluator, cycle.profile, pod_class, count)
+        search = copy_search.CopySearch(self.evaluator, cycle.profile, pod_class, count)
         while True:
-            evaluated = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
+            evaluated = await self.evaluator.evaluate(cycle.profile, pod_class, timer)
             if isinstance(evaluated, status.Status):
                 return evaluated
             if evaluated is not known:
@@ -282,7 +253,7 @@ class ScoreEngine:
         """How good each placement of a group is; the status where a plugin fails."""
         self._class_of_cycle(request.cycle)
         return group_placements.placement_totals(
-            request, self._snap, self._configured.placement_scorers[request.cycle.profile]
+            request, self._snap, self.profiles.placement_scorers[request.cycle.profile]
         )
 
     async def _make_placer(
@@ -301,7 +272,7 @@ class ScoreEngine:
         If a placement changes only its own node's score, the best nodes of the cached ranking do. Otherwise all open
         nodes are compared (a sample if the profile scores a percentage).
         """
-        chain = self.chains[cycle.profile]
+        chain = self.profiles.chains[cycle.profile]
         ties = self._tie_order_of_slots()
         ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
         factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
@@ -372,7 +343,7 @@ class ScoreEngine:
         `column` is the plugin's of the class; None: the profile lacks the plugin. Slots may repeat; plugins that score
         all nodes together see each once.
         """
-        chain = self.chains[profile]
+        chain = self.profiles.chains[profile]
         if column is None:
             return status.error(name, f"no score plugin {name} in profile {profile}")
         if name in chain.joint:
@@ -394,7 +365,7 @@ class ScoreEngine:
         slots: arrays.SlotArray,
     ) -> arrays.Int64Array:
         """One plugin's raw scores of these slots, which are all that passed. Shape: as `slots`."""
-        joint = self.chains[profile].joint.get(name)
+        joint = self.profiles.chains[profile].joint.get(name)
         if joint is not None:
             each, place = np.unique(slots, return_inverse=True)
             return self._joint_scores(joint, pod_class, column, each).raw_scores()[place]
@@ -426,7 +397,7 @@ class ScoreEngine:
 
     def _class_of_cycle(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         """The class that the cycle names. Raises: InvalidRequestError."""
-        return request_errors.class_of(cycle, self.chains, self._snap)
+        return request_errors.class_of(cycle, self.profiles.chains, self._snap)
 
 
 def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
@@ -440,7 +411,9 @@ def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.
     cached.store_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
-def _place_on_at_most_one_node(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:
+def _place_on_at_most_one_node(
+    count: int, known: class_scores.ClassScores, constrained: bool
+) -> phase_answers.PlaceAnswer:
     """Place all on the only open node, or nowhere: nothing is scored, so no plugin can fail by it either.
 
     `constrained`: other nodes may be admitted after one placement, or this one no more, so one pod is placed at a time.
@@ -450,7 +423,7 @@ def _place_on_at_most_one_node(count: int, known: class_scores.ClassScores, cons
         count = 1
     slots = np.flatnonzero(known.open).tolist() if known.open_count else []
     hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
-    return PlaceAnswer(hosts, [0] * len(hosts), more=bool(hosts) and count < requested)
+    return phase_answers.PlaceAnswer(slots=hosts, totals=[0] * len(hosts), more=bool(hosts) and count < requested)
 
 
 @functools.lru_cache(maxsize=2)

@@ -126,7 +126,6 @@ class _TlsContext:
 
 
 def _file_versions(config: model.Extender) -> tuple[object, ...]:
-    """The versions of the certificate files."""
     tls = config.tls_config or ClientTLS()
     files = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
     return tuple(credentials.file_version(Path(file)) for data, file in files if file and not data)

@@ -5,6 +5,8 @@ case. Bodies are joined from the stored bytes of pods and nodes. An invalid resp
 decoder, which extenders' authors know.
 
 Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
+
+Tests: tests/contract/test_extender_client.py, tests/unit/extenders/test_extenders.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -141,7 +143,6 @@ def check_binding_result(answer: Any) -> None:
 
 
 def _node_names(nodes: "_GoStructReader") -> Iterable[str]:
-    """The names of the nodes in a NodeList."""
     for entry in nodes.list("items", "[]v1.Node") or ():
         node = nodes.within("items", entry, "Node")
         yield node.within("metadata", node.object("metadata", "v1.ObjectMeta"), "ObjectMeta").text("name")

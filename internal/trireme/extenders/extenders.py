@@ -22,9 +22,9 @@ from trireme.cache import class_registry, cluster_cache, extender_objects
 from trireme.config import model
 from trireme.extenders import extender_wire
 from trireme.framework import status
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_phase_pb2
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 from trireme_kube.apimachinery import golang
 
 log = logging.getLogger(__name__)
@@ -108,8 +108,8 @@ class Extenders:
         return any(_filters_or_scores(extender) for extender in self._interested_extenders(class_id))
 
     async def filter_and_prioritize(
-        self, uid: str, class_id: int, filtered: FilterResult, nominated_slot: int
-    ) -> tuple[FilterResult, Sequence[int]]:
+        self, uid: str, class_id: int, filtered: FilterAnswer, nominated_slot: int
+    ) -> tuple[FilterAnswer, Sequence[int]]:
         """Apply filter and prioritize extenders to filter's answer for the pod; return it with extra scores by slot.
 
         The pod's nominated node is tried first, alone, and taken if it passes. With fewer than two nodes left nothing
@@ -120,9 +120,9 @@ class Extenders:
         if not interested:
             return filtered, ()
         pod = self._objects.pod(uid)
-        answer = filtered.answer
-        slots = np.flatnonzero((answer.index == 0) & (answer.capacity > 0)).tolist()
-        slot_of = {name: slot for slot in slots if (name := self._cache.node_at(slot, answer.generation)) is not None}
+        columns = filtered.columns
+        slots = np.flatnonzero((columns.index == 0) & (columns.capacity > 0)).tolist()
+        slot_of = {name: slot for slot in slots if (name := self._cache.node_at(slot, columns.generation)) is not None}
         if pod is None or not slot_of:
             return filtered, ()
         nominated = next((name for name, slot in slot_of.items() if slot == nominated_slot), None)
@@ -136,7 +136,7 @@ class Extenders:
         narrowed = self._with_extenders_refusals(filtered, slot_of, result)
         if len(result.names) < 2:
             return narrowed, ()
-        return narrowed, await self._scores_by_extenders(interested, pod, result.names, slot_of, answer.index.shape[0])
+        return narrowed, await self._scores_by_extenders(interested, pod, result.names, slot_of, columns.index.shape[0])
 
     def candidate_trimmer(self, uid: str, class_id: int) -> Trim | None:
         """Return a function that applies extenders to preemption's candidates; None if no extender does that."""
@@ -175,7 +175,6 @@ class Extenders:
         return None
 
     def _interested_extenders(self, class_id: int) -> list[_Extender]:
-        """The extenders that are called about pods of the class."""
         pod = self._registry[class_id].pod
         return [extender for extender in self._extenders if extender.is_interested_in(pod)]
 
@@ -220,15 +219,15 @@ class Extenders:
         return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
 
     def _with_extenders_refusals(
-        self, filtered: FilterResult, slot_of: Mapping[str, int], result: _ExtendersVerdict
-    ) -> FilterResult:
+        self, filtered: FilterAnswer, slot_of: Mapping[str, int], result: _ExtendersVerdict
+    ) -> FilterAnswer:
         """Return filter's answer with the extenders' refusals, for this one pod and not for its class.
 
         Nodes that an extender leaves out without a reason are unresolvable.
         """
-        answer = filtered.answer
-        index, capacity = answer.index.copy(), answer.capacity.copy()
-        statuses = list(answer.statuses)
+        columns = filtered.columns
+        index, capacity = columns.index.copy(), columns.capacity.copy()
+        statuses = list(columns.statuses)
         numbers = {entry: number for number, entry in enumerate(statuses, 1)}
 
         def refuse_slot(slot: int, refusal: status.Status) -> None:
@@ -247,10 +246,8 @@ class Extenders:
             if 0 <= slot < index.shape[0] and index[slot]:
                 plugin = statuses[index[slot] - 1].plugin
                 refuse_slot(slot, status.Status(code, plugin, (text,)))
-        laid_over = class_answer.ClassAnswer(
-            generation=answer.generation, statuses=tuple(statuses), index=index, capacity=capacity
-        )
-        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.to_message(), of_one=True)
+        laid_over = node_columns.NodeColumns.complete(columns.generation, tuple(statuses), index, capacity)
+        return dataclasses.replace(filtered, columns=laid_over, update=None)
 
     # Prioritize
 
@@ -379,7 +376,6 @@ class Extenders:
 
 
 def _filters_or_scores(extender: _Extender) -> bool:
-    """Whether it filters or scores nodes."""
     return bool(extender.config.filter_verb or extender.config.prioritize_verb)
 
 

@@ -13,12 +13,12 @@ from trireme.evaluation import filter_engine, request_errors, reserving
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import amounts, status
 from trireme.phases import answering
-from trireme.registry import filter_profiles, shadow_plugins
-from trireme.remote import answer_recording, remote_filter, shadow_filter
+from trireme.registry import compared_plugins, filter_profiles
+from trireme.remote import answer_recording, compared_filters, remote_filter
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2, snapshot_pb2
-from trireme.wire import domain_constraints, node_columns
+from trireme.wire import node_columns, phase_answers
 from trireme.wire import status as wire_status
 
 Request = TypeVar("Request")
@@ -28,6 +28,7 @@ Recorded = TypeVar(
     filter_phase_pb2.RunPostFilterResponse,
     filter_phase_pb2.ListPreemptionCandidatesResponse,
     filter_phase_pb2.SelectPreemptionCandidateResponse,
+    filter_phase_pb2.ReprievePodGroupVictimsResponse,
     filter_pb2.ReserveResponse,
 )
 
@@ -41,26 +42,26 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         make_remote: filter_profiles.MakeRemoteFilter,
         make_remote_reserver: reserving.MakeRemoteReserver | None = None,
         make_remote_post_filter: filter_profiles.MakeRemotePostFilter | None = None,
-        make_shadow: Callable[[snapshot_pb2.RemotePlugin, str], remote_filter.RemoteFilterPlugin] | None = None,
+        make_compared: Callable[[snapshot_pb2.RemotePlugin, str], remote_filter.RemoteFilterPlugin] | None = None,
     ) -> None:
-        """`make_shadow` makes remote plugins in shadow mode; without it they are left out."""
+        """`make_compared` makes remote plugins in mode Shadow; without it they are left out."""
         self._snap = snap
         self._make_remote = make_remote
         self._make_remote_reserver = make_remote_reserver
         self._make_remote_post_filter = make_remote_post_filter
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
-        self._make_shadow = make_shadow
-        self.shadows = shadow_filter.ShadowFilters(snap, {}, self._evaluate_class)
+        self._make_compared = make_compared
+        self.compared = compared_filters.ComparedFilters(snap, {}, self._evaluate_class)
         self.follow = follower.Follower(snap, self._apply_configuration)
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The plugins that run, by profile."""
-        return self._engine.chains
+        return self._engine.profiles.chains
 
     def statistics(self) -> filter_evaluator.FilterEvaluatorStatistics:
         """What has been evaluated since the configuration came."""
-        return self._engine.statistics()
+        return self._engine.evaluator.statistics()
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
@@ -68,25 +69,24 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
         )
-        shadows = self._make_shadows(configuration)
+        compared = self._make_compared_plugins(configuration)
         # From here on nothing fails: a configuration that is refused changes nothing.
-        self.shadows.queue.close()
-        self.shadows = shadow_filter.ShadowFilters(self._snap, shadows, self._evaluate_class)
+        self.compared.queue.close()
+        self.compared = compared_filters.ComparedFilters(self._snap, compared, self._evaluate_class)
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)
 
-    def _make_shadows(
+    def _make_compared_plugins(
         self, configuration: snapshot_pb2.Configuration
     ) -> Mapping[str, Sequence[remote_filter.RemoteFilterPlugin]]:
-        """By profile the filter plugins in shadow mode. Raises: ValueError."""
-        make = self._make_shadow
+        """By profile the filter plugins in mode Shadow. Raises: ValueError."""
+        make = self._make_compared
         if make is None:
             return {}
-        found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_FILTER)
+        found = compared_plugins.compared_plugins(configuration, plugin_pb2.EXTENSION_POINT_FILTER)
         return {profile: [make(remote, profile) for remote, _ in plugins] for profile, plugins in found.items()}
 
     async def _evaluate_class(self, profile: str, class_id: int) -> class_verdicts.ClassVerdicts:
-        """The verdicts of the profile's plugins about the class."""
         return await self._engine.evaluate(cycle_pb2.Cycle(profile=profile, pod_class=class_id))
 
     async def Prepare(
@@ -102,9 +102,10 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """Say where the class may run: all nodes, or a patch to what the caller has."""
         engine = await self._engine_when_synced(request.cycle, context)
-        response = await answering.answer_or_abort(_filter(engine, request), context)
+        filtering = engine.filter(request.cycle, request.count, request.base_generation, request.preemptors)
+        response = phase_answers.filter_response(await answering.answer_or_abort(filtering, context))
         response.evaluated_generation = self._snap.generation
-        self.shadows.observe(request.cycle.profile, request.cycle.pod_class)
+        self.compared.observe(request.cycle.profile, request.cycle.pod_class)
         return response
 
     async def FilterNominated(
@@ -113,14 +114,9 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """How many of the pods may run where they are nominated to."""
         engine = await self._engine_when_synced(request.cycle, context)
         answer = await answering.answer_or_abort(engine.filter_nominated(request.cycle, request.nominees), context)
-        return filter_phase_pb2.FilterNominatedResponse(
-            admitted=answer.admitted,
-            needs_reserve=answer.needs_reserve,
-            needs_pre_bind=answer.needs_pre_bind,
-            timings=answer.timings,
-            evaluated_plugins=answer.evaluated,
-            evaluated_generation=self._snap.generation,
-        )
+        response = phase_answers.nominated_response(answer)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def RunPostFilter(
         self, request: filter_phase_pb2.RunPostFilterRequest, context: aio.ServicerContext[Any, Any]
@@ -130,7 +126,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
             response = await answering.answer_or_abort(_run_post_filter(engine, request), context)
         self._add_skips(engine, request.cycle.profile, (request.cycle.pod_class,), recorded)
-        return self._completed(response, recorded)
+        return _with_remote_answers(response, recorded)
 
     async def ListPreemptionCandidates(
         self, request: filter_phase_pb2.ListPreemptionCandidatesRequest, context: aio.ServicerContext[Any, Any]
@@ -140,7 +136,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
             response = await answering.answer_or_abort(_list_candidates(engine, request), context)
         self._add_skips(engine, request.cycle.profile, (request.cycle.pod_class,), recorded)
-        return self._completed(response, recorded)
+        return _with_remote_answers(response, recorded)
 
     async def SelectPreemptionCandidate(
         self, request: filter_phase_pb2.SelectPreemptionCandidateRequest, context: aio.ServicerContext[Any, Any]
@@ -149,7 +145,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
             response = await answering.answer_or_abort(_select_candidate(engine, request), context)
-        return self._completed(response, recorded)
+        return _with_remote_answers(response, recorded)
 
     async def ListPodGroupVictims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
@@ -167,9 +163,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
             response = await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
         classes = {member.pod_class for member in request.placed}
         self._add_skips(engine, request.cycle.profile, classes, recorded)
-        if recorded is not None:
-            response.remote_answers = recorded.content()
-        return response
+        return _with_remote_answers(response, recorded)
 
     async def ListReleasableClaims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, context: aio.ServicerContext[Any, Any]
@@ -184,8 +178,8 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """What the Reserve plugins of the profile assume."""
         engine = await self._engine_when_synced(request.cycle, context)
         with answer_recording.recording(request.cycle.wants_remote_answers) as recorded:
-            reserved = await answering.answer_or_abort(engine.reserve(request.cycle, request.placements), context)
-        return self._completed(filter_pb2.ReserveResponse(reservations=reserved), recorded)
+            response = await answering.answer_or_abort(engine.reserve(request.cycle, request.placements), context)
+        return _with_remote_answers(response, recorded)
 
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
@@ -194,13 +188,6 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._engine_when_synced(request.cycle, context)
         await answering.answer_or_abort(engine.unreserve(request.cycle, request.placements), context)
         return filter_pb2.UnreserveResponse()
-
-    def _completed(self, response: Recorded, recorded: answer_recording.CollectedAnswers | None) -> Recorded:
-        """The response, with the generation that it was computed from, and what remote plugins answered if recorded."""
-        response.evaluated_generation = self._snap.generation
-        if recorded is not None:
-            response.remote_answers = recorded.content()
-        return response
 
     def _add_skips(
         self,
@@ -214,7 +201,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
             return
         for number in classes:
             if number in self._snap.classes:
-                for name in engine.skipping_plugins(profile, number):
+                for name in engine.evaluator.skipping_plugins(profile, number):
                     recorded.verdicts_of(name, number).skip()
 
     async def _engine_when_synced(
@@ -225,53 +212,31 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         return self._engine
 
 
-async def _filter(
-    engine: filter_engine.FilterEngine, request: filter_phase_pb2.FilterPhaseFilterRequest
-) -> filter_phase_pb2.FilterPhaseFilterResponse:
-    """Filter by the engine, and convert its answer; `columns` is unset if PreFilter refused the class."""
-    answer = await engine.filter(request.cycle, request.count, request.base_generation, request.preemptors)
-    response = filter_phase_pb2.FilterPhaseFilterResponse(
-        max_batch=answer.max_batch,
-        needs_reserve=answer.needs_reserve,
-        needs_pre_bind=answer.needs_pre_bind,
-        evaluated_plugins=answer.evaluated,
-        timings=answer.timings,
-        post_filter_results=answer.post_filter_results,
-        constraints=[domain_constraints.to_message(each) for each in answer.constraints],
-    )
-    if answer.refusal is not None or answer.narrowed is not None:
-        response.pre_filter.CopyFrom(_pre_filter_message(answer.refusal, answer.narrowed))
-        response.narrowed_by.extend(answer.narrowed_by)
-    if answer.columns is not None:
-        response.columns.CopyFrom(node_columns.to_message(answer.columns))
+def _with_remote_answers(response: Recorded, recorded: answer_recording.CollectedAnswers | None) -> Recorded:
+    """The response, with what remote plugins answered if that is recorded."""
+    if recorded is not None:
+        response.remote_answers = recorded.content()
     return response
 
 
 async def _run_post_filter(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.RunPostFilterRequest
 ) -> filter_phase_pb2.RunPostFilterResponse:
-    """Run PostFilter by the engine, and make the response."""
-    results = await engine.run_post_filter(request.cycle, *_read_refusal(request), request.preemptors)
-    return filter_phase_pb2.RunPostFilterResponse(results=results)
+    """Run PostFilter by the engine. Raises: InvalidRequestError, as the next ones."""
+    return await engine.run_post_filter(request.cycle, *_read_refusal(request), request.preemptors)
 
 
 async def _list_candidates(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.ListPreemptionCandidatesRequest
 ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
-    """List candidates by the engine; the response has them, or what PostFilter answers instead."""
-    found = await engine.list_preemption_candidates(request.cycle, *_read_refusal(request), request.preemptor)
-    if isinstance(found, tuple):
-        return filter_phase_pb2.ListPreemptionCandidatesResponse(candidates=found)
-    return filter_phase_pb2.ListPreemptionCandidatesResponse(answer=found)
+    return await engine.list_preemption_candidates(request.cycle, *_read_refusal(request), request.preemptor)
 
 
 async def _select_candidate(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.SelectPreemptionCandidateRequest
 ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
-    """Select a candidate by the engine, and make the response."""
     refusal = _read_refusal(request)
-    answer = await engine.select_preemption_candidate(request.cycle, *refusal, request.preemptor, request.candidates)
-    return filter_phase_pb2.SelectPreemptionCandidateResponse(answer=answer)
+    return await engine.select_preemption_candidate(request.cycle, *refusal, request.preemptor, request.candidates)
 
 
 async def _call_as_coroutine(call: Callable[[Request], Answer], request: Request) -> Answer:
@@ -290,14 +255,3 @@ def _read_refusal(
     except ValueError as error:
         raise request_errors.InvalidRequestError(str(error)) from error
     return columns, wire_status.from_message(request.pre_filter) if request.HasField("pre_filter") else None
-
-
-def _pre_filter_message(
-    refusal: status.Status | None, narrowed: Collection[str] | None
-) -> filter_pb2.PreFilterResponse:
-    """PreFilter's part of the response: its status, and the nodes that it left."""
-    response = filter_pb2.PreFilterResponse(status=wire_status.to_message(refusal or status.SUCCESS))
-    if narrowed is not None:
-        response.narrowed = True
-        response.node_names.extend(sorted(narrowed))
-    return response

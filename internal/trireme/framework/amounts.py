@@ -4,6 +4,8 @@ Sums are made exactly and rounded up once, as kube-scheduler adds Quantities bef
 results: cpu in millicores, everything else in the resource's own unit.
 
 Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
+
+Tests: tests/unit/plugins/test_node_resources_fit.py, tests/conformance/test_quantities_of_go.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -329,7 +331,6 @@ def is_pod_level(name: str) -> bool:
 
 
 def _is_counted_resource(name: str) -> bool:
-    """Whether the scheduler counts the resource at all."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 

@@ -78,7 +78,6 @@ _RESOURCES: Final = tuple(resource.value for resource in Resource)
 
 
 def _can_have_action(resource: str, action: ActionType) -> bool:
-    """Whether the resource can have this action."""
     if (
         action in (ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL)
         or resource == Resource.WILDCARD
@@ -289,7 +288,6 @@ def _same_quantities_by_value(old: Mapping[str, meta_pb2.Quantity], new: Mapping
 
 
 def _condition_statuses(node: core_pb2.Node) -> dict[str, str]:
-    """The status of each condition, by type."""
     return {condition.type: condition.status for condition in node.status.conditions}
 
 

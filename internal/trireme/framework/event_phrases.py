@@ -123,7 +123,6 @@ def _phrase_of_other_kind(label: str) -> str:
 
 
 def _resource_with_article(resource: str) -> str:
-    """The resource with its article."""
     kind = resource.rpartition("/")[2].partition(".")[0]
     return _OBJECTS.get(resource) or f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
 

@@ -110,7 +110,6 @@ def _requirement_holds(requirement: selectors.Requirement, labels: Mapping[str, 
 
 
 def _equality_requirements(labels: Mapping[str, str]) -> Iterable[selectors.Requirement]:
-    """A requirement for each of the labels."""
     return (selectors.Requirement(key, selectors.IN, frozenset((value,))) for key, value in labels.items())
 
 

@@ -1,10 +1,11 @@
-"""A plugin's declaration of its arguments: their type, their defaults and their rules."""
+"""A plugin's arguments: the type that declares them, and the defaults and rules that do not follow from it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trireme.framework import feature_gates
+from trireme_kube.apimachinery import declaration
 from trireme_kube.apimachinery.field_errors import Problem
 from trireme_kube.apimachinery.schema import Struct
 
@@ -14,21 +15,30 @@ JsonArgs = Mapping[str, Any]
 Value = dict[str, Any]
 
 
-def set_no_defaults(value: Value, gates: feature_gates.Gates) -> None:
-    """Set no defaults, for arguments that have none."""
-
-
 @dataclass(frozen=True, slots=True)
 class PluginArgs:
     """The arguments of a plugin in `kubescheduler.config.k8s.io/v1`."""
 
-    schema: Struct
+    #: The declared type (`trireme_kube.apimachinery.declaration`).
+    type: type[Any]
     #: (path of the arguments, arguments with all defaults, gates) -> all problems.
     validate: Callable[[str, JsonArgs, feature_gates.Gates], list[Problem]]
     #: The plugin's error for missing arguments, for which no defaults were filled in.
     missing: str
-    set_defaults: Callable[[Value, feature_gates.Gates], None] = set_no_defaults
+    #: Sets what is no default of a field: what depends on feature gates or on other fields.
+    set_other_defaults: Callable[[Value, feature_gates.Gates], None] | None = None
     #: Validated with the configuration as well, not only when the plugin is made.
     validated_early: bool = True
     #: Structs of the core API within the arguments, by their Go names.
     core_types: frozenset[str] = frozenset()
+
+    @property
+    def schema(self) -> Struct:
+        """The type of the arguments in a file."""
+        return declaration.schema_of(self.type, is_object=True)
+
+    def set_defaults(self, value: Value, gates: feature_gates.Gates) -> None:
+        """Fill in the defaults of decoded arguments, in place."""
+        declaration.set_defaults(self.type, value)
+        if self.set_other_defaults is not None:
+            self.set_other_defaults(value, gates)

@@ -1,14 +1,16 @@
-"""A plugin as data: at which extension points it is, and where each of its sides is found.
+"""A plugin as data: at which extension points it is, and where each of its implementations is found.
 
 Configuration needs to know this of every plugin, the ones that run in another process above all. So a plugin's `spec`
 loads nothing of it: the frontend validates a profile without a line of what filter, score and bind run, and each of
-these loads only the side that it runs (`trireme.registry`). Remote plugins, named in Trireme's own configuration, have
-a spec without sides and join the in-tree ones through `Registry.with_remote`.
+these loads only what it runs (`trireme.registry`). Remote plugins, named in Trireme's own configuration, have
+a spec without implementations and join the in-tree ones through `Registry.with_remote`.
 
 The order of `ExtensionPoint` is the order in which kube-scheduler checks and expands a profile; which of several
 mistakes in a profile is reported depends on it.
 
 Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
+
+Tests: tests/unit/registry/test_registry.py.
 """
 
 import enum
@@ -60,7 +62,7 @@ ASSUMING = (ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
 
 
 class Role(enum.Enum):
-    """What the scheduler itself does on behalf of a plugin, beside its sides. Each role is one in-tree plugin's."""
+    """What the scheduler itself does on behalf of a plugin. Each role is one in-tree plugin's."""
 
     #: The frontend evicts the pods that its PostFilter chooses, holds preemptors back and counts attempts.
     PREEMPTION = enum.auto()
@@ -75,8 +77,8 @@ class Role(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A part of a plugin that is imported only in the processes that use it.
+class LazyImport:
+    """A name in a plugin folder whose module is imported only in the processes that use it.
 
     `target` is `.module:name`, the module relative to the plugin's package.
     """
@@ -95,7 +97,7 @@ class PluginSpec:
 
     name: str
     extension_points: frozenset[ExtensionPoint]
-    #: The package that sides are relative to.
+    #: The package that targets are relative to.
     package: str = ""
     #: The fields of a pod that it reads, as paths of the API, e.g. `spec.nodeSelector`: pods that differ in one are of
     #: different classes. Labels that selectors name are not listed, the cache finds their keys in the selectors.
@@ -103,16 +105,16 @@ class PluginSpec:
     #: The constructor of the plugin's part in a process, by the last extension point that the process calls: FILTER
     #: includes PreFilter and Reserve, SCORE includes PreScore. In the bind phase PRE_BIND or BIND includes all
     #: points of the phase, and RESERVE is the Unreserve of what PreBind wrote.
-    sides: Mapping[ExtensionPoint, Side] = field(default_factory=dict)
+    implementations: Mapping[ExtensionPoint, LazyImport] = field(default_factory=dict)
     #: What executes, in the bind phase, the actions that are this plugin's own; by kind of trireme.v1.Action.
-    actions: Mapping[str, Side] = field(default_factory=dict)
+    actions: Mapping[str, LazyImport] = field(default_factory=dict)
     #: The cluster events that may help pods that it refused; None: it refuses no pod, or no event helps.
-    events_to_register: Side | None = None
+    events_to_register: LazyImport | None = None
     #: Its `plugin_args.PluginArgs`; None: it takes none, or any.
-    args: Side | None = None
+    args: LazyImport | None = None
     #: Texts for the reasons of its refusals, by code, with names of parameters in braces: `trireme explain` shows them.
     #: A reason without a text is shown by its parameters.
-    explain: Side | None = None
+    explain: LazyImport | None = None
     #: Ignores running pods whose resize is deferred.
     ignores_deferred_resizes: bool = False
     #: Supports pod signatures: equal pods can be recognised by the fields that it reads. If one plugin of a profile
@@ -121,11 +123,6 @@ class PluginSpec:
     role: Role | None = None
     #: Runs in a process of its own, configured in TriremeConfiguration.
     remote: bool = False
-
-    @property
-    def args_kind(self) -> str:
-        """The kind of its arguments, e.g. `NodeAffinityArgs`; empty for a plugin that takes none or any."""
-        return f"{self.name}Args" if self.args is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

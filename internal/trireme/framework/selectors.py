@@ -1,6 +1,8 @@
 """Node selector terms as kube-scheduler reads them, parsed once per class.
 
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+
+Tests: tests/unit/snapshot/test_labelled_classes.py, tests/unit/plugins/test_node_affinity.py.
 """
 
 import re

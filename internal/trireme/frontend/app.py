@@ -2,6 +2,8 @@
 
 Each record is built from the ones before it, and each constructor receives only what it uses. Nothing runs yet:
 `leading` starts the parts in order.
+
+Tests: tests/unit/frontend/test_start_with_each_gate.py, tests/unit/scheduling/test_assembly.py.
 """
 
 import asyncio
@@ -13,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, cluster_cache, cluster_informers, node_json, object_waits
-from trireme.config import canary_profiles, commandline
+from trireme.config import commandline
+from trireme.config.profiles import canary_shares
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
@@ -25,7 +28,7 @@ from trireme.frontend import (
     plugin_updates,
     pod_reads,
     queue_changes,
-    remote_plugins,
+    queue_plugin_calls,
     scheduler_metrics,
 )
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
@@ -36,6 +39,7 @@ from trireme.frontend.phase_clients import (
     insight_replicas,
     phase_links,
     plugin_streams,
+    recording_evaluators,
     remote_evaluators,
     snapshot_publisher,
 )
@@ -44,7 +48,7 @@ from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import assembly, ports, scheduler_ports, scheduler_settings
 from trireme.v1 import plugin_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import informer, list_prefetch, resources
 from trireme_kube.client.rest import client
@@ -173,7 +177,7 @@ def build(
         membership=membership,
         settings=settings,
         leader=leader,
-        evaluators=phases.evaluators,
+        answers=phases.answers,
         links=phases.links,
         streams=phases.streams,
         queue=changes,
@@ -233,7 +237,7 @@ def build_cluster(
     comes after the first handshake with remote plugins. `infos` are the descriptions of those that answered, by name.
     """
     enabled = {name for profile in completed.profiles for name in profile.all_names()}
-    shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+    shares = canary_shares(completed.profiles, completed.trireme)
     reads = pod_reads.PodReads(infos, IN_TREE.pod_fields(enabled), shares)
     registry = class_registry.ClassRegistry(
         all_labels=reads.label_keys is None,
@@ -247,7 +251,7 @@ def build_cluster(
         cache,
         object_waits.ObjectWaits(),
         reads,
-        node_json.NodeJson(remote_plugins.any_reads_node_json(infos)),
+        node_json.NodeJson(queue_plugin_calls.any_reads_node_json(infos)),
         make_extenders(completed.configuration.extenders, registry, cache),
     )
 
@@ -277,21 +281,26 @@ def build_phases(
     answers = class_answers.ClassAnswers()
     decisions = decision_log.DecisionLog(
         lambda: cache.generation,
-        lambda profile: profiles.has_remote_plugin(
-            settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
-        ),
-        lambda profile: profiles.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
+        lambda profile: profile_messages.has_remote_plugin(settings.configuration, profile, *_RECORDED_POINTS),
     )
     if links.insight is not None:
         links.insight.send_decisions(decisions)
-    evaluators = remote_evaluators.RemoteEvaluators(
+    remote = remote_evaluators.RemoteEvaluators(
         links.filters,
         links.scores,
         answers,
         fence,
         settings.config_hash,
+        decisions.wants_remote_answers,
         metrics=context.metrics,
-        decisions=decisions,
+    )
+    evaluators = recording_evaluators.RecordingEvaluators(
+        remote,
+        decisions,
+        context.metrics.clock,
+        lambda profile: profile_messages.has_remote_plugin(
+            settings.configuration, profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER
+        ),
     )
     streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
     return PhaseClients(publisher, links, answers, evaluators, streams, decisions)

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.config import commandline, reloading, watched_files
+from trireme.config import commandline, reloading
 from trireme.remote import remote_client
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
+from trireme_kube.componentbase import watched_files
 from trireme_kube.componentbase.logs import klog, start_log
 
 log = logging.getLogger(__name__)

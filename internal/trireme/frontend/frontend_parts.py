@@ -6,7 +6,7 @@ import dataclasses
 from trireme.cache import class_registry, cluster_cache, node_json, object_waits
 from trireme.config import commandline
 from trireme.extenders import extender_assembly, extenders
-from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
+from trireme.frontend import plugin_membership, queue_plugin_calls, scheduler_metrics
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
@@ -15,7 +15,6 @@ from trireme.frontend.phase_clients import (
     fallback,
     phase_links,
     plugin_streams,
-    remote_evaluators,
     snapshot_publisher,
 )
 from trireme.frontend.phase_settings import PhaseSettings
@@ -23,7 +22,7 @@ from trireme.frontend.pod_reads import PodReads
 from trireme.scheduling import ports, scheduler_parts, scheduler_ports
 from trireme_kube.componentbase import supervision
 
-Scheduling = scheduler_parts.Scheduling[remote_plugins.QueuePluginCaller]
+Scheduling = scheduler_parts.Scheduling[queue_plugin_calls.QueuePluginCaller]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class PhaseClients:
     publisher: snapshot_publisher.SnapshotPublisher
     links: phase_links.PhaseLinks
     answers: class_answers.ClassAnswers
-    evaluators: remote_evaluators.RemoteEvaluators
+    evaluators: ports.Evaluators
     streams: plugin_streams.PluginStreams
     #: What insight gets of the answers.
     decisions: decision_log.DecisionLog

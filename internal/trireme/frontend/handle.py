@@ -72,7 +72,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
 @contextlib.asynccontextmanager
 async def serve(config: trireme_configuration.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
     """Serve HandleService within the block, or nothing if no address is configured. Raises: ListenError."""
-    if not config.handle_listen:
+    if not config.handle.listen:
         yield
         return
     server = grpc_server.ReplicaServer(
@@ -93,7 +93,7 @@ async def serve(config: trireme_configuration.TriremeConfiguration, service: Han
 
 def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) -> listen_flags.Listener:
     """The address to serve on; with TLS, where it is configured, for the plugins' identities alone."""
-    listen, tls = config.handle_listen, config.tls
+    listen, tls = config.handle.listen, config.tls
     if not config.handle_has_tls:
         return listen_flags.make_listener(listen, guarded=True)
     return listen_flags.make_listener(
@@ -102,7 +102,7 @@ def _make_handle_listener(config: trireme_configuration.TriremeConfiguration) ->
         private_key=tls.key_file,
         client_ca=tls.ca_file,
         identities=tuple(
-            {*config.handle_allowed_identities}.union(*(each.caller_identities for each in config.remote_plugins))
+            {*config.handle.allowed_identities}.union(*(each.caller_identities for each in config.remote_plugins))
         ),
         guarded=True,
     )

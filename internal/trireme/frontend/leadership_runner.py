@@ -3,6 +3,8 @@
 The order is kube-scheduler's: informers start and sync before the election (unless configured otherwise). Nothing is
 scheduled before every cache has synced, the bind replicas know the new epoch and have ended their work for an earlier
 leader, and the informers show everything that it wrote.
+
+Tests: tests/unit/frontend/test_start_order.py.
 """
 
 import asyncio
@@ -99,7 +101,6 @@ class LeadershipRunner:
             await supervision.supervise("scheduler", functools.partial(self._lead_until_cancelled, term))
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
-        """Start following the cluster."""
         for entry in self._app.informers:
             _add_task(group, f"informer {entry.resource.name}", entry.run)
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from trireme.config import trireme_configuration
-from trireme.config.discovered_endpoints import is_service
+from trireme.config.addresses import is_service
 from trireme.frontend import plugin_changes, replica_channels
 from trireme.v1 import plugin_pb2
 
@@ -21,7 +21,7 @@ class PluginStatus:
     takes_part: bool
     reachable: bool  # at the last check
     problem: str  # why it does not take part, is unreachable, runs with an older description or replicas differ
-    in_shadow: bool  # its answers are compared and do not count
+    compared_only: bool  # its answers are compared and do not count
     canary_of: str  # the plugin that it is the canary of; empty: it is none
     canary_percent: int  # the percentage of the pods that a canary answers for
     changing: bool  # its replicas differ, or its description changes again and again and has no effect for a while
@@ -78,7 +78,7 @@ class MonitoredPlugin:
             self.takes_part,
             self.reachable,
             self.changes.problem() if changing else self.problem or (self.difference if fits else ""),
-            config.in_shadow,
+            config.compared_only,
             config.canary_of,
             config.canary_percent,
             changing or (fits and bool(self.difference)),

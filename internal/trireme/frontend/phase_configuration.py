@@ -118,7 +118,7 @@ def remote_plugin(
         breaker_open_ms=round(plugin.circuit_breaker.open_for.seconds * 1000),
         info=info,
         configurations=configurations,
-        shadow=plugin.in_shadow,
+        shadow=plugin.compared_only,
         hedging=plugin.hedging,
         budget_ms_per_second=round(plugin.budget_per_second.seconds * 1000),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.frontend import monitored_plugin, plugin_monitor, remote_plugins
+from trireme.frontend import monitored_plugin, plugin_monitor, queue_plugin_calls
 from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.remote import plugin_statistics, remote_breaker
 from trireme.rpc import call_durations
@@ -38,7 +38,7 @@ class PluginStatisticsPoller:
         self,
         monitor: plugin_monitor.PluginMonitor,
         links: phase_links.PhaseLinks,
-        remote_queue: remote_plugins.QueuePluginCaller,
+        remote_queue: queue_plugin_calls.QueuePluginCaller,
         streams: Callable[[], Mapping[str, replica_link.LinkStatistics]],
     ) -> None:
         """`streams` returns the state of the snapshot streams to plugins, by plugin."""
@@ -146,10 +146,10 @@ def one_line(row: Json) -> str:
     p99 = "none yet" if row["p99Seconds"] is None else f"{row['p99Seconds'] * 1000:.1f} ms"
     problem = f": {row['problem']}" if row["problem"] else ""
     follows = f", follows at generation {row['follows']['generation']}" if row["follows"] else ""
-    shadow = row["shadow"]
+    compared = row["shadow"]
     budget = f", {row['bypassedCalls']} not made: over its budget" if row["bypassedCalls"] else ""
     canary = f", canary for {row['canary']['percent']}% of the pods" if row["canary"] else ""
-    mode = "" if shadow is None else f", in shadow: {shadow['differed']} of {shadow['compared']} would differ"
+    mode = "" if compared is None else f", in shadow: {compared['differed']} of {compared['compared']} would differ"
     return (
         f"plugin {row['name']} {row['health']}{problem}: {row['address']}, version {row['version'] or 'unknown'}, "
         f"breaker {row['breaker']}, failure policy {row['failurePolicy']}, {row['calls']} calls, "
@@ -212,7 +212,7 @@ def _plugin_row(
         "hedgedCalls": sum(entry.hedged for entry in found),
         "bypassedCalls": sum(entry.bypassed for entry in found),
         "overBudget": any(entry.over_budget for entry in found),
-        "shadow": _shadow_json(found) if status.in_shadow else None,
+        "shadow": _comparison_json(found) if status.compared_only else None,
         "canary": {"of": status.canary_of, "percent": status.canary_percent} if status.canary_of else None,
         "breaker": breaker,
         "calls": failed + sum(entry.answered for entry in found),
@@ -234,7 +234,7 @@ def _not_called(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
     return "; ".join(not_called.values())
 
 
-def _shadow_json(found: Sequence[plugin_pb2.PluginStatistics]) -> Json:
+def _comparison_json(found: Sequence[plugin_pb2.PluginStatistics]) -> Json:
     """What the answers of a plugin in shadow mode would change, in all processes together."""
     return {
         "compared": sum(entry.shadow_compared for entry in found),

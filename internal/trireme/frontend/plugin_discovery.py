@@ -12,7 +12,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from trireme.config import commandline, discovered_endpoints, trireme_configuration
+from trireme.config import addresses, commandline, trireme_configuration
 from trireme.frontend.phase_clients import endpoints
 from trireme_kube.client.rest import client
 from trireme_kube.componentbase import supervision
@@ -32,7 +32,7 @@ STEADY_SECONDS = 60.0
 class PluginDiscovery:
     """Watches the EndpointSlices of the Services that remote plugins have as their address."""
 
-    def __init__(self, api: client.ApiClient, discovered: discovered_endpoints.DiscoveredEndpoints) -> None:
+    def __init__(self, api: client.ApiClient, discovered: addresses.DiscoveredEndpoints) -> None:
         self._api = api
         self._discovered = discovered
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -118,7 +118,6 @@ class PluginDiscovery:
             self._changed.set()
 
     def _take(self, service: str, addresses: Sequence[str]) -> None:
-        """Have other ready endpoints of the Service from now on."""
         if self._discovered.replace(service, addresses):
             log.info("%s has %d ready endpoints: %s", service, len(addresses), ", ".join(addresses))
             self._changed.set()
@@ -142,10 +141,6 @@ async def following(api: client.ApiClient, completed: commandline.CompletedConfi
 
 
 def _services_of(config: trireme_configuration.TriremeConfiguration) -> set[str]:
-    """The Services that plugins have as their address."""
     return {
-        address
-        for plugin in config.remote_plugins
-        for address in plugin.endpoints
-        if discovered_endpoints.is_service(address)
+        address for plugin in config.remote_plugins for address in plugin.endpoints if addresses.is_service(address)
     }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from trireme.config import commandline, model
-from trireme.frontend import remote_plugins
+from trireme.frontend import queue_plugin_calls
 from trireme.queueing.hints import queueing_hint_map
 from trireme.v1 import plugin_pb2
 
@@ -26,7 +26,7 @@ class PluginMembership:
         self._rejected = rejected
         self._unsynced: frozenset[str] = frozenset()
         # Nothing is rejected at the start.
-        self._missing = remote_plugins.missing_required(completed, infos)
+        self._missing = queue_plugin_calls.missing_required(completed, infos)
 
     def configure(self, completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Follow another configuration, with the descriptions of its plugins that take part."""
@@ -59,19 +59,18 @@ class PluginMembership:
     def registrations(self, profile: model.CompletedProfile) -> Sequence[queueing_hint_map.EventRegistration]:
         """The events that the profile's remote plugins register for, without those whose answers do not count."""
         plugins = self._completed.trireme.remote_plugins
-        in_shadow = {plugin.name for plugin in plugins if plugin.in_shadow}
-        deciding = {name: info for name, info in self.called_plugins().items() if name not in in_shadow}
-        configured = [plugin.name for plugin in plugins if not plugin.in_shadow]
-        return remote_plugins.registrations(profile, deciding, configured)
+        compared_only = {plugin.name for plugin in plugins if plugin.compared_only}
+        deciding = {name: info for name, info in self.called_plugins().items() if name not in compared_only}
+        configured = [plugin.name for plugin in plugins if not plugin.compared_only]
+        return queue_plugin_calls.registrations(profile, deciding, configured)
 
     def is_rejected(self, name: str) -> bool:
         """Whether the plugin took part and is rejected now."""
         return name in self._rejected()
 
     def _find_missing(self) -> None:
-        """Find the plugin that each profile's pods wait for."""
         usable = {name: info for name, info in self.called_plugins().items() if name not in self._unsynced}
-        self._missing = remote_plugins.missing_required(self._completed, usable)
+        self._missing = queue_plugin_calls.missing_required(self._completed, usable)
 
     def missing(self) -> Mapping[str, str]:
         """The missing plugin that pods of each profile wait for, by profile."""

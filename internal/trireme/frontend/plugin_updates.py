@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, node_json
-from trireme.config import canary_profiles, commandline
-from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, remote_plugins
+from trireme.config import commandline, profiles
+from trireme.frontend import phase_configuration, plugin_membership, pod_reads, queue_changes, queue_plugin_calls
 from trireme.frontend.leader_status import LeaderStatus
-from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
+from trireme.frontend.phase_clients import class_answers, phase_links, plugin_streams
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.client.informers import informer
@@ -31,7 +31,7 @@ class PluginUpdates:
         membership: plugin_membership.PluginMembership,
         settings: PhaseSettings,
         leader: LeaderStatus,
-        evaluators: remote_evaluators.RemoteEvaluators,
+        answers: class_answers.ClassAnswers,
         links: phase_links.PhaseLinks,
         streams: plugin_streams.PluginStreams,
         queue: queue_changes.QueueChanges,
@@ -45,7 +45,7 @@ class PluginUpdates:
         self._membership = membership
         self._settings = settings
         self._leader = leader
-        self._evaluators = evaluators
+        self._answers = answers
         self._links = links
         self._streams = streams
         self._queue = queue
@@ -91,7 +91,7 @@ class PluginUpdates:
         Returns whether shares of canaries differ: then pods get their classes once they are listed again.
         """
         self._completed = completed
-        shares = canary_profiles.shares_of(completed.profiles, completed.trireme)
+        shares = profiles.canary_shares(completed.profiles, completed.trireme)
         return self._pod_reads.shares.replace(shares)
 
     def follow_unsynced(self, unsynced: frozenset[str]) -> None:
@@ -101,7 +101,7 @@ class PluginUpdates:
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
-        if not self._nodes.enabled and remote_plugins.any_reads_node_json(infos):
+        if not self._nodes.enabled and queue_plugin_calls.any_reads_node_json(infos):
             log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
             self._nodes.enabled = self._nodes_outdated = True
             self._node_informer.request_json()
@@ -113,7 +113,7 @@ class PluginUpdates:
         """Send the phases the configuration, if it is another one; what is cached of their answers is dropped."""
         if not self._settings.replace(configuration):
             return
-        self._evaluators.forget_answers()
+        self._answers.clear()
         self._queue.reconnect(configuration)
         if self._leader.leading:
             self._streams.configure(configuration, self._membership.is_rejected)

@@ -7,7 +7,7 @@ from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import prepared_plugins, remote_plugins
+from trireme.frontend import prepared_plugins, queue_plugin_calls
 from trireme.frontend.frontend_parts import FrontendContext
 from trireme.scheduling import queue_executor, queue_ports
 from trireme.v1 import snapshot_pb2
@@ -18,16 +18,16 @@ CONFIGURATION_RELOADED = cluster_event.ClusterEvent("trireme.dev/Configuration",
 
 def queue_plugins(
     context: FrontendContext, cache: cluster_cache.ClusterCache
-) -> queue_ports.QueuePlugins[remote_plugins.QueuePluginCaller]:
+) -> queue_ports.QueuePlugins[queue_plugin_calls.QueuePluginCaller]:
     """The remote plugins that take part in queueing."""
 
-    def make_caller(reports: queue_ports.QueueReports) -> remote_plugins.QueuePluginCaller:
-        return remote_plugins.QueuePluginCaller(
+    def make_caller(reports: queue_ports.QueueReports) -> queue_plugin_calls.QueuePluginCaller:
+        return queue_plugin_calls.QueuePluginCaller(
             context.settings.configuration,
             context.settings.config_hash,
             context.completed.profiles,
             reports,
-            pod_of=functools.partial(remote_plugins.pod_for_plugins, cache),
+            pod_of=functools.partial(queue_plugin_calls.pod_for_plugins, cache),
             now=context.clocks.now,
         )
 
@@ -38,7 +38,7 @@ class QueueChanges:
     """Changes which remote plugins the queue calls, wakes the pods that this may help, and keeps its order right."""
 
     def __init__(
-        self, context: FrontendContext, executor: queue_executor.QueueExecutor[remote_plugins.QueuePluginCaller]
+        self, context: FrontendContext, executor: queue_executor.QueueExecutor[queue_plugin_calls.QueuePluginCaller]
     ) -> None:
         self._completed = context.completed
         self._settings = context.settings
@@ -60,14 +60,14 @@ class QueueChanges:
         if name in self._completed.profiles[0].names(ExtensionPoint.QUEUE_SORT):
             self._configure_sort_keys(self._settings.configuration, anew=True)
         absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
-        event = remote_plugins.PLUGIN_REJECTED if absent else remote_plugins.PLUGIN_JOINED
+        event = queue_plugin_calls.PLUGIN_REJECTED if absent else queue_plugin_calls.PLUGIN_JOINED
         started = self._metrics.clock()
         instructions = self._queue.on_event(event, None, name, self._now())
         self._metrics.on_event_handled(event.label, started)
         self._executor.execute(instructions)
         self._executor.register_events()
         for profile in self._membership.missing():
-            rechecks = self._queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now())
+            rechecks = self._queue.recheck_pre_enqueue(profile, queue_plugin_calls.PLUGIN_REJECTED, self._now())
             self._executor.execute(rechecks)
         self._wake()
 

@@ -24,8 +24,6 @@ from trireme.scheduling import scheduler_settings
 
 log = logging.getLogger(__name__)
 
-# How long the API server may take to list all pods again, if plugins read more of them or a profile was added.
-RELIST_SECONDS = 120.0
 # How long the cycle under way may take to end, before the reload is refused.
 CYCLE_SECONDS = 120.0
 
@@ -87,12 +85,12 @@ class Reconfiguration:
                 raise
         if shares_differ or new.scheduler_names - known:
             # A canary's pods are a class of their own. Pods of a profile which is new have been seen, and ignored.
-            await self._list_pods_again()
+            await self._list_pods_again(new.trireme.reload.list_deadline.seconds)
 
-    async def _list_pods_again(self) -> None:
+    async def _list_pods_again(self, seconds: float) -> None:
         """List pods again, so that they get their classes, and try those again that were refused as another class.
 
-        It returns when that is done, or would take too long; it is done then once the API server answers.
+        It returns when that is done, or takes more than `seconds`; it is done then once the API server answers.
         """
         done = asyncio.Event()
 
@@ -103,7 +101,7 @@ class Reconfiguration:
 
         self._monitor.background.start(list_then_retry())
         try:
-            async with asyncio.timeout(RELIST_SECONDS):
+            async with asyncio.timeout(seconds):
                 await done.wait()
         except TimeoutError:
             log.warning("pods of a new profile or share have to be listed again: once the API server answers")
@@ -112,13 +110,15 @@ class Reconfiguration:
         self, new: commandline.CompletedConfig, prepared: prepared_plugins.PreparedPlugins
     ) -> None:
         """Read of pods and nodes what the new plugins read. Raises: HandshakeError: the API server does not answer."""
+        seconds = new.trireme.reload.list_deadline.seconds
         fields = IN_TREE.pod_fields({name for profile in new.profiles for name in profile.all_names()})
         try:
-            async with asyncio.timeout(RELIST_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._app.plugin_updates.read_more(prepared.infos(), fields)
         except TimeoutError as error:
             raise remote_client.HandshakeError(
-                f"profiles: their plugins read more of pods, which were not listed again within {RELIST_SECONDS:g} s"
+                f"profiles: their plugins read more of pods, which were not listed again within {seconds:g} s "
+                "(reload.listDeadline)"
             ) from error
 
     async def _switch_between_cycles(
@@ -158,7 +158,7 @@ class Reconfiguration:
         if changed:
             named = frozenset(name for profile in completed.profiles for name in profile.all_names())
             scheduling.waiting.forget_plugins(named.__contains__)
-            phases.evaluators.forget_answers()
+            phases.answers.clear()
             scheduling.scheduler.forget_prepared()
             if context.leader.leading:
                 phases.streams.configure(configuration, context.membership.is_rejected)

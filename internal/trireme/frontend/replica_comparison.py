@@ -82,7 +82,6 @@ def _difference(
 
 
 def _text(description: plugin_pb2.PluginInfo | str) -> str:
-    """A replica's version, or what is wrong with its description."""
     if isinstance(description, str):
         return f"has no usable description ({description})"
     return f"is version {remote_endpoint.one_line(description.version) or '(none)'}"

@@ -1,6 +1,8 @@
 """Runs the frontend: its clients, its phases and leader election, up to a clean end.
 
 `process` imports this module once the configuration is known to be valid.
+
+Tests: tests/contract/test_frontend_elector.py, tests/unit/frontend/test_supervised_processes.py.
 """
 
 import asyncio
@@ -344,7 +346,6 @@ class Elector:
         return "" if self._elector is None else self._elector.last_error
 
     def _make_candidate(self, identity: str) -> lease.Candidate:
-        """What a LeaseCandidate says of us, for coordinated leader election."""
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
         binary = versions.KUBERNETES.removeprefix("v")
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)

@@ -1,6 +1,8 @@
 """The instruments of `scheduler_metrics`: names, help texts, labels and buckets.
 
 Source: pkg/scheduler/metrics/metrics.go.
+
+Tests: tests/unit/frontend/test_scheduler_metrics.py.
 """
 
 from collections.abc import Iterable

@@ -22,9 +22,10 @@ from trireme.frontend import scheduler_instruments
 from trireme.queueing import pre_enqueue, queued_pod
 from trireme.queueing.hints import queueing_hint_map
 from trireme.registry.in_tree import IN_TREE, PREEMPTION_PLUGIN
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.v1 import filter_pb2, filter_phase_pb2
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 
 _SCHEDULED = "scheduled"
 
@@ -90,8 +91,8 @@ class SchedulerMetrics:
         profile: str,
         pods: int,
         seconds: float,
-        filtered: FilterResult,
-        placed: PlaceResult,
+        filtered: FilterAnswer,
+        placed: PlaceAnswer,
         again: bool = False,
     ) -> None:
         """Record that one answer of filter and score placed `pods` pods (at least one) in so many seconds.
@@ -109,7 +110,7 @@ class SchedulerMetrics:
         if pods > 1 or again:
             self.instruments.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
-    def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
+    def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterAnswer) -> None:
         """One answer of filter refused so many pods, at least one, on every node."""
         self.instruments.algorithm_seconds.observe(seconds / pods, (), pods)
         self.record_plugins(profile, "Filter", filtered.evaluated, pods)

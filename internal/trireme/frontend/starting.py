@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import uvloop
 
-from trireme.config import commandline, ineffective_gates
+from trireme.config import commandline, gate_effects
 from trireme.config.telemetry_flags import LoggingOptions
 from trireme.frontend import early_lists, reload_signal, stop_signal
 from trireme.frontend.phase_clients import local_phases
@@ -44,7 +44,7 @@ def _configure_logging_and_run(
     """Set up the log, log the start as kube-scheduler does, and run on uvloop; returns the exit code."""
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
-    for text in ineffective_gates.warnings(completed.gates):
+    for text in gate_effects.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run_with_local_phases(stop, reload, forker_connection, completed))

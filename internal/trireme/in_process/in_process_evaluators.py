@@ -8,15 +8,13 @@ import contextlib
 from collections.abc import Container, Iterator, Sequence
 
 from trireme.evaluation import engine, request_errors
-from trireme.evaluation.filtering import filter_answers
 from trireme.framework import status
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
-from trireme.wire import domain_constraints, identities, node_columns
+from trireme.wire import domain_constraints, identities
 from trireme.wire import status as wire_status
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 
 class InProcessEvaluators(ports.Evaluators):
@@ -30,7 +28,7 @@ class InProcessEvaluators(ports.Evaluators):
     @property
     def answers(self) -> Container[ports.ClassKey]:
         """The classes whose columns are in the engine's cache."""
-        return self.engine.filter.cached_classes
+        return self.engine.filter.evaluator.cached_classes
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
         """The context of a call."""
@@ -47,56 +45,41 @@ class InProcessEvaluators(ports.Evaluators):
         generation: int,
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """Filter the class, or `nominee` alone, which takes the place of the class's pod; always a whole answer."""
         cycle = self.cycle(profile, class_id, generation)
         if nominee is not None:
             cycle.pod.CopyFrom(nominee)
         with self._port_errors(cycle):
-            found = await self.engine.filter.filter(
+            return await self.engine.filter.filter(
                 cycle, count, preemptors=identities.preemptors(preemptors, generation)
             )
-        answer = class_answer.ClassAnswer()
-        if found.columns is not None:
-            answer.update(found.columns)
-        return _to_filter_result(answer, found, of_one=nominee is not None)
 
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """Check how many of the nominees, from the first, may all go to the slots that they are nominated for."""
         cycle = self.cycle(profile, class_id, generation)
-        pairs = [identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)]
         with self._port_errors(cycle):
-            found = await self.engine.filter.filter_nominated(cycle, pairs)
-        return FilterResult.of_nominated(
-            slots[: found.admitted],
-            generation,
-            needs_reserve=found.needs_reserve,
-            needs_pre_bind=found.needs_pre_bind,
-            evaluated=found.evaluated,
-            timings=found.timings,
-        )
+            return await self.engine.filter.filter_nominated(cycle, identities.nominees(nominees, slots))
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
-    ) -> Sequence[PostFilterResult]:
-        """Run PostFilter for the first of the pods that fit nowhere; returns at least one result, in order."""
-        cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
-        preemptors = identities.preemptors(pods, generation)
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterAnswer
+    ) -> filter_phase_pb2.RunPostFilterResponse:
+        """Run PostFilter for the first of the pods that fit nowhere; the response has at least one result, in order."""
+        cycle, preemptors = self.cycle(profile, class_id, generation), identities.preemptors(pods, generation)
         with self._port_errors(cycle):
-            results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, preemptors)
-        return PostFilterResult.from_messages(results)
+            return await self.engine.filter.run_post_filter(cycle, filtered.columns, filtered.refusal, preemptors)
 
     async def list_preemption_candidates(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
-    ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """List the nodes that preemption may choose from; PostFilter's result instead if there is none."""
-        cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
-        preemptor = identities.preemptor(pod, generation)
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterAnswer
+    ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
+        """List the nodes that preemption may choose from; PostFilter's answer instead if there is none."""
+        cycle, preemptor = self.cycle(profile, class_id, generation), identities.preemptor(pod, generation)
         with self._port_errors(cycle):
-            found = await self.engine.filter.list_preemption_candidates(cycle, refused, filtered.refusal, preemptor)
-        return found if isinstance(found, tuple) else PostFilterResult.from_message(found)
+            return await self.engine.filter.list_preemption_candidates(
+                cycle, filtered.columns, filtered.refusal, preemptor
+            )
 
     async def select_preemption_candidate(
         self,
@@ -104,17 +87,15 @@ class InProcessEvaluators(ports.Evaluators):
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
-        filtered: FilterResult,
+        filtered: FilterAnswer,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
-    ) -> PostFilterResult:
+    ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """Run PostFilter for the pod, where preemption may choose among the candidates alone."""
-        cycle, refused = self.cycle(profile, class_id, generation), _complete_columns(filtered.answer)
-        preemptor = identities.preemptor(pod, generation)
+        cycle, preemptor = self.cycle(profile, class_id, generation), identities.preemptor(pod, generation)
         with self._port_errors(cycle):
-            answer = await self.engine.filter.select_preemption_candidate(
-                cycle, refused, filtered.refusal, preemptor, candidates
+            return await self.engine.filter.select_preemption_candidate(
+                cycle, filtered.columns, filtered.refusal, preemptor, candidates
             )
-        return PostFilterResult.from_message(answer)
 
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
@@ -151,26 +132,19 @@ class InProcessEvaluators(ports.Evaluators):
         )
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
-    ) -> PlaceResult:
+        self, profile: str, class_id: int, count: int, filtered: FilterAnswer, extra_scores: Sequence[int] = ()
+    ) -> PlaceAnswer:
         """Choose slots for the next pods, at most `count`; `extra_scores` are added to the plugins', by slot."""
-        cycle = self.cycle(profile, class_id, filtered.answer.generation)
+        cycle = self.cycle(profile, class_id, filtered.columns.generation)
         constraints = domain_constraints.from_messages(filtered.constraints)
         with self._port_errors(cycle):
-            placed = await self.engine.score.place(
-                cycle, count, _complete_columns(filtered.answer), constraints, extra_scores, cycle.generation
+            return await self.engine.score.place(
+                cycle, count, filtered.columns, constraints, extra_scores, cycle.generation
             )
-        return PlaceResult(
-            slots=tuple(placed.slots),
-            failure=placed.failure,
-            more=placed.more,
-            timings=placed.timings,
-            evaluated=placed.evaluated,
-        )
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-    ) -> Sequence[filter_pb2.Reservation]:
+    ) -> filter_pb2.ReserveResponse:
         """Run the Reserve plugins for the placements; a reservation, or why it failed, for each in order."""
         with self._port_errors(cycle):
             return await self.engine.filter.reserve(cycle, placements)
@@ -199,33 +173,3 @@ class InProcessEvaluators(ports.Evaluators):
             raise ports.PhaseUnavailable(str(error)) from error
         except request_errors.InvalidRequestError as error:
             raise ports.PhaseFault(str(error)) from error
-
-
-def _to_filter_result(
-    answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer, *, of_one: bool
-) -> FilterResult:
-    """The engine's answer as the port's result. `of_one`: about one pod, not about its class.
-
-    `place` reads the whole answer here, so nothing of it is encoded for the wire.
-    """
-    return FilterResult(
-        answer=answer,
-        columns=filter_pb2.NodeColumns(),
-        refusal=found.refusal,
-        constraints=tuple(domain_constraints.to_message(each) for each in found.constraints),
-        max_batch=found.max_batch,
-        needs_reserve=found.needs_reserve,
-        needs_pre_bind=found.needs_pre_bind,
-        evaluated=tuple(found.evaluated),
-        timings=found.timings,
-        of_one=of_one,
-        narrowed_by=found.narrowed_by,
-        post_filter=PostFilterResult.from_messages(found.post_filter_results),
-    )
-
-
-def _complete_columns(answer: class_answer.ClassAnswer) -> node_columns.NodeColumns:
-    """The whole answer about a class."""
-    return node_columns.NodeColumns(
-        answer.generation, 0, answer.index.shape[0], None, answer.statuses, answer.index, answer.capacity
-    )

@@ -5,18 +5,18 @@ the same plugins.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trireme.evaluation import engine, request_errors, score_engine
-from trireme.evaluation.filtering import filter_answers
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import cycle_pb2
+from trireme.wire import phase_answers
 
-# How often both sides are evaluated while the cluster changes between them.
+# How often filter and score are evaluated while the cluster changes between them.
 _ATTEMPTS = 5
 
 
@@ -41,8 +41,9 @@ class NodeScores:
 class Explanation:
     """What filter and score answer for one pod at one generation of the snapshot.
 
-    `pre_filter` is set where the pod was refused on all nodes at once. `scores` is None where scores were not requested
-    or no node is feasible, and a status where a score plugin failed. Shape: feasible (node,), ascending.
+    `pre_filter` is set where the pod was refused on all nodes at once; where plugins narrowed the nodes to none, its
+    messages also say how many nodes each of them left. `scores` is None where scores were not requested or no node is
+    feasible, and a status where a score plugin failed. Shape: feasible (node,), ascending.
     """
 
     generation: int
@@ -76,8 +77,9 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     """Filter and, if requested, score. The result's generation is that of Filter; score may see a later one."""
     snap = evaluating.snap
     answer = await evaluating.filter.filter(cycle)
-    if answer.columns is None:
-        return Explanation(snap.generation, answer.refusal, (), np.zeros(0, dtype=np.intp), None)
+    if answer.refusal is not None:
+        refusal = _refusal_with_nodes_left(answer, answer.refusal, snap.nodes.count)
+        return Explanation(snap.generation, refusal, (), np.zeros(0, dtype=np.intp), None)
     generation = answer.columns.generation
     alive = snap.nodes.alive[: answer.columns.size]
     feasible = np.flatnonzero((answer.columns.index == 0) & (answer.columns.capacity > 0) & alive)
@@ -87,9 +89,18 @@ async def _explain_once(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, sc
     return Explanation(generation, None, _refusals_by_status(answer, alive), feasible, found)
 
 
-def _refusals_by_status(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:
+def _refusal_with_nodes_left(
+    answer: phase_answers.FilterAnswer, refusal: status.Status, node_count: int
+) -> status.Status:
+    """PreFilter's refusal; where it is no single plugin's, with how many of the `node_count` nodes each plugin left."""
+    if refusal.plugin:
+        return refusal
+    left = (f"{plugin} left {count} of {node_count} nodes" for plugin, count in answer.nodes_left)
+    return replace(refusal, messages=(*refusal.messages, *left))
+
+
+def _refusals_by_status(answer: phase_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[RefusedSlots]:
     """The refusing slots by status: that of most nodes first, then by plugin and messages. Shape: alive (slot,)."""
-    assert answer.columns is not None
     index = np.where(alive, answer.columns.index, 0)
     by_status = np.argsort(index, kind="stable")
     bounds = np.searchsorted(index[by_status], np.arange(1, len(answer.columns.statuses) + 2))

@@ -8,12 +8,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from trireme.evaluation import class_priorities, filter_engine
-from trireme.evaluation.filtering import filter_answers
 from trireme.evaluation.preemption import candidate_selection, disruption_budgets, dry_run, potential_victims
 from trireme.framework import status
 from trireme.snapshot import arrays, pods, snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, filter_pb2, filter_phase_pb2
-from trireme.wire import node_columns
+from trireme.wire import phase_answers
 
 # How many candidates are named.
 _CANDIDATES = 10
@@ -30,7 +29,7 @@ async def explain(
     cycle: cycle_pb2.Cycle,
     preemptor: filter_phase_pb2.Preemptor,
     nominated_node: str = "",
-    answer: filter_answers.FilterAnswer | None = None,
+    answer: phase_answers.FilterAnswer | None = None,
 ) -> decision_explanation_pb2.PreemptionExplanation:
     """Explain what preemption does for the cycle's pod, on the snapshot of the engine.
 
@@ -38,14 +37,15 @@ async def explain(
     Raises: OutOfStepError where the snapshot changed meanwhile.
     """
     answer = answer or await filters.filter(cycle)
-    columns = answer.columns or _no_columns(snap)
-    found = await filters.list_preemption_candidates(cycle, columns, answer.refusal, preemptor)
+    found = await filters.list_preemption_candidates(cycle, answer.columns, answer.refusal, preemptor)
     out = decision_explanation_pb2.PreemptionExplanation()
     _count_nodes(out, answer, snap, snap.classes[cycle.pod_class].priority)
-    if not isinstance(found, tuple):
-        out.reason = _reason_for_none(found, out, snap.classes[cycle.pod_class].pod.spec.preemption_policy, preemptor)
+    if not found.candidates:
+        out.reason = _reason_for_none(
+            found.answer, out, snap.classes[cycle.pod_class].pod.spec.preemption_policy, preemptor
+        )
         return out
-    candidates = candidate_selection.from_messages(found, snap)
+    candidates = candidate_selection.from_messages(found.candidates, snap)
     if not candidates:
         out.reason = "the pods that it would evict are gone"
         return out
@@ -61,15 +61,14 @@ async def explain(
 
 def _count_nodes(
     out: decision_explanation_pb2.PreemptionExplanation,
-    answer: filter_answers.FilterAnswer,
+    answer: phase_answers.FilterAnswer,
     snap: snapshot.Snapshot,
     priority: int,
 ) -> None:
     """Count the nodes by whether evictions may help there; candidates are among `not_enough_count` so far."""
     live = snap.nodes.live_slots()
-    if answer.columns is None:
-        refused = answer.refusal is not None and answer.refusal.code == status.Code.UNSCHEDULABLE
-        resolvable = live if refused else live[:0]
+    if answer.refusal is not None:
+        resolvable = live if answer.refusal.code == status.Code.UNSCHEDULABLE else live[:0]
     else:
         codes = np.array([0, *(entry.code for entry in answer.columns.statuses)])
         resolvable = live[codes[answer.columns.index[live]] == status.Code.UNSCHEDULABLE]
@@ -176,15 +175,8 @@ def _most_important_first(snap: snapshot.Snapshot, rows: arrays.RowArray) -> lis
 def _pod(
     snap: snapshot.Snapshot, row: int, reason: decision_explanation_pb2.PreemptionPodReason.ValueType
 ) -> decision_explanation_pb2.PreemptionPod:
-    """The pod of a row."""
     return decision_explanation_pb2.PreemptionPod(
         pod=candidate_selection.pod_identity(snap, row),
         priority=snap.classes[int(snap.pods.pod_class[row])].priority,
         reason=reason,
     )
-
-
-def _no_columns(snap: snapshot.Snapshot) -> node_columns.NodeColumns:
-    """The columns of a pod that PreFilter refused on all nodes: they say nothing."""
-    none = np.zeros(0, dtype=np.int16)
-    return node_columns.NodeColumns(snap.generation, 0, 0, None, (), none, none.astype(np.int32))

@@ -26,10 +26,10 @@ async def _serve_http(
         yield
         return
     # An HTTP server and client, which insight needs for this alone.
-    from trireme.insight.http_api import serving
+    from trireme.insight.http_api import http_server
 
     recordings = pathlib.Path(own.record_dir) if own.record_dir else None
-    async with serving.serve(checked, served, supervisor, recordings):
+    async with http_server.serve(checked, served, supervisor, recordings):
         yield
 
 

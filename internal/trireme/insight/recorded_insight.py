@@ -4,10 +4,8 @@ It calls no remote plugins: these answer what they answered in a decision, of a 
 class. What is not recorded is named in the answers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
-
-import grpc
+from collections.abc import Iterable
+from typing import NoReturn
 
 from trireme.insight import service
 from trireme.insight.history import memory
@@ -15,6 +13,9 @@ from trireme.recording import frame_times
 from trireme.rpc import stream_age
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_explanation_pb2, insight_pb2, recording_pb2, snapshot_pb2
+
+# The one caller, for turns.
+_CALLER = ""
 
 
 class _Silence(stream_age.StreamAge):
@@ -26,26 +27,6 @@ class _Silence(stream_age.StreamAge):
     def seconds(self) -> float:
         """For how long nothing had been recorded."""
         return self.silent_seconds
-
-
-class NotExplained(Exception):
-    """The pod cannot be explained as of then; the text says why."""
-
-
-class _Call:
-    """Stands in for gRPC's context of a call."""
-
-    def peer(self) -> str:
-        """The one caller."""
-        return ""
-
-    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
-        """Nobody is authenticated."""
-        return {}
-
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
-        """Raises: NotExplained."""
-        raise NotExplained(details)
 
 
 class RecordedInsight:
@@ -85,14 +66,14 @@ class RecordedInsight:
             self._take_message(frame.message)
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
-        """Why the pod waited. Raises: NotExplained."""
-        return await self.service.Explain(request, _Call())  # type: ignore[arg-type]  # it only aborts
+        """Why the pod waited. Raises: NotAnsweredError."""
+        return await self.service.explain(request, _CALLER)
 
     async def explain_decision(
         self, request: decision_explanation_pb2.ExplainDecisionRequest
     ) -> decision_explanation_pb2.ExplainDecisionResponse:
-        """By which decision the pod got its node. Raises: NotExplained."""
-        return await self.service.ExplainDecision(request, _Call())  # type: ignore[arg-type]  # it only aborts
+        """By which decision the pod got its node. Raises: NotAnsweredError."""
+        return await self.service.explain_decision(request, _CALLER)
 
     def _take_message(self, message: snapshot_pb2.SyncRequest) -> None:
         """Advance by a message. Raises: ValueError."""

@@ -181,7 +181,6 @@ class Recorder:
             await asyncio.to_thread(thread.join, _JOIN_SECONDS)
 
     async def _tick_forever(self) -> None:
-        """Tick."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self.tick()

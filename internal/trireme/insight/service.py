@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 from grpc import aio
@@ -38,6 +38,8 @@ from trireme_kube.componentbase.logs import klog
 if TYPE_CHECKING:
     from trireme.insight.simulations import setups, simulator
 
+
+_AnswerT = TypeVar("_AnswerT")
 
 # Explanations of waiting pods, a few milliseconds each unless remote plugins are called, which they wait for together.
 EXPLANATIONS_AT_ONCE = 8
@@ -81,8 +83,8 @@ class _Evaluated:
     last: last_answers.LastAnswers | None
 
 
-class ExplainError(Exception):
-    """The pod cannot be explained: the code of the call, and a text that says what the caller can do."""
+class NotAnsweredError(Exception):
+    """A request cannot be answered: the code of the call, and a text that says what the caller can do."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -138,7 +140,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The filter plugins that run, by profile."""
-        return self._engine.filter.chains
+        return self._engine.filter.profiles.chains
 
     @property
     def waiting_explanations(self) -> int:
@@ -156,7 +158,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
 
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
-        filters, scores = self._engine.filter.statistics(), self._engine.score.statistics()
+        filters = self._engine.filter.evaluator.statistics()
+        scores = self._engine.score.evaluator.statistics()
         cached = filters.column_bytes + scores.column_bytes
         recorded = recorder.NOTHING if self._recorder is None else self._recorder.statistics()
         return ServiceStatistics(
@@ -221,19 +224,23 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self, request: simulation_pb2.SimulateRequest, context: aio.ServicerContext[Any, Any]
     ) -> simulation_pb2.SimulateResponse:
         """What the scheduler would do."""
+        return await _answered(self.simulate(request, grpc_server.caller_of(context)), context)
+
+    async def simulate(self, request: simulation_pb2.SimulateRequest, caller: str) -> simulation_pb2.SimulateResponse:
+        """What the scheduler would do. Raises: NotAnsweredError."""
         # The scheduler, which a replica that only explains does not need in its memory.
         from trireme.insight.simulations import simulator
 
         try:
             with klog.without_lines_of(*_EVALUATING):
-                response = await self._the_simulator().simulate(request, grpc_server.caller_of(context))
+                response = await self._shared_simulator().simulate(request, caller)
         except simulator.SimulationError as error:
-            await grpc_server.abort(context, error.code, str(error))
+            raise NotAnsweredError(error.code, str(error)) from error
         response.disconnected_ms = round(self.follow.disconnected_seconds * 1000)
         self._simulated += 1
         return response
 
-    def _the_simulator(self) -> "simulator.Simulator":
+    def _shared_simulator(self) -> "simulator.Simulator":
         """What answers simulations, made when it is first needed."""
         from trireme.insight.simulations import simulator
 
@@ -253,16 +260,18 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self, request: insight_pb2.ExplainRequest, context: aio.ServicerContext[Any, Any]
     ) -> insight_pb2.ExplainResponse:
         """Why the pod waits, node by node."""
+        return await _answered(self.explain(request, grpc_server.caller_of(context)), context)
+
+    async def explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
+        """Why the pod waits, node by node. Raises: NotAnsweredError."""
         try:
             with klog.without_lines_of(*_EVALUATING):
-                response = await self._explain(request, grpc_server.caller_of(context))
-        except ExplainError as error:
-            await grpc_server.abort(context, error.code, str(error))
+                response = await self._explain(request, caller)
         except turns.TooManyWaitingError as error:
-            await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            raise NotAnsweredError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from error
         except (snapshot.OutOfStepError, request_errors.InvalidRequestError, request_errors.StaleRequestError) as error:
             text = f"the cluster changes while its nodes are evaluated; ask again: {error}"
-            await grpc_server.abort(context, grpc.StatusCode.UNAVAILABLE, text)
+            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text) from error
         self._explained += 1
         return response
 
@@ -270,43 +279,47 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self, request: decision_explanation_pb2.ExplainDecisionRequest, context: aio.ServicerContext[Any, Any]
     ) -> decision_explanation_pb2.ExplainDecisionResponse:
         """By which decision the pod got its node."""
+        return await _answered(self.explain_decision(request, grpc_server.caller_of(context)), context)
+
+    async def explain_decision(
+        self, request: decision_explanation_pb2.ExplainDecisionRequest, caller: str
+    ) -> decision_explanation_pb2.ExplainDecisionResponse:
+        """By which decision the pod got its node. Raises: NotAnsweredError."""
+        pod = request.pod
+        self._check_request(pod)
+        row = self._cluster.row_of(pod.namespace, pod.name, pod.uid)
+        uid = pod.uid if row is None else self._snap.pods.uids[row]
+        if not uid:
+            raise NotAnsweredError(grpc.StatusCode.NOT_FOUND, f"pod: {pod.namespace}/{pod.name} is on no node")
         try:
-            pod = request.pod
-            self._check_request(pod)
-            row = self._cluster.row_of(pod.namespace, pod.name, pod.uid)
-            uid = pod.uid if row is None else self._snap.pods.uids[row]
-            if not uid:
-                raise ExplainError(grpc.StatusCode.NOT_FOUND, f"pod: {pod.namespace}/{pod.name} is on no node")
-            async with self._decision_turns.turn_for(grpc_server.caller_of(context)):
+            async with self._decision_turns.turn_for(caller):
                 with klog.without_lines_of(*_EVALUATING):
                     response = await self._decisions.explain(uid, request)
         except turns.TooManyWaitingError as error:
-            await grpc_server.abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        except ExplainError as error:
-            await grpc_server.abort(context, error.code, str(error))
+            raise NotAnsweredError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from error
         except request_errors.InvalidRequestError as error:
-            await grpc_server.abort(context, grpc.StatusCode.UNAVAILABLE, f"the decision is not evaluated: {error}")
+            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, f"the decision is not evaluated: {error}") from error
         except ValueError as error:
-            await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            raise NotAnsweredError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         except decision_explainer.DecisionForgotten as error:
-            await grpc_server.abort(context, grpc.StatusCode.NOT_FOUND, f"pod: {error}")
+            raise NotAnsweredError(grpc.StatusCode.NOT_FOUND, f"pod: {error}") from error
         self._explained += 1
         return response
 
     def _check_request(self, pod: cycle_pb2.PodIdentity) -> None:
-        """Check that the pod has its names, and that there is a cluster. Raises: ExplainError."""
+        """Check that the pod has its names, and that there is a cluster. Raises: NotAnsweredError."""
         for name in ("namespace", "name"):
             if not getattr(pod, name):
-                raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
+                raise NotAnsweredError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
         if not self._cluster.synced:
             text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
-            raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
+            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text)
 
     async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
         """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
 
-        A pod without a class (its object is invalid) has no evaluation. Raises: ExplainError, TooManyWaitingError, and
-        what `explanation.explain` raises.
+        A pod without a class (its object is invalid) has no evaluation. Raises: NotAnsweredError, TooManyWaitingError,
+        and what `explanation.explain` raises.
         """
         async with self._explanation_turns.turn_for(caller):
             response, evaluated = await self._evaluate(request)
@@ -320,17 +333,18 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     ) -> tuple[insight_pb2.ExplainResponse, _Evaluated | None]:
         """Explain a pod without proposals and preemption; returns the response, and of a waiting pod what they need.
 
-        Raises: ExplainError, and what `explanation.explain` raises.
+        Raises: NotAnsweredError, and what `explanation.explain` raises.
         """
         pod = request.pod
         self._check_request(pod)
         unknown = next((name for name in request.nodes if name not in self._snap.nodes.slot_of_name), None)
         if unknown is not None:
-            raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"nodes: there is no node {unknown}")
+            raise NotAnsweredError(grpc.StatusCode.INVALID_ARGUMENT, f"nodes: there is no node {unknown}")
         response = insight_pb2.ExplainResponse(
             evaluated_generation=self._snap.generation,
             disconnected_ms=round(self.follow.disconnected_seconds * 1000),
             node_count=self._snap.nodes.count,
+            pod=pod,
         )
         queued = self._cluster.queue.get(pod.namespace, pod.name)
         if queued is not None and pod.uid and queued.pod.uid != pod.uid:
@@ -346,8 +360,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
                 response.node_name = node_name
                 return response, None
         if queued is None:
-            raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found_text(request))
+            raise NotAnsweredError(grpc.StatusCode.NOT_FOUND, _not_found_text(request))
         response.queued_pod.CopyFrom(queued)
+        response.pod.CopyFrom(queued.pod)
         evaluated = await self._add_evaluation(queued, request, response) if queued.pod_class else None
         return response, evaluated
 
@@ -356,11 +371,11 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     ) -> _Evaluated:
         """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
 
-        Raises: ExplainError: the pod's class has not arrived yet.
+        Raises: NotAnsweredError: the pod's class has not arrived yet.
         """
         if queued.pod_class not in self._snap.classes:
             text = f"pod: its class {queued.pod_class} has not arrived on the stream yet; ask again"
-            raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
+            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text)
         cycle = self.follow.caller_identity()
         cycle.generation, cycle.profile, cycle.pod_class = self._snap.generation, queued.profile, queued.pod_class
         metadata = cycle.pod.metadata
@@ -398,7 +413,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         # A member may have feasible nodes, and its group none for all.
         if request.proposals and (queued.pod_group or not response.feasible_count):
             async with self._turns.turn_for(caller):
-                works = self._the_simulator().check_of_group(queued) if queued.pod_group else None
+                works = self._shared_simulator().check_of_group(queued) if queued.pod_group else None
                 result = await self._proposals.search(self._engine, cycle, works)
             response.proposals.extend(result.proposals)
             response.proposal_search_limits.extend(result.limits)
@@ -438,7 +453,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         from trireme.insight.simulations import simulator
 
         try:
-            return await self._the_simulator().explain_group_preemption(queued, caller)
+            return await self._shared_simulator().explain_group_preemption(queued, caller)
         except simulator.SimulationError as error:
             reason = f"it is not known, for the group is not simulated: {error}"
             return decision_explanation_pb2.PreemptionExplanation(pod_group=queued.pod_group, reason=reason)
@@ -465,6 +480,14 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         with filtering or contextlib.nullcontext():
             answer = await copy.engine.filter(cycle)
         return await preemption_explanation.explain(copy.engine, copy.snap, cycle, preemptor, answer=answer)
+
+
+async def _answered(answer: Awaitable[_AnswerT], context: aio.ServicerContext[Any, Any]) -> _AnswerT:
+    """The answer; a call that has none is aborted with the code and the text of the error."""
+    try:
+        return await answer
+    except NotAnsweredError as error:
+        await grpc_server.abort(context, error.code, str(error))
 
 
 def _write_explanation(

@@ -4,6 +4,8 @@ All phases show what remote plugins do; filter, score and insight also how they 
 bind has its own beside (`bind/metrics.py`).
 
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
+
+Tests: tests/contract/test_replica_metrics.py.
 """
 
 import contextlib
@@ -11,7 +13,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
-from trireme.remote import remote_breaker, remote_connection, remote_health, shadow_counts
+from trireme.remote import comparison_counts, remote_breaker, remote_connection, remote_health
 from trireme.rpc import follower
 from trireme.rpc.listen_flags import ListenError
 from trireme_kube.componentbase import event_loop, supervision
@@ -166,7 +168,7 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
         labels,
         transient=True,
     )
-    yield from _shadow_instruments(remotes)
+    yield from _comparison_instruments(remotes)
     yield Gauge(
         "trireme_plugin_calls_in_flight",
         "Calls that a plugin has now.",
@@ -183,21 +185,21 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     )
 
 
-def _shadow_instruments(remotes: Remotes) -> Iterable[Instrument]:
+def _comparison_instruments(remotes: Remotes) -> Iterable[Instrument]:
     """Yield the metrics of plugins in shadow mode."""
 
-    def in_shadow() -> Iterable[tuple[str, shadow_counts.ShadowCounts]]:
-        return ((name, entry.shadow) for name, entry in remotes().items() if entry.shadow is not None)
+    def compared_only() -> Iterable[tuple[str, comparison_counts.ComparisonCounts]]:
+        return ((name, entry.comparisons) for name, entry in remotes().items() if entry.comparisons is not None)
 
     def comparisons() -> Mapping[tuple[str, str], float]:
         return {
             (name, result): float(count)
-            for name, shadow in in_shadow()
+            for name, counts in compared_only()
             for result, count in (
-                ("same", shadow.compared - shadow.differed - shadow.failed),
-                ("different", shadow.differed),
-                ("failed", shadow.failed),
-                ("skipped", shadow.skipped),
+                ("same", counts.compared - counts.differed - counts.failed),
+                ("different", counts.differed),
+                ("failed", counts.failed),
+                ("skipped", counts.skipped),
             )
         }
 
@@ -211,7 +213,7 @@ def _shadow_instruments(remotes: Remotes) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_plugin_shadow_refused_nodes_total",
         "Nodes that a plugin in shadow mode refuses and the plugins that count let pass, in all comparisons.",
-        lambda: {(name,): float(shadow.refused_nodes) for name, shadow in in_shadow()},
+        lambda: {(name,): float(counts.refused_nodes) for name, counts in compared_only()},
         ("plugin",),
     )
 

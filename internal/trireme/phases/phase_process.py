@@ -3,6 +3,8 @@
 They share flags, the snapshot, remote plugins, metrics, the services that all have, and serving them.
 
 None has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
+
+Tests: tests/contract/test_replica_stream.py, tests/contract/test_local_phases.py.
 """
 
 import argparse
@@ -174,12 +176,14 @@ async def _lifespan(
     snap = snapshot.Snapshot()
     remotes = remote_plugins.RemotePlugins(snap, caller_identity)
     service = phase.make(snap, remotes)
-    hosted = PhasePluginService(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
+    hosted = PhasePluginService(
+        service.follow.instance, phase.point, lambda: service.chains, remotes.connections.statistics
+    )
     measured = phase_metrics.serve_follower(
         flags.metrics_listen,
         phase.name,
         service.follow,
-        remotes.statistics,
+        remotes.connections.statistics,
         service.statistics,
         phase.instruments(service),
         expiries=certificate_expiry.Expiries(
@@ -203,7 +207,7 @@ async def _lifespan(
                 grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),
             )
     finally:
-        await remotes.close()
+        await remotes.connections.close()
 
 
 def flag_parser(phase: str) -> argparse.ArgumentParser:

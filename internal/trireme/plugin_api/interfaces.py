@@ -7,6 +7,8 @@ CLUSTER plugin always.
 
 A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin
 also says what the score will be after each further copy, so that a whole batch is placed by one evaluation.
+
+Tests: tests/unit/plugin_api/test_status_table.py.
 """
 
 import enum
@@ -137,16 +139,12 @@ class Verdicts:
 
     `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this
     plugin). `domain_refused` marks refusals by a domain constraint alone: a placement elsewhere may lift them (None:
-    there are none). `as_of` is the generation that an AsyncFilter saw: a node that changed since has no verdict (None:
-    the plugin saw the view that it was given). `unanswered`: an AsyncFilter could not be called, and passes the nodes
-    for now; it is called again next time.
+    there are none).
     """
 
     index: arrays.Int16Array
     capacity: arrays.Int32Array | None = None
     domain_refused: arrays.BoolArray | None = None
-    as_of: int | None = None
-    unanswered: bool = False
 
 
 class FilterPlugin(Protocol):
@@ -195,12 +193,32 @@ class SlowFilter(FilterPlugin, Protocol):
         ...
 
 
+class PreparedVerdicts(Protocol):
+    """What an AsyncFilter found out about one class: PreFilter returns it as its state, and `prepare` fills it.
+
+    It is the only copy of the plugin's verdicts about the class. Classes may share one.
+    """
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the last call failed and the plugin's policy ignores that: it is called again next time."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the verdicts, in bytes."""
+        ...
+
+    def read(self, slots: arrays.SlotArray, table: StatusTable) -> Verdicts:
+        """The verdicts about these slots, in new arrays; slots without an answer pass. `table` is the class's."""
+        ...
+
+
 @runtime_checkable
 class AsyncFilter(Protocol):
     """A filter plugin whose answers come from elsewhere, such as a service.
 
-    They are prepared while the cluster goes on changing, and `filter` then returns them at once, with the generation
-    that they are about. What to do about a failed call is the plugin's own policy.
+    They are prepared while the cluster goes on changing. What to do about a failed call is the plugin's own policy.
     """
 
     @property
@@ -214,7 +232,10 @@ class AsyncFilter(Protocol):
         ...
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> PreFilterResult:
-        """As FilterPlugin.pre_filter. An error as status fails the pod, and PreFilter is called again next time."""
+        """As FilterPlugin.pre_filter; the state is a PreparedVerdicts, but for a skip.
+
+        An error as status fails the pod, and PreFilter is called again next time.
+        """
         ...
 
     async def prepare(
@@ -240,7 +261,7 @@ class AsyncFilter(Protocol):
         slots: arrays.SlotArray,
         table: StatusTable,
     ) -> Verdicts:
-        """The verdicts that were prepared. What an overlay changes does not count: see `dry_runs`."""
+        """The verdicts that were prepared, for a dry run. What an overlay changes does not count: see `dry_runs`."""
         ...
 
     async def dry_runs(

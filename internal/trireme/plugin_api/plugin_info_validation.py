@@ -94,7 +94,6 @@ def point_name(point: plugin_pb2.ExtensionPoint.ValueType) -> str:
 
 
 def _extension_point_names(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
-    """The extension points by name, for a message."""
     return ", ".join(point_name(point) for point in sorted(points))
 
 
@@ -134,5 +133,4 @@ def _check_normalization(info: plugin_pb2.PluginInfo) -> None:
 
 
 def _normalization_name(info: plugin_pb2.PluginInfo) -> str:
-    """The normalization by name, for a message."""
     return plugin_pb2.Normalization.Name(info.normalization).removeprefix("NORMALIZATION_")

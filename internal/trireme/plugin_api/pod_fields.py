@@ -147,7 +147,6 @@ def _field_descriptor(descriptor: Descriptor, json_name: str, path: str) -> Fiel
 
 
 def _is_map_field(field: FieldDescriptor) -> bool:
-    """Whether the field is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 

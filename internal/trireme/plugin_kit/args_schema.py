@@ -4,8 +4,11 @@ Source: k8s.io/kube-scheduler/config/v1, pkg/scheduler/apis/config/v1 and /valid
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 from trireme.framework.plugin_args import JsonArgs, Value
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import (
     Problem,
     child,
@@ -13,14 +16,9 @@ from trireme_kube.apimachinery.field_errors import (
     invalid,
     required,
 )
-from trireme_kube.apimachinery.schema import INT32, INT64, STRING, Field, Kind, Scalar, struct
+from trireme_kube.apimachinery.schema import INT64, Kind, Scalar
 
 MAX_SHAPE_SCORE = 10
-
-TYPE_META = (
-    Field("kind", STRING, embedded_in="TypeMeta"),
-    Field("apiVersion", STRING, embedded_in="TypeMeta"),
-)
 
 
 def named(name: str, *, optional: bool = False) -> Scalar:
@@ -28,13 +26,20 @@ def named(name: str, *, optional: bool = False) -> Scalar:
     return Scalar(Kind.STRING, optional=optional, go_name=name)
 
 
-RESOURCE_SPEC = struct("v1", "ResourceSpec", Field("name", STRING, omitempty=False), Field("weight", INT64))
-SHAPE_POINT = struct(
-    "v1",
-    "UtilizationShapePoint",
-    Field("utilization", INT32, omitempty=False),
-    Field("score", INT32, omitempty=False),
-)
+@dataclass(frozen=True, slots=True)
+class ResourceSpec:
+    """A resource that is scored."""
+
+    name: Annotated[str, "The resource's name.", Written(omitempty=False)]
+    weight: Annotated[int, "Its weight; unset: 1.", Written(type=INT64)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UtilizationShapePoint:
+    """A point of a scoring function."""
+
+    utilization: Annotated[int, "The utilization, in percent.", Written(omitempty=False)]
+    score: Annotated[int, "Its score, 0 to 10.", Written(omitempty=False)]
 
 
 def default_resources() -> list[Value]:

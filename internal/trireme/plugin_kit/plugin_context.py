@@ -1,4 +1,4 @@
-"""What the side of a plugin is made from, in the process that runs it."""
+"""What a plugin is made from, in the process that runs it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from trireme.plugin_kit import device_resources
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What a side of a plugin is made with.
+    """What a plugin is made with at an extension point.
 
     `args` are the plugin's arguments as JSON has them, with all defaults filled in and validated; `features` the gates.
     `device_counts` makes what counts devices of the cluster. `filter_plugin` is the profile's filter plugin of the same
-    name, for sides that look at what it found; None: the profile has none.
+    name, for implementations that look at what it found; None: the profile has none.
     """
 
     args: Mapping[str, Any]

@@ -3,6 +3,8 @@
 There is one `VolumeIndex` a snapshot, in its store of derived values. It answers without looking through
 all objects: which volumes of a storage class are free, smallest first; which are meant for a claim; which classes use a
 claim, and which have disks of their own; what free storage drivers report for a storage class.
+
+Tests: tests/unit/plugin_kit/test_volumes_matching.py.
 """
 
 import bisect

@@ -3,6 +3,8 @@
 `ReachableSlots` finds the slots that match a selector and caches them: thousands of local volumes differ only in the
 one node that each names, and a node that changes is looked at again by itself. `CsiColumns` spreads CSINode objects,
 which exist beside the nodes under the same name, over slots.
+
+Tests: tests/unit/plugin_kit/test_volumes_matching.py.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

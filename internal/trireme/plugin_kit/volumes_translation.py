@@ -4,6 +4,8 @@ Some cloud volumes have a source of their own in the API, from before CSI. All o
 limits are counted under the driver's name, and a volume's zone is matched against the driver's topology label on nodes
 that say that they have migrated.
 Source: k8s.io/csi-translation-lib.
+
+Tests: tests/unit/plugin_kit/test_volumes_matching.py.
 """
 
 import re
@@ -256,7 +258,6 @@ def _has_requirement_on_label(affinity: core_pb2.VolumeNodeAffinity, key: str) -
 
 
 def _rename_label_in_terms(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
-    """Rename a label in all terms of the affinity."""
     for term in affinity.required.node_selector_terms:
         for expression in term.match_expressions:
             if expression.key == old:

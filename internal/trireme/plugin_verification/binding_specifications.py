@@ -1,4 +1,7 @@
-"""Permit, PreBind, Bind and PostBind."""
+"""Permit, PreBind, Bind and PostBind.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence

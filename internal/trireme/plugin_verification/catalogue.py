@@ -38,7 +38,6 @@ _MODULES: Sequence[ModuleType] = (
 
 
 def _collect() -> tuple[Specification, ...]:
-    """The specifications that the modules define."""
     found = [value for module in _MODULES for value in vars(module).values() if isinstance(value, Specification)]
     return tuple(sorted(found, key=lambda each: each.number))
 

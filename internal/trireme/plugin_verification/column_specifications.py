@@ -1,4 +1,7 @@
-"""Filter and FilterDryRun: the columns of their answers."""
+"""Filter and FilterDryRun: the columns of their answers.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from collections.abc import Iterator
 

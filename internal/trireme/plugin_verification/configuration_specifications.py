@@ -1,4 +1,7 @@
-"""Configure: the arguments of a plugin, and the calls under them."""
+"""Configure: the arguments of a plugin, and the calls under them.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from collections.abc import Sequence
 

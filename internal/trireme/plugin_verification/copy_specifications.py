@@ -1,4 +1,7 @@
-"""ScoreCopies: what nodes score with copies of the pod on them."""
+"""ScoreCopies: what nodes score with copies of the pod on them.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""PreFilter, PostFilter, Reserve and Unreserve."""
+"""PreFilter, PostFilter, Reserve and Unreserve.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,7 @@
-"""GetPluginInfo: what a plugin declares."""
+"""GetPluginInfo: what a plugin declares.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from trireme.framework import cluster_event
 from trireme.plugin_api import contract_features, pod_fields

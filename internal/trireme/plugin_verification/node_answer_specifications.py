@@ -1,4 +1,7 @@
-"""What the answers of Filter and Score depend on: not on the call, the order of nodes, or what is not declared."""
+"""What the answers of Filter and Score depend on: not on the call, the order of nodes, or what is not declared.
+
+Tests: tests/contract/test_plugin_verification.py, tests/unit/plugin_verification/test_specifications.py.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence

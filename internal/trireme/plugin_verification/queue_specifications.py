@@ -1,4 +1,7 @@
-"""PreEnqueue, QueueSort and QueueingHint."""
+"""PreEnqueue, QueueSort and QueueingHint.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence

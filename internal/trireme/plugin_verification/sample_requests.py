@@ -1,4 +1,7 @@
-"""The requests that a plugin is called with at each extension point, as a scheduler would make them."""
+"""The requests that a plugin is called with at each extension point, as a scheduler would make them.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -240,7 +243,6 @@ async def _pre_bind(session: Session) -> list[Message]:
 
 
 def _items_of(each: exchanges.Exchange) -> Sequence[bind_pb2.BindItem]:
-    """The items of a call of PreBindPreFlight."""
     assert isinstance(each.request, bind_pb2.PreBindPreFlightRequest)
     return each.request.items
 

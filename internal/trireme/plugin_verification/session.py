@@ -1,4 +1,7 @@
-"""One verification of one plugin: its description, the calls to it, and their answers, which many checks share."""
+"""One verification of one plugin: its description, the calls to it, and their answers, which many checks share.
+
+Tests: tests/unit/plugin_verification/test_stream_specifications.py, tests/contract/test_plugin_verification.py.
+"""
 
 import asyncio
 import time

@@ -119,7 +119,6 @@ _BEFORE_CALLS = ("handshake", "configuration", "TLS")
 
 
 async def _check(session: Session, specification: Specification, problem: str) -> Result:
-    """Check one specification."""
     if specification.points and not session.declares(*specification.points):
         names = ", ".join(plugin_pb2.ExtensionPoint.Name(point) for point in sorted(specification.points))
         return Result(specification, Outcome.NOT_APPLICABLE, f"the plugin does not list {names}")

@@ -1,1 +1,1 @@
-"""The in-tree plugins, a folder for each, named as kube-scheduler names them; `spec.py` says what it consists of."""
+"""The in-tree plugins, a folder for each, named as kube-scheduler names them; `spec.py` declares it."""

@@ -10,7 +10,7 @@ from trireme.config import model
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext, PreEnqueuePlugin
 from trireme.queueing import queued_pod
-from trireme.registry import queue_sides
+from trireme.registry import queue_plugins
 
 
 class PreEnqueueResult(enum.Enum):
@@ -53,7 +53,7 @@ class LocalPreEnqueuePlugins:
         """Make the plugins of these profiles, which replace those before."""
         made = {
             profile.scheduler_name: {
-                name: queue_sides.pre_enqueue_plugin(name, self._context)
+                name: queue_plugins.pre_enqueue_plugin(name, self._context)
                 for name in profile.names(ExtensionPoint.PRE_ENQUEUE)
             }
             for profile in profiles

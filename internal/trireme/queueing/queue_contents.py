@@ -1,4 +1,7 @@
-"""QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing."""
+"""QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py.
+"""
 
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -166,5 +169,4 @@ class QueueContents:
         return whole if self._groups is None else group_statistics.by_pod(whole, self._groups.registry)
 
     def _waiting_members(self) -> Iterable[QueuedPodInfo]:
-        """The members of groups that have no node."""
         return () if self._groups is None else self._groups.members()

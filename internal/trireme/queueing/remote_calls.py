@@ -3,6 +3,8 @@
 The queue does no I/O. Where a plugin lives in another process, a stimulus returns an instruction to call it, and the
 answer is a stimulus of its own. Meanwhile the state of the pod does not change (a hint), or is `PreEnqueuePending`. An
 answer touches only the pods that it is about and that have not moved since the call.
+
+Tests: tests/unit/queueing/test_remote.py.
 """
 
 from collections.abc import Sequence

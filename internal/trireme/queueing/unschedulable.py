@@ -130,7 +130,3 @@ class UnschedulablePods:
                     earliest = min(earliest, since)
             group.not_before = earliest
         return found
-
-    def oldest_timestamp(self) -> float | None:
-        """No pod has been here since before this moment; None: there is none."""
-        return min((group.not_before for group in self._groups.values()), default=None)

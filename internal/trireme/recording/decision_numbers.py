@@ -86,7 +86,6 @@ class DecisionNumbers:
 
 
 def _identity(fence: cycle_pb2.Fence) -> tuple[str, int]:
-    """Who leads."""
     return fence.scheduler_id, fence.epoch
 
 

@@ -1,4 +1,7 @@
-"""Joins the segments of a folder to one file that begins with a full state (`joining`)."""
+"""Joins the segments of a folder to one file that begins with a full state (`joining`).
+
+Tests: tests/unit/cli/test_record_command.py.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""Reads the frames of one file: those that were written, or an error that says where the file is damaged."""
+"""Reads the frames of one file: those that were written, or an error that says where the file is damaged.
+
+Tests: tests/unit/recording/test_segments.py, tests/unit/recording/test_followed_folder.py.
+"""
 
 import contextlib
 import os

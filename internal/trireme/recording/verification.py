@@ -1,4 +1,7 @@
-"""Reads recordings from beginning to end, and says what they hold, what is missing, and what is damaged."""
+"""Reads recordings from beginning to end, and says what they hold, what is missing, and what is damaged.
+
+Tests: tests/unit/cli/test_record_command.py, tests/unit/cli/test_altered_recordings.py.
+"""
 
 import os
 import pathlib

@@ -1,1 +1,1 @@
-"""Which plugins there are, which a profile has by default, and how the sides of one are loaded."""
+"""Which plugins there are, which a profile has by default, and how their implementations are loaded."""

@@ -48,5 +48,4 @@ def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
 
 
 def _index_of_plugin(plugins: list[tuple[str, int | None]], name: str) -> int:
-    """The position of the plugin in the list."""
     return next(index for index, (other, _) in enumerate(plugins) if other == name)

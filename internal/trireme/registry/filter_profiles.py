@@ -7,9 +7,9 @@ from trireme.evaluation.filtering import filter_chain
 from trireme.evaluation.preemption import post_filter_plugins
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
-from trireme.registry import canary_sides, filter_sides, sides
+from trireme.registry import canary_shares, filter_plugins, implementations
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 # Make plugins that are services of their own; a filter plugin is made for the profile of this name.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
@@ -22,17 +22,17 @@ def make_filter_chains(
 ) -> Mapping[str, filter_chain.FilterChain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
-    not_for_resizes = sides.plugins_ignoring_resizes() if features.get(resizes.GATE) else frozenset()
+    not_for_resizes = implementations.plugins_ignoring_resizes() if features.get(resizes.GATE) else frozenset()
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
 
     def make(remote: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncFilter:
-        return canary_sides.one_side_filter(make_remote(remote, profile), remotes)
+        return canary_shares.limit_filter(make_remote(remote, profile), remotes)
 
     out = {}
     for profile in configuration.profiles:
         plugins: list[interfaces.AnyFilterPlugin] = []
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER):
-            plugin = filter_sides.filter_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER):
+            plugin = filter_plugins.filter_plugin(entry.name, profile_messages.args_of(profile, entry.name), features)
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
@@ -49,7 +49,7 @@ def _with_pre_filter_alone(
     profile: snapshot_pb2.Profile, remotes: Mapping[str, snapshot_pb2.RemotePlugin]
 ) -> Iterator[snapshot_pb2.RemotePlugin]:
     """The remote plugins that the profile names at PreFilter and that have no Filter, in order."""
-    for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER):
+    for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_PRE_FILTER):
         remote = remotes.get(entry.name)
         if remote is None or remote.shadow:
             continue
@@ -72,9 +72,9 @@ def make_post_filters(
     for profile in configuration.profiles:
         filters = chains[profile.scheduler_name].synchronous
         found = out[profile.scheduler_name] = []
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
-            args_json = profiles.args_of(profile, entry.name)
-            plugin = filter_sides.post_filter_plugin(entry.name, args_json, features, filters)
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
+            args_json = profile_messages.args_of(profile, entry.name)
+            plugin = filter_plugins.post_filter_plugin(entry.name, args_json, features, filters)
             if plugin is not None:
                 found.append(post_filter_plugins.InTreePostFilter(plugin))
             elif entry.name in remotes and make_remote is not None:
@@ -88,7 +88,7 @@ def make_claim_releases(
     """By profile what says which claims a group may give up."""
     features = dict(configuration.feature_gates)
     return {
-        profile: filter_sides.claim_release_plugin(features, chain.synchronous) for profile, chain in chains.items()
+        profile: filter_plugins.claim_release_plugin(features, chain.synchronous) for profile, chain in chains.items()
     }
 
 
@@ -103,7 +103,7 @@ def make_profiles(
     Without a maker, remote plugins of that point are left out.
     """
     made = make_filter_chains(configuration, make_remote)
-    group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
+    group_preemption = filter_plugins.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(
         made,
         reserving.make_reservers(configuration, made, make_remote_reserver),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.plugin_api import interfaces
-from trireme.registry import canary_sides, score_sides
+from trireme.registry import canary_shares, score_plugins
 from trireme.v1 import plugin_pb2, snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 # Makes a plugin that is a service of its own, for the profile of this name.
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncScore]
@@ -25,16 +25,16 @@ def make_score_chains(
     for profile in configuration.profiles:
         plugins: list[interfaces.AnyScorePlugin] = []
         weights = {}
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
+        for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
             if entry.name in remotes and remotes[entry.name].shadow:
                 continue
             weights[entry.name] = entry.weight
-            plugin = score_sides.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+            plugin = score_plugins.score_plugin(entry.name, profile_messages.args_of(profile, entry.name), features)
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
                 made = make_remote(remotes[entry.name], profile.scheduler_name)
-                plugins.append(canary_sides.one_side_score(made, remotes))
+                plugins.append(canary_shares.limit_score(made, remotes))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no score plugin {entry.name}")
         percentage = profile.percentage_of_nodes_to_score
@@ -49,8 +49,8 @@ def make_profiles(
     """The profiles that the configuration describes. Raises: ValueError, as `make_score_chains`."""
     features = dict(configuration.feature_gates)
     placement_scorers = {
-        profile.scheduler_name: score_sides.all_placement_score_plugins(
-            functools.partial(profiles.args_of, profile), features
+        profile.scheduler_name: score_plugins.all_placement_score_plugins(
+            functools.partial(profile_messages.args_of, profile), features
         )
         for profile in configuration.profiles
     }

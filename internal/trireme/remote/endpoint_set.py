@@ -101,5 +101,4 @@ class EndpointSet:
                 self._endpoints[address] = self._make(address)
 
     def _make(self, target: str) -> remote_endpoint.Endpoint:
-        """An endpoint of its own for the address."""
         return remote_endpoint.Endpoint(target, self._dialer, self._max_calls)

@@ -106,6 +106,5 @@ def lacks_configuration(error: aio.AioRpcError) -> bool:
 
 
 def _error_text(error: plugin_pb2.FieldError) -> str:
-    """The plugin's message on one line."""
     message = " ".join(error.message.split()) or "refused without a reason"
     return f"{error.field}: {message}" if error.field else message

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trireme.remote import remote_connection, shadow_counts
+from trireme.remote import comparison_counts, remote_connection
 from trireme.v1 import plugin_pb2
 
 
@@ -18,7 +18,7 @@ def to_response(
 def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
     """The statistics of one plugin's connection."""
     age = statistics.last_error_age
-    shadow = statistics.shadow or shadow_counts.ShadowCounts()
+    comparisons = statistics.comparisons or comparison_counts.ComparisonCounts()
     return plugin_pb2.PluginStatistics(
         plugin=plugin,
         answered=statistics.answered,
@@ -26,11 +26,11 @@ def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) 
         breaker=statistics.breaker.value,
         last_error=statistics.last_error,
         durations=statistics.durations,
-        shadow_compared=shadow.compared,
-        shadow_differed=shadow.differed,
-        shadow_failed=shadow.failed,
-        shadow_skipped=shadow.skipped,
-        shadow_refused_nodes=shadow.refused_nodes,
+        shadow_compared=comparisons.compared,
+        shadow_differed=comparisons.differed,
+        shadow_failed=comparisons.failed,
+        shadow_skipped=comparisons.skipped,
+        shadow_refused_nodes=comparisons.refused_nodes,
         hedged=statistics.hedged,
         bypassed=statistics.bypassed,
         over_budget=statistics.over_budget,

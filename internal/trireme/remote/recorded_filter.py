@@ -3,6 +3,8 @@
 That answer names for each node the first plugin that refused it. So what the plugin said of a node is known, unless
 another one refused the node before; then it does not count for Filter. It counts in dry runs of preemption, which may
 lift the refusal of the other one: what they read is recorded with their own decision.
+
+Tests: tests/unit/replay/test_decision_replay.py, tests/contract/test_recorded_remote_answers.py.
 """
 
 import dataclasses
@@ -51,6 +53,21 @@ class RecordedAnswer:
         self.columns = dataclasses.replace(recorded, capacity=left)
 
 
+class _RecordedVerdicts:
+    """What the recorded answer says of the nodes for one class; nothing is stored."""
+
+    unanswered = False
+    nbytes = 0
+
+    def __init__(self, plugin: "RecordedFilterPlugin", pod_class: int) -> None:
+        self._plugin = plugin
+        self._pod_class = pod_class
+
+    def read(self, slots: arrays.SlotArray, table: interfaces.StatusTable) -> interfaces.Verdicts:
+        """The verdicts of the answer that is decided again. Raises: MissingAnswerError."""
+        return self._plugin.verdicts_about(self._pod_class, slots, table)
+
+
 class RecordedFilterPlugin:
     """A remote filter plugin, for one profile. Its columns are not to be cached from one decision to the next."""
 
@@ -70,7 +87,10 @@ class RecordedFilterPlugin:
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         """The recorded refusal of all nodes, if it is this plugin's."""
         refusal = self._answer.pre_filter
-        return interfaces.PreFilterResult(status=refusal if refusal and refusal.plugin == self.name else None)
+        return interfaces.PreFilterResult(
+            status=refusal if refusal and refusal.plugin == self.name else None,
+            state=_RecordedVerdicts(self, pod_class.id),
+        )
 
     async def prepare(
         self,
@@ -91,19 +111,25 @@ class RecordedFilterPlugin:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
+        """What dry runs read of these nodes. Raises: MissingAnswerError."""
+        if self._answer.filtering:
+            return self.verdicts_about(pod_class.id, slots, table)
+        return self._verdicts_in_dry_run(pod_class, slots, table)
+
+    def verdicts_about(
+        self, pod_class: int, slots: arrays.SlotArray, table: interfaces.StatusTable
+    ) -> interfaces.Verdicts:
         """The recorded refusals that are this plugin's, and how many copies fit where nobody refuses.
 
-        Raises: MissingAnswerError for another class than the last answer's, and in dry runs as `_verdicts_in_dry_run`.
+        Raises: MissingAnswerError for another class than the last answer's.
         """
-        if snap.dry_run is not None and not self._answer.filtering:
-            return self._verdicts_in_dry_run(pod_class, slots, table)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
-        if pod_class.id != self._answer.pod_class:
+        if pod_class != self._answer.pod_class:
             if not self._answer.filtering:
                 # What is decided beside Filter reads verdicts in dry runs alone.
                 return interfaces.Verdicts(index, capacity)
-            raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes for class {pod_class.id}")
+            raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes for class {pod_class}")
         recorded = self._answer.columns
         if recorded is not None:
             known = slots < recorded.index.shape[0]
@@ -112,7 +138,7 @@ class RecordedFilterPlugin:
             capacity[known] = np.where(
                 numbers == interfaces.PASSES, recorded.capacity[slots[known]], interfaces.UNLIMITED
             )
-        return interfaces.Verdicts(index, capacity, as_of=None)
+        return interfaces.Verdicts(index, capacity)
 
     def _verdicts_in_dry_run(
         self, pod_class: classes.PodClass, slots: arrays.SlotArray, table: interfaces.StatusTable
@@ -160,7 +186,7 @@ class RecordedFilterPlugin:
         """
         if self._answer.filtering:
             slots = np.array([run.slot for run in runs], dtype=np.intp)
-            return self.filter(pod_class, snap, state, slots, table)
+            return self.verdicts_about(pod_class.id, slots, table)
         found = [self._answers.dry_run_of(self.name, pod_class.id, run) for run in runs]
         numbers = [interfaces.PASSES if each is None else table.intern(each) for each in found]
         return interfaces.Verdicts(np.array(numbers, dtype=np.int16))

@@ -45,5 +45,4 @@ class RecordedMakers:
 
 
 def _depends_on(plugin: snapshot_pb2.RemotePlugin) -> interfaces.Dependency:
-    """How long the plugin's answers hold."""
     return interfaces.Dependency(plugin.info.depends_on or interfaces.Dependency.CLUSTER)

@@ -2,6 +2,8 @@
 
 What filter plugins say of nodes as they are is in the recorded answer of Filter (`recorded_filter`); what they said in
 dry runs, and what dry runs read of the rest, is found here.
+
+Tests: tests/unit/replay/test_decision_replay.py, tests/contract/test_recorded_remote_answers.py.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,6 +1,8 @@
 """Remote plugins in the binding cycle, as bind calls them.
 
 Requests and responses stay messages here, because bind forwards them.
+
+Tests: tests/contract/test_bind_remote.py, tests/contract/test_plugin_sdk_binding.py.
 """
 
 import dataclasses

@@ -3,6 +3,8 @@
 Shared by all extension points; each has a module of its own beside it (remote_filter.py, remote_bind.py and so on). By
 `handshake` the frontend gets a plugin's PluginInfo, which it distributes with the configuration so that all replicas
 agree on it.
+
+Tests: tests/contract/test_plugin_handshake.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,9 +64,9 @@ class PluginClient:
         self.connection = connection
         self.depends_on = interfaces.Dependency(info.depends_on or interfaces.Dependency.CLUSTER)
         self.normalization = interfaces.Normalization(info.normalization or interfaces.Normalization.NONE)
-        # Whether classes whose pods are equal to it share its answers. In shadow mode each comparison calls it.
+        # Whether classes whose pods are equal to it share its answers. In mode Shadow each comparison calls it.
         self.shares_answers = self.depends_on is interfaces.Dependency.NODE and not config.shadow
-        # In shadow mode a failure is counted, whatever the policy.
+        # In mode Shadow a failure is counted, whatever the policy.
         self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE and not config.shadow
         self.pods = remote_request.PodBytes(config.name, info.pod_fields)
         self.nodes = remote_request.NodeSelectionBuilder(info.node_data)

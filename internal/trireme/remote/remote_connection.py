@@ -7,6 +7,8 @@ wait.
 
 Invariant: every request ends in a response that its reader accepted, or in a PluginError that names the endpoint. A bad
 response fails its request, never the process.
+
+Tests: tests/contract/test_plugin_client.py, tests/unit/remote/test_hedging.py.
 """
 
 import asyncio
@@ -24,6 +26,7 @@ from grpc import aio
 
 from trireme.remote import (
     call_budget,
+    comparison_counts,
     endpoint_set,
     hedging,
     plugin_control,
@@ -31,7 +34,6 @@ from trireme.remote import (
     remote_breaker,
     remote_endpoint,
     remote_health,
-    shadow_counts,
 )
 from trireme.rpc import dialing, fencing
 from trireme.v1 import plugin_pb2, snapshot_pb2
@@ -113,7 +115,7 @@ class ConnectionStatistics:
     waiting: int  # calls that wait for their turn
     last_error: str  # the last failure, or those of the RPCs that are not called; empty before the first
     durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
-    shadow: shadow_counts.ShadowCounts | None = None  # None: its answers count
+    comparisons: comparison_counts.ComparisonCounts | None = None  # None: its answers count
     hedged: int = 0  # calls that were also made at a second endpoint
     bypassed: int = 0  # calls that were not made because the budget was used up
     over_budget: bool = False
@@ -153,9 +155,9 @@ class PluginConnection:
         self._clock = clock
         self._configurations = tuple(config.configurations)
         self._config_hash = config_hash
-        self._in_shadow = config.shadow
-        #: What its answers would change, if it is in shadow mode.
-        self.shadow = shadow_counts.ShadowCounts()
+        self._compared_only = config.shadow
+        #: What its answers would change, if it is in mode Shadow.
+        self.comparisons = comparison_counts.ComparisonCounts()
         self._follows = config.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
         open_seconds = config.breaker_open_ms / 1000
         self._health = remote_health.PluginHealth(config.name, config.breaker_failures, open_seconds, clock)
@@ -184,7 +186,7 @@ class PluginConnection:
             sum(endpoint.waiting for endpoint in endpoints),
             self._health.last_error(),
             self._health.durations.counts(),
-            dataclasses.replace(self.shadow) if self._in_shadow else None,
+            dataclasses.replace(self.comparisons) if self._compared_only else None,
             self._hedged,
             self._budget.bypassed,
             self._budget.exhausted,

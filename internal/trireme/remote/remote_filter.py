@@ -4,6 +4,8 @@ Each request of the evaluation (a class and some slots) becomes calls of the con
 columns. Many nodes are split over several calls. A failure never raises: by the plugin's policy it becomes an error
 status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
 plugin and prepares it again next time.
+
+Tests: tests/contract/test_plugin_client.py, tests/contract/test_plugin_evaluation.py.
 """
 
 import dataclasses
@@ -17,6 +19,7 @@ from trireme.remote import (
     answer_recording,
     call_parts,
     dry_run_request,
+    filter_state,
     remote_client,
     remote_connection,
     remote_request,
@@ -34,40 +37,7 @@ _FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/Filter", filter_pb2
 _FILTER_DRY_RUN = remote_connection.Method("/trireme.v1.FilterPlugin/FilterDryRun", filter_pb2.FilterDryRunResponse)
 
 
-class RemoteFilterState:
-    """What a plugin answered about one class: PreFilter's state and, by slot, verdicts. Shapes: (slot,).
-
-    `as_of` is the generation of the snapshot when the last call began; `unanswered`: its failure was ignored.
-    """
-
-    __slots__ = ("as_of", "capacity", "index", "pre_filter", "unanswered")
-
-    def __init__(self, pre_filter: bytes) -> None:
-        self.pre_filter = pre_filter
-        self.index = np.zeros(0, dtype=np.int16)
-        self.capacity = np.zeros(0, dtype=np.int32)
-        self.as_of = -1
-        self.unanswered = False
-
-    def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> None:
-        """Store the verdicts about these slots."""
-        self._ensure_capacity(slots)
-        self.index[slots] = verdicts.index
-        self.capacity[slots] = interfaces.UNLIMITED if verdicts.capacity is None else verdicts.capacity
-
-    def read(self, slots: arrays.SlotArray) -> interfaces.Verdicts:
-        """The verdicts about these slots."""
-        self._ensure_capacity(slots)
-        return interfaces.Verdicts(
-            self.index[slots], self.capacity[slots], as_of=self.as_of, unanswered=self.unanswered
-        )
-
-    def _ensure_capacity(self, slots: arrays.SlotArray) -> None:
-        """Grow the columns to include the slots."""
-        size = int(slots.max(initial=-1)) + 1
-        if self.index.shape[0] < size:
-            self.index = arrays.grow_last_axis(self.index, size)
-            self.capacity = arrays.grow_last_axis(self.capacity, size)
+FilterState = filter_state.RemoteFilterState | filter_state.SharedFilterState
 
 
 class RemoteFilterPlugin:
@@ -81,65 +51,76 @@ class RemoteFilterPlugin:
         self._shared: shared_answers.SharedAnswers[interfaces.PreFilterResult, np.int16] = shared_answers.SharedAnswers(
             np.int16
         )
-        #: What its answers would change, if it is in shadow mode.
-        self.shadow = client.connection.shadow
+        #: What its answers would change, if it is in mode Shadow.
+        self.comparisons = client.connection.comparisons
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         """Call PreFilter; a failure becomes an error status, or a skip if the policy ignores it."""
-        client = self._client
+        client, table = self._client, snap.nodes
+        shared = self._shared.about(snap, client.pods.of(pod_class)) if client.shares_answers else None
         result = interfaces.PreFilterResult(state=b"")
         if client.serves(plugin_pb2.EXTENSION_POINT_PRE_FILTER):
             try:
-                result = await self._shared_pre_filter(pod_class, snap)
+                result = await self._find_pre_filter(pod_class, snap, shared)
             except remote_connection.PluginError as error:
                 return self._result_of_failed_pre_filter(str(error))
             if result.status is not None and result.status.code is status.Code.ERROR:
                 return self._result_of_failed_pre_filter(result.status.message)
         if not client.serves(plugin_pb2.EXTENSION_POINT_FILTER) and result.status is None and result.nodes is None:
             return interfaces.SKIPPED
-        return dataclasses.replace(result, state=RemoteFilterState(result.state or b""))
+        content = result.state or b""
+        if shared is None:
+            return dataclasses.replace(result, state=filter_state.RemoteFilterState(content))
+        return dataclasses.replace(result, state=filter_state.SharedFilterState(content, shared, table))
 
     async def prepare(
         self,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        state: RemoteFilterState,
+        state: FilterState,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> status.Status | None:
-        """Call Filter about the slots, and keep the verdicts in `state`; a status: the plugin failed.
+        """Call Filter about the slots, and store the verdicts in `state`; a status: the plugin failed.
 
         If the policy ignores that, the nodes pass for now (`unanswered`), and it is called again next time.
         """
-        generation = snap.generation
-        verdicts = await self._filter(pod_class, snap, state, slots, table)
-        if isinstance(verdicts, status.Status):
-            return verdicts
-        state.unanswered = verdicts is None
-        passes = interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
-        state.write(slots, passes if verdicts is None else verdicts)
-        state.as_of = generation
+
+        async def call_filter(about: arrays.SlotArray, statuses: interfaces.StatusTable) -> interfaces.Verdicts:
+            return await self._call_filter(pod_class, snap, state.pre_filter, about, statuses)
+
+        if isinstance(state, filter_state.SharedFilterState):
+            self._shared.about(snap, self._client.pods.of(pod_class), state.answers)
+        try:
+            await state.update(snap, slots, table, call_filter)
+        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+            failed = self._apply_filter_failure(str(error))
+            if failed is not None:
+                return failed
+            state.pass_for_now(slots)
+            state.unanswered = True
+            return None
+        state.unanswered = False
         return None
 
     def filter(
         self,
         pod_class: classes.PodClass,
         snap: snapshot_view.SnapshotView,
-        state: RemoteFilterState,
+        state: FilterState,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """The plugin's verdicts, as of its last call."""
-        verdicts = state.read(slots)
-        if snap.dry_run is not None:
-            answer_recording.add_verdicts(self.name, pod_class.id, slots, verdicts.index, table)
+        """The plugin's verdicts, as of its last call; a dry run that is recorded reads them."""
+        verdicts = state.read(slots, table)
+        answer_recording.add_verdicts(self.name, pod_class.id, slots, verdicts.index, table)
         return verdicts
 
     async def dry_runs(
         self,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        state: RemoteFilterState,
+        state: FilterState,
         runs: Sequence[interfaces.DryRun],
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
@@ -168,21 +149,15 @@ class RemoteFilterPlugin:
         try:
             await call_parts.call_in_parts(requests, call_dry_run_part)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
-            failed = self._status_of_failed_filter(str(error))
+            failed = self._apply_filter_failure(str(error))
             index[:] = interfaces.PASSES if failed is None else table.intern(failed)
         answer_recording.add_dry_runs(self.name, pod_class.id, runs, index, table)
         return interfaces.Verdicts(index)
 
-    def _answers_to_share(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
-    ) -> shared_answers.AnswersAboutPod[interfaces.PreFilterResult, np.int16] | None:
-        """The answers about the class's pod as the plugin gets it; None: they hold for this class alone."""
-        return self._shared.about(snap, self._client.pods.of(pod_class)) if self._client.shares_answers else None
-
-    async def _shared_pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    async def _find_pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, shared: filter_state.SharedVerdicts | None
     ) -> interfaces.PreFilterResult:
-        """PreFilter's answer, which other classes share if it is no refusal. Raises: PluginError."""
+        """PreFilter's answer; the classes of `shared` have the same, if it is no refusal. Raises: PluginError."""
 
         async def call_pre_filter() -> interfaces.PreFilterResult:
             client = self._client
@@ -192,49 +167,22 @@ class RemoteFilterPlugin:
                 lambda response: remote_response.read_pre_filter(response, self.name),
             )
 
-        shared = self._answers_to_share(pod_class, snap)
         if shared is None:
             return await call_pre_filter()
         return await shared.first_answer(call_pre_filter, lambda answer: answer.status is None)
-
-    async def _filter(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        state: RemoteFilterState,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts | status.Status | None:
-        """Find Filter's verdicts on the slots; returns a status if the plugin failed, None if the policy ignores that.
-
-        The plugin is called about those on which it has not answered for another class that is equal to it.
-        """
-        shared = self._answers_to_share(pod_class, snap)
-        try:
-            if shared is None:
-                return await self._call_filter(pod_class, snap, state, slots, table)
-
-            async def call_filter(missing: arrays.SlotArray) -> arrays.Int16Array:
-                return (await self._call_filter(pod_class, snap, state, missing, shared.statuses)).index
-
-            numbers = await shared.complete(snap, slots, state.pre_filter, call_filter)
-        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
-            return self._status_of_failed_filter(str(error))
-        # A plugin that depends on the node alone sets no limit where it lets pods pass.
-        return interfaces.Verdicts(table.translate(shared.statuses.statuses, numbers))
 
     async def _call_filter(
         self,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        state: RemoteFilterState,
+        pre_filter: bytes,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Call Filter about the slots, in parts. Raises: PluginError, PluginFailed."""
         client = self._client
         newest = client.newest_generation(snap.generation)
-        cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_filter)
+        cycle = client.cycle(self._profile, pod_class, snap.generation, pre_filter)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
 
@@ -257,7 +205,7 @@ class RemoteFilterPlugin:
         await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_filter_part)
         return interfaces.Verdicts(index, capacity)
 
-    def _status_of_failed_filter(self, detail: str) -> status.Status | None:
+    def _apply_filter_failure(self, detail: str) -> status.Status | None:
         """The error of a failed Filter; None: the policy ignores it."""
         return self._client.apply_failure_policy(f'running "{self.name}" filter plugin', detail)
 

@@ -2,6 +2,8 @@
 
 Each RPC has a breaker of its own: a plugin whose Score always fails and whose PreScore answers must not cost every pod
 Score's deadline. A plugin that is down fails in all its RPCs.
+
+Tests: tests/contract/test_plugin_client.py.
 """
 
 import datetime

@@ -1,11 +1,8 @@
 """The remote plugins of a filter or score replica, by their configuration."""
 
-import weakref
-from collections.abc import Mapping
-
 from trireme.remote import (
+    plugin_connections,
     remote_client,
-    remote_connection,
     remote_filter,
     remote_post_filter,
     remote_reserve,
@@ -16,7 +13,7 @@ from trireme.v1 import cycle_pb2, plugin_pb2, snapshot_pb2
 
 
 class RemotePlugins:
-    """The remote plugins of one replica; profiles with the same plugin share its connection and concurrency limit."""
+    """Makes the remote plugins of one replica."""
 
     def __init__(
         self,
@@ -24,15 +21,7 @@ class RemotePlugins:
         caller_identity: remote_client.CallerIdentity = cycle_pb2.Cycle,
     ) -> None:
         self._snap = snap
-        self._caller_identity = caller_identity
-        # A connection lives while a plugin chain uses it; a new configuration makes new chains.
-        self._connections: weakref.WeakValueDictionary[bytes, remote_connection.PluginConnection] = (
-            weakref.WeakValueDictionary()
-        )
-
-    def statistics(self) -> Mapping[str, remote_connection.ConnectionStatistics]:
-        """The call counters of each plugin in use, by name."""
-        return {connection.name: connection.statistics() for connection in list(self._connections.values())}
+        self.connections = plugin_connections.PluginConnections(caller_identity)
 
     def filter_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_filter.RemoteFilterPlugin:
         """The plugin for Filter in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
@@ -50,22 +39,10 @@ class RemotePlugins:
         """The plugin for PostFilter. Raises: ValueError naming the plugin and the field that is wrong."""
         return remote_post_filter.RemotePostFilterPlugin(self._make_client(config))
 
-    async def close(self) -> None:
-        """Abort all calls and disconnect."""
-        for connection in list(self._connections.values()):
-            await connection.close()
-
     def _make_client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:
-        """Make a client of the plugin, over one connection for equal configurations, whatever profiles use it."""
-        key = config.SerializeToString(deterministic=True)
-        connection = self._connections.get(key)
-        if connection is None:
-            connection = remote_connection.PluginConnection(
-                config, config_hash=lambda: self._caller_identity().config_hash
-            )
-            self._connections[key] = connection
+        """Make a client of the plugin, and have the snapshot keep of nodes what the plugin gets."""
         self._snap.store_node_objects(
             messages=config.info.node_data == plugin_pb2.NODE_DATA_MESSAGES,
             json=config.info.node_data == plugin_pb2.NODE_DATA_JSON,
         )
-        return remote_client.PluginClient(config, self._caller_identity, connection)
+        return self.connections.make_client(config)

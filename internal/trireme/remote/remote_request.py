@@ -5,6 +5,8 @@ concatenation of its fields, so requests are joined from bytes: a class's pod is
 name once per node. The result equals that of the generated code (a test checks this).
 
 Invariant: a plugin gets only the fields of pods and nodes that its PluginInfo requests.
+
+Tests: tests/unit/remote/test_request.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -194,5 +196,4 @@ def _slot_selections(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
 
 
 def _slot_selection(slots: arrays.SlotArray) -> bytes:
-    """One selection of slots, serialised."""
     return packing.delimited_field(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))

@@ -2,6 +2,8 @@
 
 Each function returns a value that fits the request, or raises ValueError with a message for the plugin's author that
 names the field and the mistake.
+
+Tests: tests/unit/remote/test_response.py.
 """
 
 import dataclasses

@@ -7,6 +7,8 @@ plugin and prepares it again next time.
 
 PreScore's result is cached with the class while the plugin's results depend on nodes alone, so a class whose nodes are
 already scored costs no call.
+
+Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/contract/test_plugin_evaluation.py.
 """
 
 import logging
@@ -71,8 +73,8 @@ class RemoteScorePlugin:
         self._client = client
         self._profile = profile
         self._shared: shared_answers.SharedAnswers[PreScoreAnswer, np.int64] = shared_answers.SharedAnswers(np.int64)
-        #: What its answers would change, if it is in shadow mode.
-        self.shadow = client.connection.shadow
+        #: What its answers would change, if it is in mode Shadow.
+        self.comparisons = client.connection.comparisons
 
     async def prepare(
         self,

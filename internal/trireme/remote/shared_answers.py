@@ -58,6 +58,11 @@ class AnswersAboutPod(Generic[First, Number]):
         self._failures = 0
         self._failure: remote_connection.PluginError | call_parts.PluginFailed | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the numbers, in bytes."""
+        return self._numbers.nbytes + self._as_of.nbytes
+
     async def first_answer(self, call: Callable[[], Awaitable[First]], holds: Callable[[First], bool]) -> First:
         """The answer to the first call: the one that is known, or that of `call`, known from now on if it `holds`.
 
@@ -91,7 +96,7 @@ class AnswersAboutPod(Generic[First, Number]):
             if state != self._state:
                 self._state, self._as_of = state, np.zeros_like(self._as_of)
             self._ensure_capacity(snap.nodes.capacity)
-            missing = self._unanswered(snap.nodes, slots)
+            missing = slots[self._lack_answers(snap.nodes, slots) & arrays.entries_at(snap.nodes.alive, slots)]
             if missing.size:
                 self._forget_statuses(snap.nodes, missing)
                 generation = snap.generation
@@ -101,14 +106,21 @@ class AnswersAboutPod(Generic[First, Number]):
             found: npt.NDArray[Number] = self._numbers[slots]
             return found
 
-    def _unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.SlotArray:
-        """Those of the slots that hold a node about which there is no answer as it is now. Shape: (n,)."""
+    def numbers_of(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> npt.NDArray[Number]:
+        """The numbers of the slots; 0 where there is no answer about the node as it is now. Shape: as `slots`."""
+        self._ensure_capacity(table.capacity)
+        numbers: npt.NDArray[Number] = self._numbers[slots]
+        numbers[self._lack_answers(table, slots)] = 0
+        return numbers
+
+    def _lack_answers(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
+        """Which of the slots hold a node about which there is no answer as it is now. Shape: as `slots`."""
         known = arrays.entries_at(self._as_of, slots)
         changed = arrays.entries_at(table.object_changes.at, slots)
-        return slots[((known == 0) | (changed > known)) & arrays.entries_at(table.alive, slots)]
+        lack: arrays.BoolArray = (known == 0) | (changed > known)
+        return lack
 
     def _ensure_capacity(self, size: int) -> None:
-        """Make room for so many slots."""
         if self._as_of.shape[0] < size:
             self._numbers = arrays.grow_last_axis(self._numbers, size)
             self._as_of = arrays.grow_last_axis(self._as_of, size)
@@ -159,13 +171,18 @@ class SharedAnswers(Generic[First, Number]):
             nodes.NodeTable, OrderedDict[bytes, AnswersAboutPod[First, Number]]
         ] = weakref.WeakKeyDictionary()
 
-    def about(self, snap: snapshot.Snapshot, pod: bytes) -> AnswersAboutPod[First, Number]:
-        """The answers about the pod, as the plugin gets it. Beyond `MAX_PODS` those used longest ago are forgotten."""
+    def about(
+        self, snap: snapshot.Snapshot, pod: bytes, used: AnswersAboutPod[First, Number] | None = None
+    ) -> AnswersAboutPod[First, Number]:
+        """The answers about the pod, as the plugin gets it. Beyond `MAX_PODS` those used longest ago are forgotten.
+
+        `used` are those that a class has: they are taken if these were forgotten.
+        """
         of_table = self._by_table.setdefault(snap.nodes, OrderedDict())
         answers = of_table.get(pod)
         if answers is None:
             if len(of_table) >= MAX_PODS:
                 of_table.popitem(last=False)
-            answers = of_table[pod] = AnswersAboutPod(self._number)
+            answers = of_table[pod] = used or AnswersAboutPod(self._number)
         of_table.move_to_end(pod)
         return answers

@@ -6,15 +6,17 @@ from google.protobuf import message as protobuf
 from google.protobuf import text_format
 
 from trireme.replay import outcomes
-from trireme.results.phase_results import PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2, status_pb2
 from trireme.wire import status as wire_status
+from trireme.wire.post_filter_result import PostFilterResult
 
 
-def candidates(found: Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult) -> outcomes.Outcome:
-    """The nodes to choose from, in order, or PostFilter's answer without a choice."""
-    if isinstance(found, PostFilterResult):
-        return outcomes.post_filter([found])
+def candidates(
+    found: Sequence[filter_phase_pb2.PreemptionCandidate], answer: filter_pb2.PostFilterResponse
+) -> outcomes.Outcome:
+    """The nodes to choose from, in order; if there are none, PostFilter's answer."""
+    if not found:
+        return outcomes.post_filter([PostFilterResult.from_message(answer)])
     return tuple(f"candidate {text_format.MessageToString(each, as_one_line=True)}" for each in found)
 
 

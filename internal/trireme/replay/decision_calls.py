@@ -1,14 +1,15 @@
-"""Makes the call of a recorded decision again, and gives both outcomes: the recorded one, and that of now."""
+"""Makes the call of a recorded decision again, and gives both outcomes: the recorded one, and that of now.
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+Tests: tests/unit/replay/test_decision_replay.py.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trireme.in_process import in_process_evaluators
 from trireme.remote import recorded_filter, recorded_plugins
 from trireme.replay import call_outcomes, outcomes
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import (
@@ -20,6 +21,8 @@ from trireme.v1 import (
     recorded_call_pb2,
 )
 from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class DecisionCalls:
         self._remote = remote
         self._evaluators = evaluators
         # The last answer of Filter, with its class and the generation.
-        self._filtered: tuple[ports.ClassKey, int, FilterResult] | None = None
+        self._filtered: tuple[ports.ClassKey, int, FilterAnswer] | None = None
         self._calls: Mapping[str, Callable[[decision_pb2.Decision], Awaitable[MadeAgain | None]]] = {
             "filter": self._filter,
             "nominated": self._filter_nominated,
@@ -81,7 +84,6 @@ class DecisionCalls:
         return await call(decision)
 
     async def _filter(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """Filter."""
         about, key = decision.filter, _key(decision)
         nominee = _pod(about.nominee) if about.HasField("nominee") else None
         preemptors = [_preemptor_pod(each) for each in about.preemptors]
@@ -89,13 +91,12 @@ class DecisionCalls:
         self._recorded.take(decision.pod_class, about)
         self._recorded.filtering = True
         if about.HasField("columns") or self._recorded.pre_filter is not None:
-            self._evaluators.engine.filter.drop(*key)
+            self._evaluators.engine.filter.evaluator.drop(*key)
         result = await self._evaluators.filter(*key, about.count, decision.generation, nominee, preemptors)
         self._filtered = key, decision.generation, result
         return MadeAgain("Filter", outcomes.recorded_filter(about), outcomes.replayed_filter(result))
 
     async def _filter_nominated(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """FilterNominated."""
         nominees = [_pod(each.pod) for each in decision.nominated.nominees]
         slots = [each.slot for each in decision.nominated.nominees]
         found = await self._evaluators.filter_nominated(*_key(decision), decision.generation, nominees, slots)
@@ -110,21 +111,22 @@ class DecisionCalls:
         if filtered is None:
             return None
         if decision.HasField("remote") or place.HasField("failure"):
-            self._evaluators.engine.score.drop(*_key(decision))
+            self._evaluators.engine.score.evaluator.drop(*_key(decision))
         placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
         recorded = outcomes.recorded_placement(place, names)
         return MadeAgain("Place", recorded, outcomes.replayed_placement(placed, names))
 
     async def _run_post_filter(self, decision: decision_pb2.Decision) -> MadeAgain | None:
-        """RunPostFilter."""
         about = decision.post_filter
         filtered = self._filtered_for(decision, about.columns if about.HasField("columns") else None)
         if filtered is None:
             return None
         pods = [_preemptor_pod(each) for each in about.preemptors]
-        results = await self._evaluators.run_post_filter(*_key(decision), decision.generation, pods, filtered)
-        recorded = outcomes.post_filter(PostFilterResult.from_messages(about.results))
-        return MadeAgain("RunPostFilter", recorded, outcomes.post_filter(results))
+        found = await self._evaluators.run_post_filter(*_key(decision), decision.generation, pods, filtered)
+        recorded, replayed = (
+            outcomes.post_filter(PostFilterResult.from_messages(each)) for each in (about.results, found.results)
+        )
+        return MadeAgain("RunPostFilter", recorded, replayed)
 
     async def _list_candidates(self, decision: decision_pb2.Decision) -> MadeAgain | None:
         """ListPreemptionCandidates."""
@@ -134,10 +136,8 @@ class DecisionCalls:
             return None
         pod = _preemptor_pod(about.preemptor)
         found = await self._evaluators.list_preemption_candidates(*_key(decision), decision.generation, pod, filtered)
-        recorded = about.candidates or PostFilterResult.from_message(about.answer)
-        return MadeAgain(
-            "ListPreemptionCandidates", call_outcomes.candidates(recorded), call_outcomes.candidates(found)
-        )
+        recorded, replayed = (call_outcomes.candidates(each.candidates, each.answer) for each in (about, found))
+        return MadeAgain("ListPreemptionCandidates", recorded, replayed)
 
     async def _select_candidate(self, decision: decision_pb2.Decision) -> MadeAgain | None:
         """SelectPreemptionCandidate."""
@@ -148,35 +148,32 @@ class DecisionCalls:
         found = await self._evaluators.select_preemption_candidate(
             *_key(decision), decision.generation, _preemptor_pod(about.preemptor), filtered, about.candidates
         )
-        recorded = PostFilterResult.from_message(about.answer)
-        return MadeAgain("SelectPreemptionCandidate", outcomes.post_filter([recorded]), outcomes.post_filter([found]))
+        recorded, replayed = (
+            outcomes.post_filter([PostFilterResult.from_message(each)]) for each in (about.answer, found.answer)
+        )
+        return MadeAgain("SelectPreemptionCandidate", recorded, replayed)
 
     async def _reserve(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """Reserve."""
         about: recorded_call_pb2.ReserveDecision = decision.reserve
         found = await self._evaluators.reserve(self._cycle(decision), about.placements)
         recorded = call_outcomes.reservations(about.reservations)
-        return MadeAgain("Reserve", recorded, call_outcomes.reservations(found))
+        return MadeAgain("Reserve", recorded, call_outcomes.reservations(found.reservations))
 
     async def _list_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """ListPodGroupVictims."""
         call = self._evaluators.list_pod_group_victims
         return await self._call_about_group("ListPodGroupVictims", decision, decision.group_victims, call)
 
     async def _reprieve_group_victims(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """ReprievePodGroupVictims."""
         call = self._evaluators.reprieve_pod_group_victims
         return await self._call_about_group("ReprievePodGroupVictims", decision, decision.group_reprieval, call)
 
     async def _list_releasable_claims(self, decision: decision_pb2.Decision) -> MadeAgain | None:
-        """ListReleasableClaims."""
         if decision.claim_release.without_state:
             return None
         call = self._evaluators.list_releasable_claims
         return await self._call_about_group("ListReleasableClaims", decision, decision.claim_release, call)
 
     async def _score_group_placements(self, decision: decision_pb2.Decision) -> MadeAgain:
-        """ScorePodGroupPlacements."""
         call = self._evaluators.score_pod_group_placements
         return await self._call_about_group("ScorePodGroupPlacements", decision, decision.group_placements, call)
 
@@ -191,29 +188,24 @@ class DecisionCalls:
         return MadeAgain(name, call_outcomes.answer(about.response), call_outcomes.answer(found))
 
     def _cycle(self, decision: decision_pb2.Decision) -> cycle_pb2.Cycle:
-        """The context of the call."""
         return self._evaluators.cycle(*_key(decision), decision.generation)
 
     def _filtered_for(
         self,
         decision: decision_pb2.Decision,
         columns: filter_pb2.NodeColumns | None,
-        constraints: Iterable[filter_phase_pb2.DomainConstraint] = (),
-    ) -> FilterResult | None:
+        constraints: Sequence[filter_phase_pb2.DomainConstraint] = (),
+    ) -> FilterAnswer | None:
         """The answer of Filter that a call builds on: the recorded columns, else the last one about the class."""
         if columns is not None:
-            answer = class_answer.ClassAnswer()
-            answer.update(node_columns.from_message(columns))
-            return _result_of(answer, tuple(constraints))
+            return FilterAnswer(columns=node_columns.from_message(columns), constraints=constraints)
         return self._filtered[2] if self._filtered is not None and self._is_filtered_for(decision) else None
 
     def _is_filtered_for(self, decision: decision_pb2.Decision) -> bool:
-        """Whether the last answer of Filter is about the decision's class and cluster."""
         return self._filtered is not None and self._filtered[:2] == (_key(decision), decision.generation)
 
 
 def _key(decision: decision_pb2.Decision) -> ports.ClassKey:
-    """The profile and the class."""
     return decision.profile, decision.pod_class
 
 
@@ -229,19 +221,3 @@ def _preemptor_pod(preemptor: filter_phase_pb2.Preemptor) -> core_pb2.Pod:
     out = _pod(preemptor.pod)
     out.status.nominated_node_name = preemptor.nominated_node
     return out
-
-
-def _result_of(
-    answer: class_answer.ClassAnswer, constraints: Sequence[filter_phase_pb2.DomainConstraint]
-) -> FilterResult:
-    """Filter's result with this answer, as Place and PostFilter need it."""
-    return FilterResult(
-        answer=answer,
-        columns=filter_pb2.NodeColumns(),
-        refusal=None,
-        constraints=tuple(constraints),
-        max_batch=0,
-        needs_reserve=False,
-        needs_pre_bind=False,
-        evaluated=(),
-    )

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from google.protobuf import text_format
 
 from trireme.framework import status
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import fit_error
 from trireme.v1 import decision_pb2
 from trireme.wire import status as wire_status
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 
 Outcome = tuple[str, ...]
 
@@ -26,12 +27,12 @@ def recorded_filter(decision: decision_pb2.FilterDecision) -> Outcome:
     return _filter_outcome(pre_filter, refusals, PostFilterResult.from_messages(decision.post_filter_results))
 
 
-def replayed_filter(result: FilterResult) -> Outcome:
+def replayed_filter(answer: FilterAnswer) -> Outcome:
     """The outcome of Filter's answer."""
     refusals: Sequence[tuple[status.Status, int]] = ()
-    if result.refusal is None and result.is_refused_everywhere(_NO_SLOT):
-        refusals = fit_error.nodes_by_status(result.answer.statuses, result.answer.index)
-    return _filter_outcome(result.refusal, refusals, result.post_filter)
+    if answer.refusal is None and answer.is_refused_everywhere(_NO_SLOT):
+        refusals = fit_error.nodes_by_status(answer.columns.statuses, answer.columns.index)
+    return _filter_outcome(answer.refusal, refusals, PostFilterResult.from_messages(answer.post_filter_results))
 
 
 def placement(slots: Iterable[int], failure: status.Status | None, names: Sequence[str]) -> Outcome:
@@ -47,9 +48,9 @@ def recorded_placement(decision: decision_pb2.PlaceDecision, names: Sequence[str
     return placement(decision.slots, failure, names)
 
 
-def replayed_placement(result: PlaceResult, names: Sequence[str]) -> Outcome:
+def replayed_placement(answer: PlaceAnswer, names: Sequence[str]) -> Outcome:
     """The outcome of Place's answer."""
-    return placement(result.slots, result.failure, names)
+    return placement(answer.slots, answer.failure, names)
 
 
 def admitted(count: int) -> Outcome:

@@ -14,7 +14,7 @@ from trireme.registry import filter_profiles, score_profiles
 from trireme.remote import recorded_makers
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_pb2, plugin_pb2, snapshot_pb2
-from trireme.wire import profiles
+from trireme.wire import profile_messages
 
 _FILTER = (plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER)
 _POST_FILTER = (plugin_pb2.EXTENSION_POINT_POST_FILTER,)
@@ -54,13 +54,11 @@ class RemoteCalls:
         return decision.remote.complete or not self._has_remote(decision.profile, _POINTS.get(kind, ()))
 
     def _can_be_filtered(self, profile: str, about: decision_pb2.FilterDecision) -> bool:
-        """Whether the decision says what remote plugins answered."""
         known = about.HasField("pre_filter") or about.HasField("columns")
         return known or not self._has_remote(profile, _FILTER)
 
     def _has_remote(self, profile: str, points: tuple[plugin_pb2.ExtensionPoint.ValueType, ...]) -> bool:
-        """Whether a plugin of the profile at one of the points is remote."""
-        return profiles.has_remote_plugin(self._configuration, profile, *points)
+        return profile_messages.has_remote_plugin(self._configuration, profile, *points)
 
 
 def make_evaluators(

@@ -10,6 +10,8 @@ Three properties of grpc.aio make a plain channel unsafe where endpoints come an
   INTERNAL.
 
 An interceptor could do the same, but costs a task and two futures per call.
+
+Tests: tests/contract/test_replica_channels.py.
 """
 
 import asyncio

@@ -13,6 +13,8 @@ A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "argu
 PID}`, `{"ended": NAME, "code": CODE}`. Invariants: at most one process has a name at a time; when the frontend dies,
 stdin ends, the forker exits, and the kernel signals its phases; the last of these to end removes the folder (optional)
 of their sockets.
+
+Tests: tests/contract/test_local_phases.py.
 """
 
 import contextlib

@@ -4,6 +4,8 @@ It serves the given services, the standard health service and reflection on the 
 only allowed identities reach a service (except the check of health); SIGTERM first sets health to NOT_SERVING and then
 lets calls in flight finish, for a limited time; a refusal reaches the caller as a code it can act on, with the reason
 in the trailing metadata. `serve` runs a process from start to end, on uvloop.
+
+Tests: tests/contract/test_replica_grpc_server.py, tests/security/test_grpc_attacks.py.
 """
 
 import asyncio

@@ -18,8 +18,8 @@ from trireme.scheduling import (
     batch_limit,
     binding_cycle,
     event_handlers,
-    no_longer_pending,
     pacing,
+    pending_pod_removal,
     pending_pods,
     pods_in_pre_bind,
     post_filtering,
@@ -174,7 +174,7 @@ class _Assembly(Generic[QueueCallerT]):
 
     def _make_handlers(self) -> event_handlers.EventHandlers:
         """Make what applies events to the cache and the queue."""
-        gone = no_longer_pending.NoLongerPendingHandlers(
+        gone = pending_pod_removal.PendingPodRemoval(
             self._cache, self._reporter, self._waiting, self._preemptions, self._in_pre_bind, self._outside.waits
         )
         return event_handlers.EventHandlers(
@@ -192,7 +192,6 @@ class _Assembly(Generic[QueueCallerT]):
         )
 
     def _make_binding(self) -> binding_cycle.BindingCycle:
-        """Make the binding cycle."""
         binder, roles = self._outside.effects.binder, self._settings.roles
         return binding_cycle.BindingCycle(
             cache=self._cache,

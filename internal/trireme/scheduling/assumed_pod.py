@@ -3,7 +3,7 @@
 import dataclasses
 
 from trireme.queueing import queued_pod
-from trireme.scheduling import call_batches
+from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 
 
@@ -28,7 +28,7 @@ class AssumedPod:
         return bind_pb2.BindItem(pod=self._pod_identity, node_name=self.node_name, state=self.state)
 
     @property
-    def rank(self) -> call_batches.Rank:
+    def rank(self) -> item_batches.Rank:
         """The order in which pods wait for a call of PreBind: those of the highest priority first."""
         return -self.pod.record.priority, 0
 
@@ -39,6 +39,5 @@ class AssumedPod:
 
     @property
     def _pod_identity(self) -> cycle_pb2.PodIdentity:
-        """Namespace, name and UID."""
         parsed = self.pod.record.pod.parsed
         return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)

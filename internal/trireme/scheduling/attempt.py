@@ -15,8 +15,6 @@ from trireme.cache import cluster_cache, placed_pod
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import (
     assumed_pod,
     batch_limit,
@@ -28,6 +26,8 @@ from trireme.scheduling import (
 )
 from trireme.scheduling.failure import Failure
 from trireme.v1 import core_pb2, cycle_pb2
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class PlacedPods:
     """Pods that are assumed and reserved, in order, by Filter's answer, and those that Reserve refused."""
 
     cycle: cycle_pb2.Cycle
-    filtered: FilterResult
+    filtered: FilterAnswer
     assumed: list[assumed_pod.AssumedPod]
     unreserved: list[tuple[queued_pod.QueuedPodInfo, Failure]]
 
@@ -51,7 +51,7 @@ class Attempt:
 
     pods: list[queued_pod.QueuedPodInfo]
     placed: PlacedPods | None = None
-    refused: FilterResult | None = None
+    refused: FilterAnswer | None = None
     error: Failure | None = None
 
 
@@ -59,8 +59,8 @@ class Attempt:
 class NodeChoice:
     """The nodes that were found for the first pods, and by which answer of Filter."""
 
-    filtered: FilterResult
-    placed: PlaceResult
+    filtered: FilterAnswer
+    placed: PlaceAnswer
     node_counts: tuple[int, int]  # nodes, and those of them that are feasible
 
 
@@ -157,7 +157,7 @@ class AttemptRunner:
             return None
         if pods[0].record.pod.has_deferred_resize:
             return _attempt_for_deferred_resize(pods[:1])
-        placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
+        placed = PlaceAnswer(slots=tuple(slots[: filtered.admitted]))
         self._observer.on_pods_placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
         return await self.assume_and_reserve(class_key, pods[: filtered.admitted], NodeChoice(filtered, placed, (1, 1)))
 
@@ -173,7 +173,7 @@ class AttemptRunner:
         Pods that were deleted meanwhile are left out. From the first whose node is gone on, the pods are not in the
         result and are tried again.
         """
-        filtered, generation = choice.filtered, choice.filtered.answer.generation
+        filtered, generation = choice.filtered, choice.filtered.columns.generation
         cycle = self._evaluators.cycle(*class_key, generation)
         assumed = []
         for pod, slot in zip(pods, choice.placed.slots, strict=False):
@@ -244,16 +244,16 @@ class AttemptRunner:
         self._cache.forget(assumed.pod.uid)
 
     async def _choose_nodes(
-        self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterResult, extra_scores: Sequence[int]
+        self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterAnswer, extra_scores: Sequence[int]
     ) -> NodeChoice:
         """Choose the nodes of the next pods, as many as one answer of score places.
 
         `slot` is that of the node that the pod is nominated for: if it passes, it is taken without calling score.
         Raises: PhaseFault if score places none.
         """
-        if filtered.answer.admits(slot):
-            return NodeChoice(filtered, PlaceResult((slot,), None, False), (1, 1))
-        nodes = node_counts_for_log(filtered.answer, self._cache.node_count)
+        if filtered.columns.admits(slot):
+            return NodeChoice(filtered, PlaceAnswer(slots=(slot,)), (1, 1))
+        nodes = node_counts_for_log(filtered.columns, self._cache.node_count)
         count = self._limit.for_place(filtered, pods)
         placed = await self._evaluators.place(*class_key, count, filtered, extra_scores)
         if placed.failure is None and not placed.slots:
@@ -280,9 +280,9 @@ def _attempt_for_deferred_resize(pods: list[queued_pod.QueuedPodInfo]) -> Attemp
     return Attempt(pods, error=Failure(text))
 
 
-def node_counts_for_log(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
+def node_counts_for_log(columns: node_columns.NodeColumns, nodes: int) -> tuple[int, int]:
     """The numbers of nodes and of feasible ones, for the line of a bound pod; (0, 0) while the log has no such line."""
-    return (nodes, answer.feasible_count) if klog.enabled(log, 2) else (0, 0)
+    return (nodes, columns.feasible_count) if klog.enabled(log, 2) else (0, 0)
 
 
 def identifying_fields(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:

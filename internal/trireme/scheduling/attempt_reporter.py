@@ -266,7 +266,6 @@ def _log_queue_of_requeued_pod(pod: queued_pod.QueuedPodInfo) -> None:
 
 
 def _object_reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
-    """The reference to the pod for events."""
     return pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
 
 

@@ -7,14 +7,14 @@ A batch costs a few calls however many pods it has, so most limits are as large 
 - Under load the pacer lets a batch grow to `growth_target`.
 - Filter is called for the whole batch, unless an HTTP extender takes part: its responses are about one pod.
 - Score places as many pods as Filter's answer holds for. Plugins whose answers hold for fewer declare that
-  (`FilterResult.max_batch`); so does filter for remote plugins that depend on the cluster as a whole.
+  (`FilterAnswer.max_batch`); so does filter for remote plugins that depend on the cluster as a whole.
 - Pods nominated for nodes, speculative placement and preemption have limits of their own, see below.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trireme.results.phase_results import FilterResult
+from trireme.wire.phase_answers import FilterAnswer
 
 # What a batch is let grow to under load. Larger ones hardly cost less per pod, and their pods wait for longer.
 GROWTH_TARGET = 32
@@ -53,7 +53,7 @@ class BatchLimit:
         """For how many of these pods Filter is called: one where an HTTP extender filters or scores them, else all."""
         return 1 if pods > 1 and self.one_by_one(class_id) else pods
 
-    def for_place(self, filtered: FilterResult, pods: int) -> int:
+    def for_place(self, filtered: FilterAnswer, pods: int) -> int:
         """How many of these pods may be placed by this answer of Filter, which may limit the batch."""
         return min(pods, filtered.max_batch or pods)
 

@@ -22,9 +22,9 @@ from trireme.framework import cluster_event, status
 from trireme.queueing import event_audience, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
-    calls_to_bind,
+    bind_limits,
     fit_error,
-    no_longer_pending,
+    pending_pod_removal,
     pods_in_pre_bind,
     ports,
     post_binding,
@@ -94,10 +94,10 @@ class BindingCycle:
         self._post_binding = post_binding.PostBinding(binder, observer, roles.post_bind, self.background.start)
         # The pods in the binding cycle, by profile.
         self._binding: collections.Counter[str] = collections.Counter()
-        self._room = calls_to_bind.RoomForBindings()
-        self._permit_turns = calls_to_bind.CallTurns()
-        self._bind_turns = calls_to_bind.CallTurns()  # of profiles with remote Bind plugins
-        self._extender_turns = asyncio.Semaphore(calls_to_bind.MAX_BOUND_BY_EXTENDERS)
+        self._room = bind_limits.RoomForBindings()
+        self._permit_turns = bind_limits.CallTurns()
+        self._bind_turns = bind_limits.CallTurns()  # of profiles with remote Bind plugins
+        self._extender_turns = asyncio.Semaphore(bind_limits.MAX_BOUND_BY_EXTENDERS)
 
     @property
     def binding_count(self) -> int:
@@ -302,7 +302,6 @@ class BindingCycle:
     # 4: PreBind
 
     def _has_pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> bool:
-        """Whether PreBind may have something to do for the pod."""
         return assumed.pre_bind or cycle.profile in self._roles.pre_bind
 
     async def _pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> list[AssumedPod]:
@@ -318,7 +317,7 @@ class BindingCycle:
         if work is True:
             await self._write_expected_nomination(assumed)
             if self._cache.pod(assumed.pod.uid) is None:
-                result = no_longer_pending.REMOVED  # while PreBindPreFlight was called
+                result = pending_pod_removal.REMOVED  # while PreBindPreFlight was called
             else:
                 result = await self._in_pre_bind.run(assumed.pod.uid, self._run_pre_bind(cycle, assumed, item))
             assumed = dataclasses.replace(assumed, prepared=True)
@@ -370,7 +369,6 @@ class BindingCycle:
         return left
 
     def _is_bound_by_extender(self, cycle: cycle_pb2.Cycle) -> bool:
-        """Whether an HTTP extender binds pods of the class."""
         return self._http_extenders is not None and self._http_extenders.has_binder_for(cycle.pod_class)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> bool:
@@ -505,12 +503,10 @@ class BindingCycle:
 
 
 async def _wait_of_removed_pod() -> status.Status:
-    """The wait on Permit of a pod that is gone."""
-    return no_longer_pending.REMOVED
+    return pending_pod_removal.REMOVED
 
 
 def _node_not_found(name: str) -> str:
-    """The error of a pod whose node is gone."""
     return f'node "{name}" not found'
 
 
@@ -520,5 +516,4 @@ def _permit_text(result: status.Status) -> str:
 
 
 def _drivers_to_prepare(claim: resource_pb2.ResourceClaim) -> list[str]:
-    """The driver of each device that has to be prepared."""
     return [result.driver for result in claim.status.allocation.devices.results if result.binding_conditions]

@@ -1,4 +1,7 @@
-"""Events of nodes and of all other objects but pods."""
+"""Events of nodes and of all other objects but pods.
+
+Tests: tests/unit/scheduling/test_event_handlers.py.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -2,6 +2,8 @@
 
 An event moves the pod from one to the other. A pod whose resize is deferred is both: it runs, and waits in the queue
 until there is room for the resize. Late events, of an object that is known in a later version, are ignored.
+
+Tests: tests/unit/scheduling/test_event_handlers.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,10 +1,12 @@
-"""Ports: what the scheduler needs of the world around it.
+"""Ports: what the scheduler needs from outside.
 
 `Evaluators` decide where pods may go and where they go best; `Effects` are all that is written; `Clocks` and `Random`
 are what else differs from run to run; `Observer` measures.
 
 Scheduling knows these interfaces alone, so that the same algorithm runs against replicas behind gRPC
 (`frontend/phase_clients`), or against anything else that answers.
+
+Tests: tests/unit/scheduling/test_in_memory.py.
 """
 
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
@@ -14,8 +16,9 @@ from typing import Protocol
 from trireme.framework import status
 from trireme.queueing import pre_enqueue, queued_pod
 from trireme.queueing.hints import queueing_hint_map
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 from trireme_kube.client.events import event_series
 
 # A profile's name and a class of pods.
@@ -53,7 +56,7 @@ class Evaluators(Protocol):
         generation: int,
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """On which nodes pods of the class may run, how many on each, and why not on others.
 
         `nominee` is the pod that is nominated for a node, by name and UID, which counts there for itself alone.
@@ -64,7 +67,7 @@ class Evaluators(Protocol):
 
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """How many of these pods, from the first, may all run where they are nominated, each at another slot.
 
         The answer knows of no other nodes.
@@ -72,8 +75,8 @@ class Evaluators(Protocol):
         ...
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
-    ) -> Sequence[PostFilterResult]:
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterAnswer
+    ) -> filter_phase_pb2.RunPostFilterResponse:
         """How room can be made for the first of these pods, at least for one, in order.
 
         Each result holds if the pods before are nominated as their results say. `pods` fit nowhere: their names, UIDs
@@ -82,9 +85,9 @@ class Evaluators(Protocol):
         ...
 
     async def list_preemption_candidates(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
-    ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """The nodes that preemption has to choose from, at least one; otherwise the result of PostFilter."""
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterAnswer
+    ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
+        """The nodes that preemption has to choose from; otherwise what PostFilter answers."""
         ...
 
     async def select_preemption_candidate(
@@ -93,9 +96,9 @@ class Evaluators(Protocol):
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
-        filtered: FilterResult,
+        filtered: FilterAnswer,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
-    ) -> PostFilterResult:
+    ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """Run PostFilter for this pod, where preemption may choose among these nodes alone."""
         ...
 
@@ -124,14 +127,14 @@ class Evaluators(Protocol):
         ...
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
-    ) -> PlaceResult:
+        self, profile: str, class_id: int, count: int, filtered: FilterAnswer, extra_scores: Sequence[int] = ()
+    ) -> PlaceAnswer:
         """The slots of the next pods, in order; `extra_scores` are added to the plugins', by slot."""
         ...
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-    ) -> Sequence[filter_pb2.Reservation]:
+    ) -> filter_pb2.ReserveResponse:
         """Run the Reserve plugins: for each placement what is to be assumed beside it, or why it failed."""
         ...
 
@@ -291,8 +294,8 @@ class Observer(Protocol):
         profile: str,
         pods: int,
         seconds: float,
-        filtered: FilterResult,
-        placed: PlaceResult,
+        filtered: FilterAnswer,
+        placed: PlaceAnswer,
         again: bool = False,
     ) -> None:
         """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before.
@@ -300,7 +303,7 @@ class Observer(Protocol):
         AttemptRunner calls it, also for members of groups; SchedulingCycle for speculative placements.
         """
 
-    def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
+    def on_pods_refused(self, profile: str, pods: int, seconds: float, filtered: FilterAnswer) -> None:
         """One answer of filter refused so many pods, at least one, on every node.
 
         SchedulingCycle calls it after PostFilter, PodGroupTrials for a member that fits nowhere.

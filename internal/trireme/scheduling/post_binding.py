@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
 from trireme.framework import status
-from trireme.scheduling import calls_to_bind, ports
+from trireme.scheduling import bind_limits, ports
 from trireme.v1 import bind_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class PostBinding:
         self._start = start
         # By profile and class, while a call is under way: the pods of the next one.
         self._pending: dict[tuple[str, int], list[bind_pb2.BindItem]] = {}
-        self._turns = calls_to_bind.CallTurns()
+        self._turns = bind_limits.CallTurns()
 
     def on_bound(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> None:
         """The pod is bound: have the plugins notified."""

@@ -4,6 +4,8 @@ PostFilter runs for several pods of a class in one call, each as if those before
 Pods of the class that preempted last most likely fit nowhere either: for these the call of Filter runs PostFilter too.
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
+
+Tests: tests/unit/scheduling/test_preemptors_together.py.
 """
 
 import dataclasses
@@ -16,10 +18,11 @@ from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
 from trireme.registry import in_tree
-from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import attempt, attempt_reporter, batch_limit, ports, preemption_executor
 from trireme.scheduling.refusal import Refusal
 from trireme.v1 import core_pb2
+from trireme.wire.phase_answers import FilterAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
@@ -80,7 +83,7 @@ class PostFilters:
         return [self._pod_with_nomination(pod)]
 
     async def run(
-        self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterResult
+        self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterAnswer
     ) -> list[queued_pod.QueuedPodInfo]:
         """Run PostFilter for the first of the pods that Filter refused, and execute its results.
 
@@ -93,7 +96,8 @@ class PostFilters:
         if class_key[0] not in self._asynchronous:
             self._reporter.report_failures(pods, refusal.as_failure(nominated_node=""))
             return []
-        results = filtered.post_filter or await self._call_post_filter(class_key, pods, filtered)
+        results = PostFilterResult.from_messages(filtered.post_filter_results)
+        results = results or await self._call_post_filter(class_key, pods, filtered)
         left, changed = pods, dict[int, status.Status]()
         for number, result in enumerate(results):
             # Each result assumes that the pods before are nominated by the results before. Where that does not hold, it
@@ -148,24 +152,29 @@ class PostFilters:
         return left
 
     async def _call_post_filter(
-        self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo], filtered: FilterResult
-    ) -> Sequence[PostFilterResult]:
+        self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo], filtered: FilterAnswer
+    ) -> list[PostFilterResult]:
         """Have filter run the PostFilter plugins for the first pods, at least for one; returns a result for each.
 
         With extenders that preempt it is one pod: filter lists candidates, the extenders trim them, filter selects. An
         extender that fails and is not ignorable makes the result an error.
         """
         profile, class_id = class_key
-        generation, started = filtered.answer.generation, self._observer.clock()
+        generation, started = filtered.columns.generation, self._observer.clock()
         trim = None if self._http_extenders is None else self._http_extenders.candidate_trimmer(pods[0].uid, class_id)
         if trim is None:
             preemptors = self.preemptors(profile, pods) or [self._pod_with_nomination(pods[0])]
-            return await self._evaluators.run_post_filter(profile, class_id, generation, preemptors, filtered)
+            found = await self._evaluators.run_post_filter(profile, class_id, generation, preemptors, filtered)
+            return PostFilterResult.from_messages(found.results)
         about = profile, class_id, generation, self._pod_with_nomination(pods[0]), filtered
-        result = await self._evaluators.list_preemption_candidates(*about)
-        if not isinstance(result, PostFilterResult):
+        listed = await self._evaluators.list_preemption_candidates(*about)
+        if not listed.candidates:
+            result = PostFilterResult.from_message(listed.answer)
+        else:
             try:
-                result = await self._evaluators.select_preemption_candidate(*about, await trim(result))
+                left = await trim(listed.candidates)
+                selected = await self._evaluators.select_preemption_candidate(*about, left)
+                result = PostFilterResult.from_message(selected.answer)
             except extenders.ExtenderError as error:
                 result = PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
         return [dataclasses.replace(result, seconds=self._observer.clock() - started)]

@@ -3,6 +3,8 @@
 Bind does the work and answers which objects it waits for; the frontend watches these. Before the work begins the pod's
 status names the node that the pod is expected on, so that others know that this room is taken. Pods that come to the
 same step at the same time share a call; where more wait than are sent at once, the most important are first.
+
+Tests: tests/unit/scheduling/test_waits.py.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from google.protobuf import duration_pb2
 
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.scheduling import call_batches, calls_to_bind, ports
+from trireme.scheduling import bind_limits, item_batches, ports
 from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import golang
@@ -45,16 +47,16 @@ _PASSED = (status.Code.SUCCESS, status.Code.SKIP)
 class _CallsByProfile(Generic[Result]):
     """Calls to bind for pods: those of one profile share calls, and wait for no other profile's plugins."""
 
-    def __init__(self, send: call_batches.SendBatch[ports.PreBindItem, Result]) -> None:
+    def __init__(self, send: item_batches.SendBatch[ports.PreBindItem, Result]) -> None:
         self._send = send
-        self._batches: dict[str, call_batches.CallBatches[ports.PreBindItem, Result]] = {}
+        self._batches: dict[str, item_batches.ItemBatches[ports.PreBindItem, Result]] = {}
 
-    async def execute(self, item: ports.PreBindItem, rank: call_batches.Rank) -> Result:
+    async def execute(self, item: ports.PreBindItem, rank: item_batches.Rank) -> Result:
         """The item's result; those of the lowest rank are sent first."""
         batches = self._batches.get(item.cycle.profile)
         if batches is None:
-            batches = self._batches[item.cycle.profile] = call_batches.CallBatches(
-                self._send, MAX_UNDER_WAY, calls_to_bind.MAX_CALLS_OF_PROFILE
+            batches = self._batches[item.cycle.profile] = item_batches.ItemBatches(
+                self._send, MAX_UNDER_WAY, bind_limits.MAX_CALLS_OF_PROFILE
             )
         (result,) = await batches.execute([item], rank)
         return result
@@ -146,7 +148,7 @@ class PreBinding:
         self._nominating = nominating
         self._pre_flights = _CallsByProfile(self._send_pre_flights)
         self._calls = _CallsByProfile(self._send_pre_binds)
-        self._actions = call_batches.CallBatches(binder.apply)
+        self._actions = item_batches.ItemBatches(binder.apply)
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
         self._addresses: dict[str, str] = {}
         # By the pod's UID, while a plugin has it wait.
@@ -164,14 +166,14 @@ class PreBinding:
         await self._actions.close()
 
     async def has_work(
-        self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem, rank: call_batches.Rank
+        self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem, rank: item_batches.Rank
     ) -> "bool | status.Status":
         """Whether PreBind has work to do for the pod; a status if that is not known."""
         result = await self._pre_flights.execute(ports.PreBindItem(cycle, item), rank)
         answer = wire_status.from_message(result)
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
-    async def write_nomination(self, item: bind_pb2.BindItem, rank: call_batches.Rank) -> bool:
+    async def write_nomination(self, item: bind_pb2.BindItem, rank: item_batches.Rank) -> bool:
         """Write the expected node into the pod's status; a failure is only logged. False: it is turned off."""
         if not self._nominating:
             return False
@@ -197,7 +199,7 @@ class PreBinding:
         self,
         cycle: cycle_pb2.Cycle,
         item: bind_pb2.BindItem,
-        rank: call_batches.Rank,
+        rank: item_batches.Rank,
         on_wait: Callable[[str, frozenset[object_waits.Key]], None],
         has_node: Callable[[str], bool],
     ) -> status.Status:
@@ -283,7 +285,6 @@ class PreBinding:
     async def _send_pre_flights(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
-        """Send PreBindPreFlight for these items of one profile."""
         await self._binder.pre_bind_pre_flight(items, on_result)
 
     async def _send_pre_binds(
@@ -307,10 +308,8 @@ def running_text(plugin: str) -> str:
 
 
 def _texts_of_keys(keys: Sequence[snapshot_pb2.ObjectKey]) -> list[str]:
-    """Kind, namespace and name of each of the objects."""
     return [f"{key.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}" for key in keys]
 
 
 def _in_seconds(timeout: duration_pb2.Duration) -> float:
-    """The duration in seconds."""
     return timeout.seconds + timeout.nanos / 1e9

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls
 from trireme.remote import remote_queue
-from trireme.scheduling import call_back_offs, queue_sort_keys
+from trireme.scheduling import plugin_back_offs, queue_sort_keys
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class PreEnqueueCalls:
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         answered: Callable[[int, str, str], None],
         repeat: Callable[[int], bool],
-        back_offs: call_back_offs.CallBackOffs,
+        back_offs: plugin_back_offs.PluginBackOffs,
         sort_keys: queue_sort_keys.QueueSortKeys,
     ) -> None:
         """`gates` returns the plugins of a profile in order; `answered` and `repeat` are methods of the queue."""
@@ -37,11 +37,11 @@ class PreEnqueueCalls:
         self._repeat = repeat
         self._back_offs = back_offs
         self._sort_keys = sort_keys
-        self._failed: dict[str, call_back_offs.FailedCall] = {}
+        self._failed: dict[str, plugin_back_offs.FailedCall] = {}
         # By UID, also while a call is repeated: the call's number, and the plugin that has not answered it.
         self._held: dict[str, tuple[int, str]] = {}
 
-    def last_failure(self, uid: str) -> call_back_offs.FailedCall | None:
+    def last_failure(self, uid: str) -> plugin_back_offs.FailedCall | None:
         """The failure of the pod's last call, if it failed."""
         return self._failed.get(uid)
 
@@ -65,22 +65,24 @@ class PreEnqueueCalls:
         what it answers about others no longer counts. Meanwhile the pod stays held back.
         """
         uid = request.pod.uid
-        backoff = call_back_offs.FIRST_BACKOFF_SECONDS
+        backoff = plugin_back_offs.FIRST_BACKOFF_SECONDS
         was_woken = False
         try:
             while (failed := await self._call_once(request)) is not None:
                 plugin, error = failed
                 self._held[uid] = request.call_id, plugin
-                if backoff == call_back_offs.FIRST_BACKOFF_SECONDS:
+                if backoff == plugin_back_offs.FIRST_BACKOFF_SECONDS:
                     log.info("pod %s waits, plugin %s failed: %s", request.pod.key, plugin, error)
-                failure = self._failed[uid] = call_back_offs.FailedCall(plugin, error, self._back_offs.now() + backoff)
+                failure = self._failed[uid] = plugin_back_offs.FailedCall(
+                    plugin, error, self._back_offs.now() + backoff
+                )
                 was_woken = await self._back_offs.wait(plugin, backoff, whatever_others=was_woken)
                 # A later call for the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
                 if not self._repeat(request.call_id):
                     return
-                backoff = min(2 * backoff, call_back_offs.MAX_BACKOFF_SECONDS)
+                backoff = min(2 * backoff, plugin_back_offs.MAX_BACKOFF_SECONDS)
         except BaseException:
             self._failed.pop(uid, None)
             raise

@@ -30,7 +30,7 @@ from trireme.queueing import nominator, queued_entity
 from trireme.registry.in_tree import PREEMPTION_PLUGIN
 from trireme.scheduling import (
     attempt_reporter,
-    call_batches,
+    item_batches,
     pods_in_pre_bind,
     ports,
     preemption_history,
@@ -61,7 +61,7 @@ class PreemptionExecutor:
         nominations: nominator.Nominator,
         waiting: waiting_pods.WaitingPods,
         reporter: attempt_reporter.AttemptReporter,
-        apply: call_batches.SendBatch[bind_pb2.Action, bind_pb2.BindResult],
+        apply: item_batches.SendBatch[bind_pb2.Action, bind_pb2.BindResult],
         activate: Callable[[Sequence[tuple[str, str]]], object],
         observer: ports.Observer,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
@@ -82,7 +82,7 @@ class PreemptionExecutor:
         self._nominations = nominations
         self._waiting = waiting
         self._reporter = reporter
-        self._batches = call_batches.CallBatches(apply)
+        self._batches = item_batches.ItemBatches(apply)
         self._activate = activate
         self._observer = observer
         self._pre_binding = pre_binding
@@ -171,7 +171,7 @@ class PreemptionExecutor:
             )
         return preemption.failure if EvictionResult.FAILED in results else ""
 
-    async def execute(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
+    async def execute(self, actions: Sequence[bind_pb2.Action], rank: item_batches.Rank = item_batches.FIRST) -> str:
         """Execute actions now, or when it is their turn; return the first failure, empty if there is none."""
         for result in await self._batches.execute(actions, rank):
             answer = wire_status.from_message(result.status)
@@ -399,7 +399,6 @@ def _preemptor_kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
 
 
 def _victim_name(victim: bind_pb2.Action) -> str:
-    """The victim as namespace/name."""
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 

@@ -90,7 +90,6 @@ class PreemptionRetries:
             self.forget(uid)
 
     def _retry_now(self, key: str, uid: str) -> None:
-        """Activate the preemptor, and remember its failures for a while."""
         self._forget_later(uid, self._retries[uid])
         self._activate([(key, uid)])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
-from trireme.scheduling import call_batches
+from trireme.scheduling import item_batches
 
 
 class EvictionResult(enum.Enum):
@@ -31,7 +31,7 @@ class Preemption:
     #: The preemptor, namespace/name.
     key: str
     #: The more important preemptor gets its room first, and of equal ones the first.
-    rank: call_batches.Rank
+    rank: item_batches.Rank
     #: namespace/name
     victims: tuple[str, ...]
     #: UID of the victim that is deleted last.

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, fields
 from trireme.config import gates, model
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
-from trireme.registry import group_sides, in_tree
+from trireme.registry import group_plugins, in_tree
 
 #: In-tree plugins whose Permit is part of the scheduling cycles: they have no side for the bind phase.
 OWN_PERMIT = frozenset(
     name
     for name, spec in in_tree.IN_TREE.plugins.items()
-    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.sides
+    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.implementations
 )
 
 #: Where bind calls plugins.
@@ -119,7 +119,7 @@ def _placement_generators(
     if not features.enabled("GenericWorkload"):
         return {}
     first = {
-        profile.scheduler_name: group_sides.placement_generator(name)
+        profile.scheduler_name: group_plugins.placement_generator(name)
         for profile in profiles
         for name in profile.names(ExtensionPoint.PLACEMENT_GENERATE)[:1]
     }

@@ -116,15 +116,12 @@ class QueueExecutor(Generic[QueueCallerT]):
         }
 
     def _queued_pods(self) -> list[queued_pod.QueuedPodInfo]:
-        """All pods of the queue."""
         return self.queue.contents.pods()
 
     def _sort_anew(self, key: str, uid: str) -> None:
-        """The pod has another sort key."""
         self.queue.sort_anew(key, uid)
 
     def _pre_enqueue_answered(self, call_id: int, gated_by: str, reason: str) -> None:
-        """Report the answer of remote PreEnqueue plugins to the queue."""
         self.execute(self.queue.pre_enqueue_answered(call_id, gated_by, self._now(), reason))
 
     def _repeat_pre_enqueue(self, call_id: int) -> bool:

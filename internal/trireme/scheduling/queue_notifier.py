@@ -1,6 +1,8 @@
 """Cluster events on their way to the queue: each is measured, and the queue's instructions are executed at once.
 
 The steps before and after, down to a plugin's hint: docs/requeueing.md, "The way of an event".
+
+Tests: tests/unit/scheduling/test_event_handlers.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from trireme.framework import sort_key, status
 from trireme.queueing import pending_pod, queued_pod, states
 from trireme.remote import remote_queue_sort
-from trireme.scheduling import call_back_offs
+from trireme.scheduling import plugin_back_offs
 from trireme.v1 import core_pb2
 from trireme_kube.componentbase import supervision
 
@@ -46,7 +46,7 @@ class QueueSortKeys:
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         sort_anew: Callable[[str, str], None],
         queued_pods: Callable[[], Iterable[queued_pod.QueuedPodInfo]],
-        back_offs: call_back_offs.CallBackOffs,
+        back_offs: plugin_back_offs.PluginBackOffs,
         background: supervision.Supervisor,
     ) -> None:
         """`pod_of` returns what plugins see of a pod; `sort_anew` is the queue's method of this name.
@@ -64,8 +64,8 @@ class QueueSortKeys:
         self._wanted: dict[str, _Wanted] = {}
         self._calling = False
         # By UID, also while a call is repeated: pods in the queue to which the plugin gave no key when it was to.
-        self._failed: dict[str, call_back_offs.FailedCall] = {}
-        self._backoff = call_back_offs.FIRST_BACKOFF_SECONDS
+        self._failed: dict[str, plugin_back_offs.FailedCall] = {}
+        self._backoff = plugin_back_offs.FIRST_BACKOFF_SECONDS
         self._repeating = False
 
     @property
@@ -92,7 +92,7 @@ class QueueSortKeys:
             return
         self._epoch += 1
         self._failed.clear()
-        self._backoff = call_back_offs.FIRST_BACKOFF_SECONDS
+        self._backoff = plugin_back_offs.FIRST_BACKOFF_SECONDS
         if plugin is not None:
             for pod in pods:
                 self._want(pod, renews=True)
@@ -118,11 +118,11 @@ class QueueSortKeys:
         if self.lacks_key(pod):
             self._want(pod, renews=True)
 
-    def last_failure(self, uid: str) -> call_back_offs.FailedCall | None:
+    def last_failure(self, uid: str) -> plugin_back_offs.FailedCall | None:
         """The failure of the last call about a pod that is in the queue and has no key of what holds now."""
         return self._failed.get(uid)
 
-    def failed_renewals(self) -> Mapping[str, call_back_offs.FailedCall]:
+    def failed_renewals(self) -> Mapping[str, plugin_back_offs.FailedCall]:
         """By UID, the pods in the queue that keep their place only because the plugin failed; also during a call."""
         return self._failed
 
@@ -188,7 +188,7 @@ class QueueSortKeys:
         uid = wanted.pod.uid
         if not wanted.renews or epoch != self._epoch or uid in self._wanted:
             return
-        self._failed[uid] = call_back_offs.FailedCall(plugin, error, self._back_offs.now() + self._backoff)
+        self._failed[uid] = plugin_back_offs.FailedCall(plugin, error, self._back_offs.now() + self._backoff)
         if not self._repeating:
             self._repeating = True
             log.warning("pod %s keeps its place in the queue, plugin %s failed: %s", wanted.pod.key, plugin, error)
@@ -202,12 +202,12 @@ class QueueSortKeys:
                 backoff, epoch = self._backoff, self._epoch
                 was_woken = await self._back_offs.wait(self.plugin, backoff, whatever_others=was_woken)
                 if epoch == self._epoch:
-                    self._backoff = min(2 * backoff, call_back_offs.MAX_BACKOFF_SECONDS)
+                    self._backoff = min(2 * backoff, plugin_back_offs.MAX_BACKOFF_SECONDS)
                 if errors := [self._want(pod, renews=True) for pod in self._pods_to_repeat()]:
                     await asyncio.wait(errors)
         finally:
             self._repeating = False
-            self._backoff = call_back_offs.FIRST_BACKOFF_SECONDS
+            self._backoff = plugin_back_offs.FIRST_BACKOFF_SECONDS
 
     def _pods_to_repeat(self) -> list[queued_pod.QueuedPodInfo]:
         """The pods for which the plugin failed; those are forgotten that need no key, or are called about elsewhere."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from trireme.framework import status
-from trireme.results.phase_results import FilterResult
 from trireme.scheduling import fit_error
 from trireme.scheduling.failure import Failure, RefusedPlacement
+from trireme.wire.phase_answers import FilterAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Refusal:
 
     @staticmethod
     def of(
-        filtered: FilterResult, nodes: int, changed: Mapping[int, status.Status] = MappingProxyType({})
+        filtered: FilterAnswer, nodes: int, changed: Mapping[int, status.Status] = MappingProxyType({})
     ) -> "Refusal":
         """Make the refusal of Filter's answer about `nodes` nodes; if PreFilter refused, its status counts for all.
 
@@ -36,12 +36,12 @@ class Refusal:
         """
         if filtered.refusal is not None:
             return Refusal(nodes, [(filtered.refusal, nodes)], filtered.refusal, filtered.narrowed_by)
-        answer = filtered.answer
-        statuses = fit_error.nodes_by_status(answer.statuses, answer.index)
+        columns = filtered.columns
+        statuses = fit_error.nodes_by_status(columns.statuses, columns.index)
         if changed:
             counts = Counter(dict(statuses))
             for slot, now in changed.items():
-                counts[answer.statuses[answer.index[slot] - 1]] -= 1
+                counts[columns.statuses[columns.index[slot] - 1]] -= 1
                 counts[now] += 1
             statuses = list((+counts).items())
         return Refusal(nodes, statuses, None, filtered.narrowed_by)

@@ -41,12 +41,12 @@ class ReserveCalls:
         the pod group that is being tried; its members may share the claims of those before them.
         """
         try:
-            answers = await self._evaluators.reserve(cycle, placements)
+            response = await self._evaluators.reserve(cycle, placements)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return [status.error("", f"running Reserve plugins: {error}") for _ in placements]
         return [
             self._assume_objects(placement, answer, group)
-            for placement, answer in zip(placements, answers, strict=True)
+            for placement, answer in zip(placements, response.reservations, strict=True)
         ]
 
     def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:

@@ -2,6 +2,8 @@
 
 It also flushes the queue when back-offs end and when pods have waited for too long, and has filter prepare the classes
 that come next.
+
+Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_pacing.py.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ class SchedulerSettings:
 def of_configuration(completed: "commandline.CompletedConfig") -> SchedulerSettings:
     """The settings of this configuration."""
     profiles, config, batch = completed.profiles, completed.configuration, completed.trireme.batch
-    remote = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if not plugin.in_shadow)
+    remote = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if not plugin.compared_only)
     extended = bool(config.extenders)
     return SchedulerSettings(
         profiles=profiles,

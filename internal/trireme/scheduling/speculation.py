@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.queueing import scheduling_queue
-from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import batch_limit, ports
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ class SpeculativePlacement:
 
     class_key: ports.ClassKey
     revision: int  # the cache's, as long as the answers hold
-    filtered: FilterResult
-    placed: PlaceResult
+    filtered: FilterAnswer
+    placed: PlaceAnswer
     used: int = 0  # pods placed so far
 
     @property
@@ -32,7 +32,7 @@ class SpeculativePlacement:
         """How many more pods it has places for."""
         return len(self.placed.slots) - self.used
 
-    def take_places(self, pods: int) -> PlaceResult:
+    def take_places(self, pods: int) -> PlaceAnswer:
         """The places of the next pods; the caller assumes each of them."""
         start, self.used = self.used, self.used + pods
         self.revision += pods

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.scheduling import call_batches
+from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2
 from trireme.wire import status as wire_status
 
@@ -43,7 +43,7 @@ class StatusOutbox:
     First come those that a caller waits for, as their pods have a node, then those of pods of the highest priority.
     """
 
-    def __init__(self, apply: call_batches.SendBatch[bind_pb2.Action, bind_pb2.BindResult]) -> None:
+    def __init__(self, apply: item_batches.SendBatch[bind_pb2.Action, bind_pb2.BindResult]) -> None:
         self._apply = apply
         self._waiting: dict[str, _UnsentAction] = {}  # by the pod's UID
         # Rank and UID of what waits and may be sent; an entry whose rank is not that of the action is out of date.
@@ -149,5 +149,4 @@ class StatusOutbox:
 
 
 def _has_nomination(action: bind_pb2.Action) -> bool:
-    """Whether the action sets or clears the nomination."""
     return action.HasField("set_condition") and action.set_condition.HasField("nominated_node_name")

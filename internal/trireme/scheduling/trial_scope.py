@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -15,18 +15,18 @@ class GroupPlacement:
     name: str
     slots: tuple[int, ...]
 
-    def restrict_to_nodes(self, filtered: FilterResult) -> FilterResult:
+    def restrict_to_nodes(self, filtered: FilterAnswer) -> FilterAnswer:
         """Filter's answer about these nodes alone, as if there were no others."""
-        answer = filtered.answer
-        inside = np.zeros(answer.index.shape[0], dtype=np.bool_)
+        columns = filtered.columns
+        inside = np.zeros(columns.index.shape[0], dtype=np.bool_)
         inside[[slot for slot in self.slots if slot < inside.shape[0]]] = True
-        overlaid = class_answer.ClassAnswer(
-            generation=answer.generation,
-            statuses=answer.statuses,
-            index=np.where(inside, answer.index, 0).astype(np.int16),
-            capacity=np.where(inside, answer.capacity, 0).astype(np.int32),
+        overlaid = node_columns.NodeColumns.complete(
+            columns.generation,
+            columns.statuses,
+            np.where(inside, columns.index, 0).astype(np.int16),
+            np.where(inside, columns.capacity, 0).astype(np.int32),
         )
-        return dataclasses.replace(filtered, answer=overlaid, columns=overlaid.to_message(), of_one=True)
+        return dataclasses.replace(filtered, columns=overlaid, update=None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

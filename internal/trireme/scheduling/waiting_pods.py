@@ -1,6 +1,8 @@
 """Pods that wait on Permit: assumed on their node until every plugin that they wait for allows them, or one rejects.
 
 Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
+
+Tests: tests/unit/scheduling/test_waits.py.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """ScorePhase of the score phase: calls, answered by an engine."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from grpc import aio
@@ -10,24 +10,24 @@ from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
-from trireme.registry import score_profiles, shadow_plugins
-from trireme.remote import answer_recording, remote_score, shadow_score
+from trireme.registry import compared_plugins, score_profiles
+from trireme.remote import answer_recording, compared_scores, remote_score
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
-from trireme.wire import domain_constraints, node_columns
+from trireme.wire import domain_constraints, node_columns, phase_answers
 from trireme.wire import status as wire_status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ScorePhaseStatistics:
     """What the service has done."""
 
-    placed: int = field(metadata={"help": "Pods placed.", "total": True})
-    batches: int = field(metadata={"help": "Batches placed.", "total": True})
-    classes: int = field(metadata={"help": "Pod classes whose scores are cached."})
-    column_bytes: int = field(metadata={"help": "Memory of the cached scores, in bytes."})
-    slots_evaluated: int = field(
+    placed: int = dataclasses.field(metadata={"help": "Pods placed.", "total": True})
+    batches: int = dataclasses.field(metadata={"help": "Batches placed.", "total": True})
+    classes: int = dataclasses.field(metadata={"help": "Pod classes whose scores are cached."})
+    column_bytes: int = dataclasses.field(metadata={"help": "Memory of the cached scores, in bytes."})
+    slots_evaluated: int = dataclasses.field(
         metadata={"help": "Nodes that in-tree plugins scored, once for each evaluation.", "total": True}
     )
 
@@ -39,11 +39,11 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self,
         snap: snapshot.Snapshot,
         make_remote: score_profiles.MakeRemoteScore,
-        make_shadow: Callable[[snapshot_pb2.RemotePlugin, str], remote_score.RemoteScorePlugin] | None = None,
+        make_compared: Callable[[snapshot_pb2.RemotePlugin, str], remote_score.RemoteScorePlugin] | None = None,
     ) -> None:
-        """`make_shadow` makes remote plugins in shadow mode; without it they are left out."""
-        self._make_shadow = make_shadow
-        self.shadows = shadow_score.ShadowScores(snap, {}, self._find_totals)
+        """`make_compared` makes remote plugins in mode Shadow; without it they are left out."""
+        self._make_compared = make_compared
+        self.compared = compared_scores.ComparedScores(snap, {}, self._find_totals)
         self._snap = snap
         self._make_remote = make_remote
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
@@ -54,11 +54,11 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:
         """The plugins that run, by profile."""
-        return self._engine.chains
+        return self._engine.profiles.chains
 
     def statistics(self) -> ScorePhaseStatistics:
         """What it has done so far."""
-        engine = self._engine.statistics()
+        engine = self._engine.evaluator.statistics()
         return ScorePhaseStatistics(
             self._placed, self._batches, engine.classes, engine.column_bytes, engine.slots_evaluated
         )
@@ -67,27 +67,27 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""
         rules = amounts.rules_of(configuration.feature_gates)
         profiles = score_profiles.make_profiles(configuration, self._make_remote)
-        shadows = self._make_shadows(configuration)
+        compared = self._make_compared_plugins(configuration)
         # From here on nothing fails: a configuration that is refused changes nothing.
-        self.shadows.queue.close()
-        self.shadows = shadow_score.ShadowScores(self._snap, shadows, self._find_totals)
+        self.compared.queue.close()
+        self.compared = compared_scores.ComparedScores(self._snap, compared, self._find_totals)
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)
 
-    def _make_shadows(
+    def _make_compared_plugins(
         self, configuration: snapshot_pb2.Configuration
     ) -> Mapping[str, Sequence[tuple[remote_score.RemoteScorePlugin, int]]]:
-        """By profile the score plugins in shadow mode, with their weights. Raises: ValueError."""
-        make = self._make_shadow
+        """By profile the score plugins in mode Shadow, with their weights. Raises: ValueError."""
+        make = self._make_compared
         if make is None:
             return {}
-        found = shadow_plugins.shadow_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
+        found = compared_plugins.compared_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
         return {
             profile: [(make(remote, profile), weight) for remote, weight in plugins]
             for profile, plugins in found.items()
         }
 
-    async def _find_totals(self, profile: str, class_id: int) -> shadow_score.Totals | None:
+    async def _find_totals(self, profile: str, class_id: int) -> compared_scores.Totals | None:
         """The nodes that take pods of the class, and their totals; None: there is no choice, or a plugin fails."""
         return await self._engine.totals(cycle_pb2.Cycle(profile=profile, pod_class=class_id))
 
@@ -120,25 +120,15 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         cycle = request.cycle
         with answer_recording.recording(cycle.wants_remote_answers) as recorded:
             answer = await answering.answer_or_abort(_decode_and_place(engine, request), context)
-            remote = b"" if recorded is None else _remote_answers(engine, cycle, recorded)
-        if answer.failure is not None:
-            return score_phase_pb2.PlaceResponse(
-                status=wire_status.to_message(answer.failure),
-                evaluated_generation=self._snap.generation,
-                remote_answers=remote,
-            )
-        self.shadows.observe(cycle.profile, cycle.pod_class)
-        self._placed += len(answer.slots)
-        self._batches += 1
-        return score_phase_pb2.PlaceResponse(
-            slots=answer.slots,
-            totals=answer.totals,
-            more=answer.more,
-            timings=answer.timings,
-            evaluated_plugins=answer.evaluated,
-            evaluated_generation=self._snap.generation,
-            remote_answers=remote,
-        )
+            if recorded is not None:
+                answer = dataclasses.replace(answer, remote_answers=_remote_answers(engine, cycle, recorded))
+        if answer.failure is None:
+            self.compared.observe(cycle.profile, cycle.pod_class)
+            self._placed += len(answer.slots)
+            self._batches += 1
+        response = phase_answers.place_response(answer)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def _engine_when_synced(
         self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]
@@ -152,13 +142,13 @@ def _remote_answers(
     engine: score_engine.ScoreEngine, cycle: cycle_pb2.Cycle, recorded: answer_recording.CollectedAnswers
 ) -> bytes:
     """What remote plugins answered in the call that has just ended, serialised."""
-    answer_recording.add_scores(recorded, engine.chains[cycle.profile].asynchronous, engine.columns_of(cycle))
+    answer_recording.add_scores(recorded, engine.profiles.chains[cycle.profile].asynchronous, engine.columns_of(cycle))
     return recorded.content()
 
 
 async def _decode_and_place(
     engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceRequest
-) -> score_engine.PlaceAnswer:
+) -> phase_answers.PlaceAnswer:
     """Decode the request and place by the engine. Raises: InvalidRequestError, StaleRequestError."""
     try:
         capacities = node_columns.from_message(request.capacities)

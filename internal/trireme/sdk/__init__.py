@@ -72,6 +72,7 @@ from trireme.sdk.cluster_state import ClusterState, PlacedPod
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.description import Event, Info, describe
 from trireme.sdk.handle import Handle, HandleTls
+from trireme.sdk.plugin_server import main, serve, services
 from trireme.sdk.results import (
     SKIP,
     PreBindWait,
@@ -87,7 +88,6 @@ from trireme.sdk.results import (
     unresolvable,
     unschedulable,
 )
-from trireme.sdk.serving import main, serve, services
 from trireme.sdk.values import Dependency, NodeData, Normalization
 
 __all__ = [

@@ -121,7 +121,6 @@ class ClusterState:
             self._pods[row] = self._pods_by_slot.setdefault(slot, {})[row] = pod
 
     def _remove_pod(self, row: int) -> None:
-        """Remove the pod of a row."""
         pod = self._pods.pop(row)
         neighbours = self._pods_by_slot[pod.slot]
         del neighbours[row]

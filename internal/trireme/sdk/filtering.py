@@ -1,4 +1,7 @@
-"""Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
+"""Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve.
+
+Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -127,7 +130,6 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
 
     @property
     def _filter_method(self) -> str:
-        """The method that answers Filter."""
         return "filter" if self._invoker.method("filter_nodes") is None else "filter_nodes"
 
     def _reservation(self, answer: object) -> filter_pb2.Reservation:

@@ -2,6 +2,8 @@
 
 Invariant: whatever a method raises or returns, the caller gets a message of the contract or a gRPC error that describes
 the plugin's mistake; the process continues.
+
+Tests: tests/contract/test_plugin_sdk.py, tests/contract/test_plugin_sdk_results.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Serves ScorePlugin with a plugin's pre_score, score and normalize_scores."""
+"""Serves ScorePlugin with a plugin's pre_score, score and normalize_scores.
+
+Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py.
+"""
 
 import dataclasses
 import logging
@@ -145,7 +148,6 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
 
     @property
     def _score_method(self) -> str:
-        """The method that answers Score."""
         return "score" if self._invoker.method("score_nodes") is None else "score_nodes"
 
 

@@ -1,6 +1,6 @@
 """Compares the bindings of another scheduler with Trireme's decisions, each on the state just before the binding.
 
-The world here follows the cluster as it is: pods are where the other scheduler put them. Before the event of a binding
+The model here follows the cluster as it is: pods are where the other scheduler put them. Before the event of a binding
 is applied, the pod is evaluated with everything that the watch has shown until then, and itself unbound.
 """
 
@@ -14,7 +14,7 @@ from trireme.cache.pod_projection import PREEMPTED, ParsedPod
 from trireme.evaluation import engine
 from trireme.insight import explanation
 from trireme.queueing.pending_pod import PendingPod
-from trireme.shadow import judgement, order_search, world
+from trireme.shadow import cluster_model, judgement, order_search
 from trireme.shadow.judgement import Judgement, Outcome
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2
@@ -67,10 +67,14 @@ class ComparisonCounts:
 
 
 class DecisionComparison:
-    """Applies events to a world in order, and judges each binding in them."""
+    """Applies events to a model in order, and judges each binding in them."""
 
     def __init__(
-        self, observed: world.World, profiles: Sequence[str], clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        observed: cluster_model.ClusterModel,
+        profiles: Sequence[str],
+        clock: Callable[[], float],
+        wall: Callable[[], float],
     ) -> None:
         """`profiles` are the names of the configured profiles; pods of other schedulers are judged by the first."""
         self._world = observed
@@ -211,13 +215,11 @@ class DecisionComparison:
         return await explanation.explain(self._world.engine, cycle, scores=True)
 
     async def _evaluate_fork(self, snap: snapshot.Snapshot, profile: str, pod_class: int) -> explanation.Explanation:
-        """Evaluate a class on another state."""
         configured = self._world.engine_profiles
         cycle = cycle_pb2.Cycle(generation=snap.generation, profile=profile, pod_class=pod_class)
         return await explanation.explain(engine.Engine(snap, *configured), cycle, scores=True)
 
     def _fork(self) -> snapshot.Snapshot:
-        """A copy of the state of now."""
         return self.snap.fork(order_search.NO_ROWS, order_search.NO_PODS, order_search.NO_PODS)
 
     def _apply_change(self, change: Callable[[], None]) -> None:

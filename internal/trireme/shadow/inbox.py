@@ -1,7 +1,8 @@
-"""Takes the informers' events: at once for the own world, and in a queue for the comparison of decisions.
+"""Takes the informers' events: at once for the simulated cluster, and in a queue for the comparison of decisions.
 
-Judging a binding takes milliseconds, and a burst brings more. The own world must not wait for that, because it measures
-how long pods wait. So events are queued for the comparison; when the queue is long, they are applied without judging.
+Judging a binding takes milliseconds, and a burst brings more. The simulated cluster must not wait for that,
+because it measures how long pods wait. So events are queued for the comparison; when the queue is long, they are
+applied without judging.
 """
 
 import asyncio
@@ -10,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.cache import object_kinds
-from trireme.shadow import decision_comparison, own_world
+from trireme.shadow import decision_comparison, simulated_cluster
 from trireme_kube.client.informers.watch import EventKind
 
 # With more events of pods than this in the queue, bindings are not judged.
 MAX_QUEUED = 20_000
-# How often, and for how long each time, a judgement waits while the own world has pods to schedule.
+# How often, and for how long each time, a judgement waits while the simulated cluster has pods to schedule.
 _PATIENCE = 10
 _PATIENCE_SECONDS = 0.002
 
@@ -26,7 +27,7 @@ class Inbox:
     def __init__(
         self,
         comparison: decision_comparison.DecisionComparison,
-        own: own_world.OwnWorld | None,
+        own: simulated_cluster.SimulatedCluster | None,
     ) -> None:
         self._comparison = comparison
         self._own = own
@@ -85,11 +86,11 @@ class Inbox:
         self._filled.set()
         self.emptied.clear()
 
-    async def _let_own_world_schedule(self) -> None:
-        """Let other tasks run: judging takes milliseconds, and the own world measures how long its pods wait."""
+    async def _let_simulated_cluster_schedule(self) -> None:
+        """Let other tasks run: judging takes milliseconds, and the simulated cluster measures how long pods wait."""
         await asyncio.sleep(0)
         for _ in range(_PATIENCE):
-            if self._own is None or not self._own.world.is_busy:
+            if self._own is None or not self._own.model.is_busy:
                 return
             await asyncio.sleep(_PATIENCE_SECONDS)
 
@@ -109,6 +110,6 @@ class Inbox:
                 for event in batch:
                     judging = self._is_judging and self._queued <= MAX_QUEUED
                     await self._comparison.apply_pods([event], judging=judging)
-                    await self._let_own_world_schedule()
+                    await self._let_simulated_cluster_schedule()
             self._queued -= len(batch)
             await asyncio.sleep(0)

@@ -111,5 +111,4 @@ def _reason(problems: Mapping[str, str], *, is_silent: bool) -> str:
 
 
 def _moment(at: float) -> str:
-    """A moment in UTC."""
     return time.strftime("%H:%M:%S", time.gmtime(at))

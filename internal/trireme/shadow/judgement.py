@@ -124,5 +124,4 @@ def _refusal(found: explanation.Explanation, names: list[str], node: str) -> str
 
 
 def _status_text(refusal: status.Status) -> str:
-    """The plugin and its message."""
     return f"{refusal.message} ({refusal.plugin})" if refusal.plugin else refusal.message

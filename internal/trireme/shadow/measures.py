@@ -1,4 +1,4 @@
-"""What a placement is worth: figures of one state of the cluster, the same for both worlds.
+"""What a placement is worth: figures of one state of the cluster, the same for both clusters.
 
 Pods of DaemonSets count in what is used, and not in nodes in use and spread: every scheduler puts them alike.
 """
@@ -89,7 +89,6 @@ def _large_value(values: arrays.Int64Array, counts: arrays.Int64Array) -> int:
 
 
 def _cpu_and_memory(pod_class: classes.PodClass, names: resources.ResourceNames) -> tuple[int, int]:
-    """What one pod of the class requests."""
     vector = pod_class.placed_requests(names)
     return int(vector[resources.CPU]), int(vector[resources.MEMORY])
 

@@ -14,6 +14,8 @@ best, on one of these states:
    created put back (not seen to leave).
 
 Nothing else is assumed: a choice that is best on none of these states is different.
+
+Tests: tests/unit/shadow/test_decision_comparison.py.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -30,7 +30,7 @@ class Report:
     born_bound: int
     examples: Sequence[decision_comparison.ComparedPod]
     samples: Sequence[time_series.Sample]
-    #: Of Trireme's world: pods with claims, pods that lost their node, and the cluster's pods that it has no more.
+    #: Of the simulated cluster: pods with claims, pods that lost their node, and pods that only the cluster still has.
     followed: int
     node_losses: int
     missing: int
@@ -68,7 +68,7 @@ def to_json(report: Report) -> dict[str, Any]:
         if newest is None
         else {
             "other": _world(newest.there),
-            **({} if newest.here is None else {"trireme": _own_world(newest.here, report)}),
+            **({} if newest.here is None else {"trireme": _simulated_cluster(newest.here, report)}),
         },
         "migration": [dataclasses.asdict(each) | {"kind": each.kind.value} for each in report.findings],
     }
@@ -93,8 +93,8 @@ def _example(pod: decision_comparison.ComparedPod) -> dict[str, Any]:
     }
 
 
-def _own_world(sample: time_series.WorldSample, report: Report) -> dict[str, Any]:
-    """Trireme's world as of its newest sample."""
+def _simulated_cluster(sample: time_series.WorldSample, report: Report) -> dict[str, Any]:
+    """The simulated cluster as of its newest sample."""
     return {
         **_world(sample),
         "followed": report.followed,
@@ -104,7 +104,7 @@ def _own_world(sample: time_series.WorldSample, report: Report) -> dict[str, Any
 
 
 def _world(sample: time_series.WorldSample) -> dict[str, Any]:
-    """One world as of its newest sample."""
+    """One cluster as of its newest sample."""
     return {
         **dataclasses.asdict(sample.measured),
         "pending": sample.pending,

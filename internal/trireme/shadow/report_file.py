@@ -34,5 +34,4 @@ def write(path: pathlib.Path, content: str) -> None:
 
 
 def _text(path: pathlib.Path, error: OSError) -> str:
-    """The error for people."""
     return f"the report {path} cannot be written: {error.strerror or error}"

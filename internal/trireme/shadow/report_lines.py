@@ -21,7 +21,7 @@ def lines(found: report.Report) -> list[str]:
         out.append(f"{moment}  nothing was measured yet")
     out += _comparison_lines(found)
     if newest is not None and newest.here is not None:
-        out += _world_lines(newest.there, newest.here) + _own_world_asides(found)
+        out += _world_lines(newest.there, newest.here) + _simulated_cluster_asides(found)
     return [line[:WIDTH].rstrip() for line in out]
 
 
@@ -52,7 +52,7 @@ def _comparison_lines(found: report.Report) -> list[str]:
 
 
 def _world_lines(there: time_series.WorldSample, here: time_series.WorldSample) -> list[str]:
-    """Both worlds side by side."""
+    """Both clusters side by side."""
     rows = (
         ("pending pods", f"{there.pending:,}", f"{here.pending:,}"),
         ("wait, median / p99", _waits(there), _waits(here)),
@@ -62,12 +62,12 @@ def _world_lines(there: time_series.WorldSample, here: time_series.WorldSample) 
         ("spread, nodes / zones", _spread(there), _spread(here)),
         ("preempted pods", f"{there.preemptions:,}", f"{here.preemptions:,}"),
     )
-    header = f"  {'own world':<26}{'other':>20}{'Trireme':>20}"
+    header = f"  {'simulated cluster':<26}{'other':>20}{'Trireme':>20}"
     return [header, *(f"    {name:<24}{left:>20}{right:>20}" for name, left, right in rows)]
 
 
-def _own_world_asides(found: report.Report) -> list[str]:
-    """In what Trireme's world is not the cluster with other placements."""
+def _simulated_cluster_asides(found: report.Report) -> list[str]:
+    """In what the simulated cluster is not the cluster with other placements."""
     aside = {
         "placed anew after a loss of their node": found.node_losses,
         "missing after a preemption": found.missing,
@@ -83,15 +83,12 @@ def seconds(value: float) -> str:
 
 
 def _waits(sample: time_series.WorldSample) -> str:
-    """The quantiles of waits."""
     return f"{seconds(sample.wait_median)} / {seconds(sample.wait_p99)}"
 
 
 def _requested(sample: time_series.WorldSample) -> str:
-    """The requested shares."""
     return f"{sample.measured.cpu:.1%} / {sample.measured.memory:.1%}"
 
 
 def _spread(sample: time_series.WorldSample) -> str:
-    """The spread over nodes and zones."""
     return f"{sample.measured.node_spread:.1%} / {sample.measured.zone_spread:.1%}"

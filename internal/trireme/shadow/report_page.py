@@ -1,4 +1,7 @@
-"""The report as one HTML page: no script, no request to any host, light and dark as the reader's system is."""
+"""The report as one HTML page: no script, no request to any host, light and dark as the reader's system is.
+
+Tests: tests/unit/shadow/test_report.py.
+"""
 
 import html
 import time
@@ -51,7 +54,7 @@ def page(found: report.Report) -> str:
         "".join(f"<p class=notice>{html.escape(text)}</p>" for text in found.notices),
         "<main><h2>On the same state</h2>",
         _comparison(found),
-        "<h2>In a world of its own</h2>",
+        "<h2>In a simulated cluster</h2>",
         _worlds(found),
         "<h2>Migration</h2>",
         _migration(found),
@@ -73,7 +76,6 @@ def _heading(found: report.Report) -> str:
 
 
 def _moment(at: float) -> str:
-    """A moment in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
 
 
@@ -166,10 +168,10 @@ _Read = Callable[[time_series.WorldSample], float]
 
 
 def _worlds(found: report.Report) -> str:
-    """Both worlds over time."""
+    """Both clusters over time."""
     samples = [each for each in found.samples if each.here is not None]
     if not samples:
-        return "<p class=empty>Trireme's own world is not run.</p>"
+        return "<p class=empty>Trireme's simulated cluster is not run.</p>"
     plots: tuple[tuple[str, _Read, Callable[[float], str]], ...] = (
         ("Pending pods", lambda each: each.pending, _count),
         ("Wait for a node, median", lambda each: each.wait_median, report_lines.seconds),
@@ -183,7 +185,7 @@ def _worlds(found: report.Report) -> str:
         ("Preempted pods", lambda each: each.preemptions, _count),
     )
     times = [each.at for each in samples]
-    asides = _own_world_asides(found)
+    asides = _simulated_cluster_asides(found)
     figures = "".join(_world_plot(title, times, samples, read, label) for title, read, label in plots)
     return (
         "<p>The same arrivals and departures: <span class=there>● the cluster</span>, "
@@ -192,18 +194,19 @@ def _worlds(found: report.Report) -> str:
     )
 
 
-def _own_world_asides(found: report.Report) -> str:
-    """In what Trireme's world is not the cluster with other placements."""
+def _simulated_cluster_asides(found: report.Report) -> str:
+    """In what the simulated cluster is not the cluster with other placements."""
     texts = [
         (found.followed, "pods with claims to volumes or devices were placed as in the cluster"),
         (
             found.node_losses,
-            "times a pod lost its node in Trireme's world alone, because the cluster removed, drained or tainted the "
-            "node, and was placed anew",
+            "times a pod lost its node in the simulated cluster alone, because the cluster removed, drained or tainted "
+            "the node, and was placed anew",
         ),
         (
             found.missing,
-            "pods of the cluster are not in Trireme's world: it preempted them, and no controller makes them again",
+            "pods of the cluster are not in the simulated cluster: it preempted them, and no controller makes them "
+            "again",
         ),
     ]
     return "".join(f"<p class=quiet>{count:,} {text}.</p>" for count, text in texts if count)
@@ -216,7 +219,7 @@ def _world_plot(
     read: _Read,
     label: Callable[[float], str],
 ) -> str:
-    """One figure of both worlds over time."""
+    """One figure of both clusters over time."""
     there = [read(each.there) for each in samples]
     here = [read(each.here) for each in samples if each.here is not None]
     series = [svg_plots.Series("there", "the cluster", there), svg_plots.Series("here", "Trireme", here)]
@@ -237,10 +240,8 @@ def _migration(found: report.Report) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share."""
     return f"{share:.4g}" if share and abs(share) < 1e-4 else f"{100 * share:.4g} %"
 
 
 def _count(value: float) -> str:
-    """A number of things."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"

@@ -1,4 +1,4 @@
-"""One run of shadow: follows the cluster, compares decisions, schedules its own world, and reports at intervals."""
+"""One run of shadow: follows the cluster, compares decisions, schedules a simulated cluster, and reports regularly."""
 
 import asyncio
 import contextlib
@@ -14,20 +14,20 @@ from trireme.cache import cluster_informers
 from trireme.framework import canaries
 from trireme.scheduling import in_memory, ports
 from trireme.shadow import (
+    cluster_model,
     decision_comparison,
     durations,
     flags,
     inbox,
     interruptions,
     measures,
-    own_world,
     report,
     report_file,
     report_lines,
     report_page,
     settings,
+    simulated_cluster,
     time_series,
-    world,
 )
 from trireme.shadow.judgement import Outcome
 from trireme.shadow.migration import check
@@ -75,9 +75,9 @@ class ShadowRun:
         completed = configured.completed
         profiles = [profile.scheduler_name for profile in completed.profiles]
         # The observed world schedules nothing.
-        observed = world.World(completed, ports.Effects(in_memory.Binder(), in_memory.Events()))
+        observed = cluster_model.ClusterModel(completed, ports.Effects(in_memory.Binder(), in_memory.Events()))
         self.comparison = decision_comparison.DecisionComparison(observed, profiles, clock, clocks.wall)
-        self.own = own_world.OwnWorld(completed, clock) if not chosen.no_own_world else None
+        self.own = simulated_cluster.SimulatedCluster(completed, clock) if not chosen.no_own_world else None
         self.inbox = inbox.Inbox(self.comparison, self.own)
         self.informers = cluster_informers.make_informers(
             api,
@@ -119,7 +119,7 @@ class ShadowRun:
                     self.inbox.begin_judging()
                     if self.own is not None:
                         self.own.begin()
-                        tasks.append(_keep(group, "own world", self.own.world.run_scheduler))
+                        tasks.append(_keep(group, "simulated cluster", self.own.model.run_scheduler))
                     tasks.append(_keep(group, "probe", self._probe.run))
                     await self._check_migration()
                     await self._report_until_stopped(stopping, show)
@@ -194,7 +194,7 @@ class ShadowRun:
                 await self.inbox.emptied.wait()
 
     def _sample(self, now: float) -> time_series.Sample:
-        """Both worlds as they are."""
+        """Both clusters as they are."""
         comparison, own = self.comparison, self.own
         comparison.publish()
         there = time_series.WorldSample(
@@ -205,9 +205,9 @@ class ShadowRun:
         )
         here = None
         if own is not None:
-            own.world.publish()
+            own.model.publish()
             here = time_series.WorldSample(
-                measures.measure(own.world.snap), own.pending_here, own.counts.evicted, *_quantiles(own.waits_here)
+                measures.measure(own.model.snap), own.pending_here, own.counts.evicted, *_quantiles(own.waits_here)
             )
         counts = comparison.counts
         agreed = counts.outcomes[Outcome.SAME] + counts.outcomes[Outcome.TIED]
@@ -285,7 +285,6 @@ class ShadowRun:
         self._interruptions.update(problems, self._probe.silent_since, clocks.wall())
 
     def _refusal(self, entry: informer.Informer[Any]) -> bool:
-        """Whether the API server refuses this collection to us."""
         return not entry.synced and _REFUSED.search(entry.statistics().last_error) is not None
 
 

@@ -1,4 +1,4 @@
-"""The history of a run: samples of both worlds, as many as a plot can show, however long the run is."""
+"""The history of a run: samples of both clusters, as many as a plot can show, however long the run is."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _FEWEST = 300
 
 @dataclass(frozen=True, slots=True)
 class WorldSample:
-    """One world at one moment. Units: pods, cumulative for preemptions, and seconds for the quantiles of waits."""
+    """One cluster at one moment. Units: pods, cumulative for preemptions, and seconds for the quantiles of waits."""
 
     measured: measures.Measures
     pending: int
@@ -21,7 +21,7 @@ class WorldSample:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Both worlds at one moment; `here` is Trireme's, None if it is turned off. Units: at in seconds since the start.
+    """Both clusters at one moment; `here` is Trireme's, None if it is turned off. Units: at in seconds since the start.
 
     Bindings are cumulative: those that were compared, and of them the same or tied ones.
     """

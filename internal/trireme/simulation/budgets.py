@@ -102,7 +102,6 @@ def with_status(
 
 
 def _allowed(status: policy_pb2.PodDisruptionBudgetStatus) -> int:
-    """How many pods are healthy beyond those that have to be."""
     return max(0, status.current_healthy - status.desired_healthy)
 
 
@@ -136,5 +135,4 @@ def _selects_pod(budget: policy_pb2.PodDisruptionBudget, pod: core_pb2.Pod) -> b
 
 
 def _name(budget: policy_pb2.PodDisruptionBudget) -> str:
-    """namespace/name."""
     return f"{budget.metadata.namespace}/{budget.metadata.name}"

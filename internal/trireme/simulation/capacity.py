@@ -37,11 +37,11 @@ async def how_many(sim: simulation.Simulation, pod: ParsedPod) -> Capacity:
     generation = sim.publish()
     profile = pod.scheduler_name
     filtered = await sim.evaluators.filter(profile, class_id, MAX_COPIES, generation)
-    answer = filtered.answer
+    columns = filtered.columns
     if filtered.refusal is not None:
         return Capacity({})
-    alive = sim.snap.nodes.alive[: answer.index.shape[0]]
-    room = np.where((answer.index == 0) & alive, answer.capacity, 0).clip(0)
+    alive = sim.snap.nodes.alive[: columns.index.shape[0]]
+    room = np.where((columns.index == 0) & alive, columns.capacity, 0).clip(0)
     if not room.any():
         return Capacity({})
     # Copies may open nodes to others, by which an area comes level with the rest: then more fit than there is room now.

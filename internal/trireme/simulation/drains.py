@@ -66,13 +66,11 @@ def _evict_if_allowed(sim: simulation.Simulation, uid: str) -> bool:
 
 
 def _blocked(sim: simulation.Simulation, uid: str) -> Blocked:
-    """Why the pod is still on its node."""
     placed = sim.cache.pod(uid)
     assert placed is not None  # those that are gone were left out
     return Blocked(_identity(placed.key, uid), placed.node_name, sim.budgets.blocking(sim.class_pod(uid)))
 
 
 def _identity(key: str, uid: str) -> cycle_pb2.PodIdentity:
-    """The identity of the pod of this key (namespace/name)."""
     namespace, _, name = key.partition("/")
     return cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=uid)

@@ -1,6 +1,8 @@
 """The cluster cache of a simulation: it begins with what a fork of a snapshot has, and makes the fork's deltas.
 
 Its entries are made when the scheduler first looks at them: a cluster has many pods, and few of them matter.
+
+Tests: tests/unit/simulation/test_questions.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -80,7 +82,6 @@ class _PodsOfNode(set[PlacedPod]):
         self._others: Callable[[], Iterable[PlacedPod]] | None = others
 
     def _complete(self) -> None:
-        """Add the pods of the beginning."""
         others, self._others = self._others, None
         if others is not None:
             self.update(others())
@@ -191,12 +192,10 @@ class ForkedCache:
         return _PodsOfNode(others)
 
     def _object(self, key: Key) -> snapshot_pb2.ClusterObject:
-        """The object as the cache stores it."""
         kind, namespace, name = key
         return snapshot_pb2.ClusterObject(**{kind: self.snap.objects.get(kind, namespace, name)})
 
     def _nomination(self, uid: str) -> snapshot_pb2.Nomination:
-        """The pod's nomination as the cache stores it."""
         nominee = self.snap.nominations[uid]
         identity = cycle_pb2.PodIdentity(uid=uid)
         return snapshot_pb2.Nomination(pod=identity, pod_class=nominee.pod_class, slot=nominee.slot)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import status
-from trireme.results.phase_results import FilterResult
 from trireme.snapshot import snapshot
+from trireme.wire.phase_answers import FilterAnswer
 
 _EXAMPLES = 3
 
@@ -21,23 +21,23 @@ class NodeRefusals:
     examples: Sequence[str]
 
 
-def refusals_of(filtered: FilterResult, snap: snapshot.Snapshot) -> list[NodeRefusals]:
+def refusals_of(filtered: FilterAnswer, snap: snapshot.Snapshot) -> list[NodeRefusals]:
     """The refusing nodes by plugin and messages, the most first, then in the order of these.
 
     Empty where PreFilter refused on all nodes.
     """
     if filtered.refusal is not None:
         return []
-    index = filtered.answer.index
+    index = filtered.columns.index
     index = np.where(snap.nodes.alive[: index.shape[0]], index, 0)
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for number, each in enumerate(filtered.answer.statuses, start=1):
+    for number, each in enumerate(filtered.columns.statuses, start=1):
         found.setdefault((each.plugin, each.messages), []).append(number)
     refusals = []
     for numbers in found.values():
         slots = np.flatnonzero(np.isin(index, numbers))
         if slots.size:
             names = [snap.nodes.names[slot] for slot in slots[:_EXAMPLES].tolist()]
-            refusals.append(NodeRefusals(filtered.answer.statuses[numbers[0] - 1], int(slots.size), names))
+            refusals.append(NodeRefusals(filtered.columns.statuses[numbers[0] - 1], int(slots.size), names))
     # Statuses are numbered in the order in which they first occurred.
     return sorted(refusals, key=lambda refusal: (-refusal.nodes, refusal.status.plugin, refusal.status.messages))

@@ -1,4 +1,7 @@
-"""Makes the changes of a scenario, in order, each by the events that a watch would show."""
+"""Makes the changes of a scenario, in order, each by the events that a watch would show.
+
+Tests: tests/unit/insight/simulations/test_simulator.py.
+"""
 
 import asyncio
 import itertools
@@ -52,7 +55,6 @@ class ScenarioChanges:
                 raise ScenarioError(f"{field}.{_json_name(kind)}", str(error)) from error
 
     async def _make_one(self, field: str, kind: str, change: simulation_pb2.ScenarioChange) -> None:
-        """Make one change."""
         makers: Mapping[str, Callable[[str, Any], Awaitable[None]]] = {
             "add_nodes": self._add_nodes,
             "add_pods": self._add_pods,
@@ -74,7 +76,6 @@ class ScenarioChanges:
         self.blocked += await drains.drain(self._sim, list(change.node_names))
 
     async def _add_nodes(self, field: str, change: simulation_pb2.AddNodes) -> None:
-        """Add nodes."""
         count = change.count or 1
         self._nodes += count
         if self._nodes > MAX_NODES:
@@ -268,6 +269,5 @@ def _read(field: str, read: Callable[[], Any]) -> Any:
 
 
 def _json_name(field: str) -> str:
-    """A field's name in JSON."""
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)

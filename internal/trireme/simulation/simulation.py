@@ -223,7 +223,6 @@ class Simulation:
         self._show_object(kind, entry)
 
     def _show_object(self, kind: str, entry: Any) -> None:
-        """Show an object as it is now."""
         self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.MODIFIED, entry)])
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import status
-from trireme.results.phase_results import FilterResult
 from trireme.scheduling import refusal
 from trireme.simulation import reasons, simulation
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
+from trireme.wire.phase_answers import FilterAnswer
+from trireme.wire.post_filter_result import PostFilterResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,6 @@ async def simulate_each(sim: simulation.Simulation, pods: Sequence[ParsedPod]) -
 
 
 async def _simulate_one(sim: simulation.Simulation, pod: ParsedPod, class_id: int) -> SinglePodAnswer:
-    """The answer for one pod."""
     profile, generation = pod.scheduler_name, sim.snap.generation
     filtered = await sim.evaluators.filter(profile, class_id, 1, generation)
     if filtered.is_refused_everywhere(-1):
@@ -66,8 +66,8 @@ async def _simulate_one(sim: simulation.Simulation, pod: ParsedPod, class_id: in
     if filtered.needs_reserve:
         cycle = sim.evaluators.cycle(profile, class_id, generation)
         placement = filter_pb2.Placement(pod=_identity(pod), node_name=node_name, slot=slot)
-        (reserved,) = await sim.evaluators.reserve(cycle, [placement])
-        result = wire_status.from_message(reserved.status)
+        response = await sim.evaluators.reserve(cycle, [placement])
+        result = wire_status.from_message(response.reservations[0].status)
         await sim.evaluators.unreserve(cycle, [placement])
         if result.code is not status.Code.SUCCESS:
             return SinglePodAnswer(message=refusal.failure_by_reserve(result, node_name).message)
@@ -75,7 +75,7 @@ async def _simulate_one(sim: simulation.Simulation, pod: ParsedPod, class_id: in
 
 
 async def _explain_refusal(
-    sim: simulation.Simulation, pod: ParsedPod, class_id: int, filtered: FilterResult
+    sim: simulation.Simulation, pod: ParsedPod, class_id: int, filtered: FilterAnswer
 ) -> SinglePodAnswer:
     """Why no node takes the pod, and what preemption would do."""
     refused = refusal.Refusal.of(filtered, sim.snap.nodes.count)
@@ -88,16 +88,16 @@ async def _explain_refusal(
         return SinglePodAnswer("", refused.as_failure().message, at_once, nodes)
     preemptor = core_pb2.Pod()
     preemptor.metadata.namespace, preemptor.metadata.name, preemptor.metadata.uid = pod.namespace, pod.name, pod.uid
-    results = await sim.evaluators.run_post_filter(profile, class_id, sim.snap.generation, [preemptor], filtered)
+    found = await sim.evaluators.run_post_filter(profile, class_id, sim.snap.generation, [preemptor], filtered)
+    result = PostFilterResult.from_message(found.results[0].answer)
     victims = [
-        (action.pod, action.evict.node_name or results[0].nominated_node or "")
-        for action in results[0].actions
+        (action.pod, action.evict.node_name or result.nominated_node or "")
+        for action in result.actions
         if action.HasField("evict")
     ]
-    message = refused.as_failure(results[0].message).message
-    return SinglePodAnswer("", message, at_once, nodes, results[0].nominated_node or "", victims)
+    message = refused.as_failure(result.message).message
+    return SinglePodAnswer("", message, at_once, nodes, result.nominated_node or "", victims)
 
 
 def _identity(pod: ParsedPod) -> cycle_pb2.PodIdentity:
-    """Namespace, name and UID."""
     return cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from trireme.in_process import in_process_evaluators
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.v1 import core_pb2
+from trireme.v1 import core_pb2, filter_phase_pb2
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 
 class YieldingEvaluators(in_process_evaluators.InProcessEvaluators):
@@ -19,21 +19,21 @@ class YieldingEvaluators(in_process_evaluators.InProcessEvaluators):
         generation: int,
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """Filter, once other tasks ran."""
         await asyncio.sleep(0)
         return await super().filter(profile, class_id, count, generation, nominee, preemptors)
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
-    ) -> PlaceResult:
+        self, profile: str, class_id: int, count: int, filtered: FilterAnswer, extra_scores: Sequence[int] = ()
+    ) -> PlaceAnswer:
         """Choose slots, once other tasks ran."""
         await asyncio.sleep(0)
         return await super().place(profile, class_id, count, filtered, extra_scores)
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
-    ) -> Sequence[PostFilterResult]:
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterAnswer
+    ) -> filter_phase_pb2.RunPostFilterResponse:
         """Run PostFilter, once other tasks ran."""
         await asyncio.sleep(0)
         return await super().run_post_filter(profile, class_id, generation, pods, filtered)

@@ -27,8 +27,8 @@ class PodClass:
 
     __slots__ = (
         "_memo",
+        "_placed",
         "_placed_nonzero",
-        "_vectors",
         "amounts",
         "arrival",
         "id",
@@ -66,7 +66,7 @@ class PodClass:
             self.amounts = amounts.PodAmounts({}, {}, (0, 0), {}, (0, 0), {})
         self._placed_nonzero: arrays.Int64Array = np.array(self.amounts.placed_nonzero, dtype=np.int64)
         self._memo: dict[str, Any] = {}
-        self._vectors: dict[str, arrays.Int64Array] = {}
+        self._placed: arrays.Int64Array | None = None
 
     def memo(self, key: str, derive: Callable[["PodClass"], Derived]) -> Derived:
         """Return `derive(self)`, computed once; `key` identifies the caller."""
@@ -75,17 +75,11 @@ class PodClass:
         value: Derived = self._memo[key]
         return value
 
-    def filter_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
-        """The requests that Filter checks. Shape: (resource,), perhaps shorter than `names`, which may have grown."""
-        return self._amounts_vector("filtering", names)
-
     def placed_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The resources that one pod of the class uses. Shape: (resource,), perhaps shorter than `names`."""
-        return self._amounts_vector("placed", names)
-
-    def scoring_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
-        """The resources that scorers count for the pod. Shape: (resource,), perhaps shorter than `names`."""
-        return self._amounts_vector("scoring", names)
+        if self._placed is None:
+            self._placed = names.vector(self.amounts.placed)
+        return self._placed
 
     @property
     def placed_nonzero_requests(self) -> arrays.Int64Array:
@@ -101,13 +95,6 @@ class PodClass:
     def tolerations(self) -> tuple[tolerations.Toleration, ...]:
         """What pods of the class tolerate."""
         return self.memo("tolerations", lambda of: tolerations.read(of.pod.spec.tolerations))
-
-    def _amounts_vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:
-        """The class's amounts of this kind as a vector, made once."""
-        vector = self._vectors.get(kind)
-        if vector is None:
-            vector = self._vectors[kind] = names.vector(getattr(self.amounts, kind))
-        return vector
 
 
 def _host_ports(pod_class: PodClass) -> tuple[Port, ...]:

@@ -7,6 +7,8 @@ newer ones. So the table's own columns stay plain arrays, and a change costs mor
 A fork that is changed, or whose version has saved entries, copies the columns when they are next read or written. Only
 one fork of a table has copies at a time (`Family`): when another one needs them, it keeps of them the entries that
 differ from its version. A fork that differs in many entries keeps its copies.
+
+Tests: tests/unit/snapshot/test_shared_columns.py.
 """
 
 import weakref

@@ -6,6 +6,8 @@ nodes.
 Nodes may report different sizes for an image. kube-scheduler uses the first that it saw; replicas must not depend on
 their order of events, so here it is the size that most nodes report, and the smallest of equally frequent ones.
 Source: pkg/scheduler/backend/cache (image states).
+
+Tests: tests/unit/snapshot/test_columns.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -93,7 +95,6 @@ class _SlotsWithImage:
         return inside & ((bits & 1) != 0)
 
     def _mark_in_bitmap(self, slot: int) -> None:
-        """Mark the slot in the bitmap."""
         byte = slot >> 3
         if byte >= self._bits.shape[0]:
             self._bits = arrays.grow_last_axis(self._bits, arrays.grown_capacity(byte + 1, self._bits.shape[0]))

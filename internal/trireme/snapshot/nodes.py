@@ -3,6 +3,8 @@
 A slot is a small number that a node keeps while it exists. Used resources are stored here too, because a placed pod
 changes only its node's entries. Two generations per slot are the last change of its node object and of its pods; caches
 recompute the slots with a newer generation.
+
+Tests: tests/unit/snapshot/test_columns.py, tests/unit/snapshot/test_deltas.py.
 """
 
 import functools

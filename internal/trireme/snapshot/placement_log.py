@@ -80,7 +80,6 @@ class PlacementLog:
             setattr(self, name, arrays.grow_last_axis(getattr(self, name), size))
 
     def _drop_oldest_changes(self, count: int) -> None:
-        """Drop the oldest changes."""
         self.floor = max(self.floor, int(self._generation[count - 1]))
         remaining = self._size - count
         for column in (self._generation, self._class, self._slot, self._sign, self._terminating):

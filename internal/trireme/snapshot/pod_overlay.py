@@ -1,4 +1,7 @@
-"""Which pods an overlay removes from the cluster and which it adds, and what that changes in sums over pods."""
+"""Which pods an overlay removes from the cluster and which it adds, and what that changes in sums over pods.
+
+Tests: tests/unit/snapshot/test_overlay.py.
+"""
 
 import enum
 from collections.abc import Sequence

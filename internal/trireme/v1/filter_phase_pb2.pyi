@@ -118,6 +118,26 @@ class FilterPhaseFilterResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class NodesLeftEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PRE_FILTER_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     CONSTRAINTS_FIELD_NUMBER: _builtins.int
@@ -129,6 +149,7 @@ class FilterPhaseFilterResponse(_message.Message):
     NARROWED_BY_FIELD_NUMBER: _builtins.int
     POST_FILTER_RESULTS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    NODES_LEFT_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
@@ -169,6 +190,12 @@ class FilterPhaseFilterResponse(_message.Message):
         a pod, where a plugin failed, and where plugins are services. Then RunPostFilter is to be called, if need be.
         """
 
+    @_builtins.property
+    def nodes_left(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """OPTIONAL. Where the pod is refused on all nodes: for each plugin of `narrowed_by`, how many nodes of the cluster its
+        PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
+        """
+
     def __init__(
         self,
         *,
@@ -183,10 +210,11 @@ class FilterPhaseFilterResponse(_message.Message):
         narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
         post_filter_results: _abc.Iterable[Global___PostFilterResult] | None = ...,
         evaluated_generation: _builtins.int = ...,
+        nodes_left: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nodes_left", b"nodes_left", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

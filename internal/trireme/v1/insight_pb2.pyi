@@ -11,6 +11,7 @@ from trireme.v1 import core_pb2 as _core_pb2
 from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import meta_pb2 as _meta_pb2
+from trireme.v1 import scheduler_explanation_pb2 as _scheduler_explanation_pb2
 from trireme.v1 import shortage_pb2 as _shortage_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
@@ -72,7 +73,10 @@ Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
 
 @_typing.final
 class ExplainResponse(_message.Message):
-    """ExplainResponse is either about a pod in the queue, or names the node of one that has left it."""
+    """ExplainResponse is the explanation of a pod, either of one in the queue, or of one that has a node. In protobuf's JSON
+    mapping it is the document of insight's HTTP API, of the frontend's /trireme/v1/explain, of `trireme explain`, and of
+    `trireme replay explain`: the frontend and the command add their own fields (18 to 21) to what insight answers.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -92,6 +96,11 @@ class ExplainResponse(_message.Message):
     PREEMPTION_FIELD_NUMBER: _builtins.int
     NOT_KNOWN_FIELD_NUMBER: _builtins.int
     FEASIBLE_AT_MOST_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    SCHEDULER_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    INSIGHT_ERROR_FIELD_NUMBER: _builtins.int
+    RECORDED_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """OPTIONAL. The node that the pod is on, or is being bound to. Then nothing is evaluated, and all fields about nodes
     and plugins are unset.
@@ -108,6 +117,10 @@ class ExplainResponse(_message.Message):
     """REQUIRED. How many nodes of the cluster are feasible, whichever the request names."""
     feasible_at_most: _builtins.bool
     """OPTIONAL. What a remote filter plugin would answer is not known of all nodes: feasible_count is an upper bound."""
+    insight_error: _builtins.str
+    """OPTIONAL. Over the frontend, and of a recording: why insight gives no evaluation of a pod in the queue, or no
+    decision about one that has a node.
+    """
     @_builtins.property
     def queued_pod(self) -> _snapshot_pb2.QueuedPod:
         """OPTIONAL. The pod in the queue; unset where it has a node already."""
@@ -153,7 +166,25 @@ class ExplainResponse(_message.Message):
 
     @_builtins.property
     def not_known(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPTIONAL. Of a recording: what the evaluation lacks, in words: answers of remote plugins, which are not called."""
+        """OPTIONAL. What the evaluation lacks, in words: of a recording answers of remote plugins, which are not called; over
+        the frontend those of HTTP extenders, which the frontend alone calls.
+        """
+
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod: namespace, name, and its UID if the request has it or it is in the queue."""
+
+    @_builtins.property
+    def scheduler(self) -> _scheduler_explanation_pb2.SchedulerExplanation:
+        """OPTIONAL. Over the frontend: what the scheduler itself knows of the pod."""
+
+    @_builtins.property
+    def decision(self) -> _decision_explanation_pb2.ExplainDecisionResponse:
+        """OPTIONAL. Over the frontend, and of a recording: the decision by which the pod got node_name."""
+
+    @_builtins.property
+    def recorded(self) -> Global___RecordedMoment:
+        """OPTIONAL. Of a recording: the moment that the explanation is about."""
 
     def __init__(
         self,
@@ -174,14 +205,83 @@ class ExplainResponse(_message.Message):
         preemption: _decision_explanation_pb2.PreemptionExplanation | None = ...,
         not_known: _abc.Iterable[_builtins.str] | None = ...,
         feasible_at_most: _builtins.bool = ...,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        scheduler: _scheduler_explanation_pb2.SchedulerExplanation | None = ...,
+        decision: _decision_explanation_pb2.ExplainDecisionResponse | None = ...,
+        insight_error: _builtins.str = ...,
+        recorded: Global___RecordedMoment | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "score_failure", b"score_failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "recorded", b"recorded", "scheduler", b"scheduler", "score_failure", b"score_failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "refusals", b"refusals", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "insight_error", b"insight_error", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "recorded", b"recorded", "refusals", b"refusals", "scheduler", b"scheduler", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class RecordedMoment(_message.Message):
+    """RecordedMoment is the moment of a recording that an explanation is about. Times are RFC 3339 to the microsecond, as
+    `trireme replay --at` takes them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    KNOWN_AT_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
+    at: _builtins.str
+    """REQUIRED. The moment."""
+    known_at: _builtins.str
+    """REQUIRED. When the last message up to the moment was recorded."""
+    @_builtins.property
+    def gap(self) -> Global___RecordedGap:
+        """OPTIONAL. The moment is in a span in which it is not certain what was."""
+
+    def __init__(
+        self,
+        *,
+        at: _builtins.str = ...,
+        known_at: _builtins.str = ...,
+        gap: Global___RecordedGap | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gap", b"gap"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "gap", b"gap", "known_at", b"known_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordedMoment: _TypeAlias = RecordedMoment  # noqa: Y015
+
+@_typing.final
+class RecordedGap(_message.Message):
+    """RecordedGap is a span of a recording in which it is not certain what was."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    since: _builtins.str
+    """REQUIRED. From when on."""
+    until: _builtins.str
+    """REQUIRED. Until when."""
+    reason: _builtins.str
+    """REQUIRED. notRecorded, noStream (nothing came from the scheduler) or clockSetBack (insight's clock was)."""
+    def __init__(
+        self,
+        *,
+        since: _builtins.str = ...,
+        until: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordedGap: _TypeAlias = RecordedGap  # noqa: Y015
 
 @_typing.final
 class NodeRefusal(_message.Message):

@@ -22,6 +22,6 @@ def preemptors(pods: Sequence[core_pb2.Pod], seed: int) -> list[filter_phase_pb2
     return [preemptor(pod, seed + number) for number, pod in enumerate(pods)]
 
 
-def nominee(pod: core_pb2.Pod, slot: int) -> filter_phase_pb2.Nominee:
-    """The pod, and the slot of the node that it is nominated for."""
-    return filter_phase_pb2.Nominee(pod=identity(pod), slot=slot)
+def nominees(pods: Sequence[core_pb2.Pod], slots: Sequence[int]) -> list[filter_phase_pb2.Nominee]:
+    """The pods, each with the slot of the node that it is nominated for."""
+    return [filter_phase_pb2.Nominee(pod=identity(pod), slot=slot) for pod, slot in zip(pods, slots, strict=True)]

@@ -1,6 +1,6 @@
 """NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the receiver has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,16 +23,67 @@ _MAX_STATUSES = np.iinfo(np.int16).max
 class NodeColumns:
     """One answer about nodes. Shapes: all (entry,); `slots` None: one entry per requested node, or by slot.
 
-    `base_generation` above 0: a patch to the answer of that generation, of `size` entries, at `slots`.
+    `base_generation` above 0: a patch to the answer of that generation, of `size` entries, at `slots`. A node passes
+    where the index is 0 and the capacity above 0. Generation 0: no answer yet.
     """
 
-    generation: int
-    base_generation: int
-    size: int
-    slots: arrays.SlotArray | None
-    statuses: tuple[status.Status, ...]
-    index: arrays.Int16Array
-    capacity: arrays.Int32Array
+    generation: int = 0
+    base_generation: int = 0
+    size: int = 0
+    slots: arrays.SlotArray | None = None
+    statuses: tuple[status.Status, ...] = ()
+    index: arrays.Int16Array = field(default_factory=lambda: arrays.EMPTY_INT16)
+    capacity: arrays.Int32Array = field(default_factory=lambda: arrays.EMPTY_INT32)
+
+    @staticmethod
+    def complete(
+        generation: int, statuses: tuple[status.Status, ...], index: arrays.Int16Array, capacity: arrays.Int32Array
+    ) -> "NodeColumns":
+        """A complete answer. Shapes: (slot,)."""
+        return NodeColumns(generation, 0, index.shape[0], None, statuses, index, capacity)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return self.index.nbytes + self.capacity.nbytes
+
+    @property
+    def feasible_count(self) -> int:
+        """How many nodes pass."""
+        return int(np.count_nonzero((self.index == 0) & (self.capacity > 0)))
+
+    @property
+    def has_feasible_node(self) -> bool:
+        """Whether any node passes."""
+        return bool(((self.index == 0) & (self.capacity > 0)).any())
+
+    @property
+    def error(self) -> status.Status | None:
+        """The status of a plugin that failed for some node; None: none did. No other node is taken then."""
+        for number, entry in enumerate(self.statuses, 1):
+            if entry.code is status.Code.ERROR and (self.index == number).any():
+                return entry
+        return None
+
+    def admits(self, slot: int) -> bool:
+        """Whether the node at the slot, if there is one, passes."""
+        return 0 <= slot < self.index.shape[0] and self.index[slot] == 0 and bool(self.capacity[slot] > 0)
+
+    def update(self, answer: "NodeColumns") -> None:
+        """Replace this complete answer by the next one, or patch it. Raises: ValueError for a patch to another."""
+        if answer.slots is None:
+            self.index, self.capacity = answer.index, answer.capacity
+        else:
+            if answer.base_generation != self.generation:
+                raise ValueError(f"a patch to generation {answer.base_generation}, have {self.generation}")
+            if self.index.shape[0] < answer.size:
+                self.index = arrays.grow_last_axis(self.index, answer.size)
+                self.capacity = arrays.grow_last_axis(self.capacity, answer.size)
+            self.index[answer.slots] = answer.index
+            self.capacity[answer.slots] = answer.capacity
+        self.size = self.index.shape[0]
+        self.statuses = answer.statuses
+        self.generation = answer.generation
 
 
 def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:

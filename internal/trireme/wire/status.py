@@ -33,7 +33,6 @@ def from_message(message: status_pb2.Status, answered_by: str = "") -> status.St
 
 
 def _reasons_from_messages(messages: Iterable[status_pb2.Reason]) -> Iterable[status.Reason]:
-    """Decode the reasons of a refusal."""
     for message in messages:
         yield status.Reason.of(message.code, dict(message.parameters))
 

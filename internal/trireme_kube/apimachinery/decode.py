@@ -268,5 +268,4 @@ _READERS: Mapping[int, Convert] = {
 
 
 def _zero_value_of_field(field: FieldDescriptor) -> Any:
-    """Return the zero value of a scalar field's type."""
     return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)

@@ -1,6 +1,8 @@
 """Validation messages in the form that every Kubernetes component uses: path, what is wrong, the value, the rule.
 
 Source: k8s.io/apimachinery/pkg/util/validation/field and .../api/validate/content.
+
+Tests: tests/unit/apimachinery/test_declaration.py.
 """
 
 import re

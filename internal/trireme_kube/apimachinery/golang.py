@@ -227,7 +227,6 @@ def _fixed_text(digits: str, exponent: int) -> str:
 
 
 def _scientific_text(digits: str, exponent: int) -> str:
-    """Return the digits with an exponent of two digits at least."""
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
     return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 

@@ -2,6 +2,8 @@
 
 The standard library's parsers drop duplicates and normalise numbers, and strict decoding has to report both. Messages
 for malformed text are those of Go's `encoding/json`, which is what operators know from kube-scheduler.
+
+Tests: tests/unit/apimachinery/test_documents.py.
 """
 
 import re

@@ -5,6 +5,8 @@ pod. A zero time is an empty message in protobuf, but null or absent in JSON; no
 
 Driven by descriptors: for each message type, the fields that lead to a quantity or a time are determined once, so that
 an object costs one step for each of them.
+
+Tests: tests/unit/apimachinery/test_decode.py.
 """
 
 import functools

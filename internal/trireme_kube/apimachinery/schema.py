@@ -107,6 +107,11 @@ OPTIONAL_INT32 = Scalar(Kind.INT32, optional=True)
 OPTIONAL_INT64 = Scalar(Kind.INT64, optional=True)
 OPTIONAL_DURATION = Scalar(Kind.DURATION, optional=True)
 
+TYPE_META = (
+    Field("kind", STRING, embedded_in="TypeMeta"),
+    Field("apiVersion", STRING, embedded_in="TypeMeta"),
+)
+
 
 def struct(package: str, name: str, *fields: Field, optional: bool = False) -> Struct:
     """Make the type of a struct with these fields."""

@@ -5,6 +5,8 @@ the first one). Unknown and duplicate fields are collected, because they are rep
 plugins' arguments (`Decoded.strict`).
 
 Source: sigs.k8s.io/json, whose order of visiting decides which mistake comes first.
+
+Tests: tests/unit/apimachinery/test_decode.py, tests/unit/config/test_loading.py.
 """
 
 import base64
@@ -360,7 +362,6 @@ def _encode_value(item: Any, of: Type, *, keep_set: bool) -> Any:
 
 
 def _zero_as_json(of: Scalar) -> Any:
-    """Return the scalar's zero value in JSON."""
     return {Kind.STRING: "", Kind.BOOL: False, Kind.DURATION: "0s", Kind.BYTES: None}.get(of.kind, 0)
 
 

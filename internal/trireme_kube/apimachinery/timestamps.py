@@ -3,8 +3,6 @@
 `seconds` is metav1.Time, `micro` metav1.MicroTime. The second's text is cached: a burst of events shares it.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 

@@ -6,6 +6,8 @@ replaces an earlier one when decoding leniently and is an error when decoding st
 wrong values are reported before duplicate keys. PyYAML does the parsing (with libyaml underneath if available, whose
 messages are those of the Go port); composing and resolving are done here, because PyYAML's constructors drop duplicates
 and resolve scalars differently.
+
+Tests: tests/unit/apimachinery/test_documents.py.
 """
 
 import base64
@@ -137,7 +139,6 @@ def _resolve_alias(node: "_Node") -> "_Node":
 
 
 def _is_null(node: "_Node") -> bool:
-    """Whether the node is a plain scalar that means null."""
     return isinstance(node, _ScalarNode) and node.implicit and resolve_scalar(node.tag, node.value, plain=True) is None
 
 
@@ -188,7 +189,6 @@ def _compose_first_document(data: bytes) -> _Node | None:
 
 
 def _is_before_content(token: Any) -> bool:
-    """Whether the token comes before the document's content."""
     return isinstance(token, yaml.StreamStartToken | yaml.DirectiveToken)
 
 

@@ -4,6 +4,8 @@ The output is an encoded `cel.expr.CheckedExpr`. It is decoded here field by fie
 messages as deep as expressions may be.
 
 Source: github.com/google/cel-spec/proto/cel/expr (syntax.proto, checked.proto).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import struct
@@ -202,19 +204,16 @@ def _decode_node(content: bytes) -> Node:
 
 
 def _decode_literal(id_: int, content: bytes) -> Node:
-    """Decode a constant."""
     for number, value in protobuf_fields.read_fields(content):
         return Literal(id_, _CONSTANTS[number](value))
     return Literal(id_, None)
 
 
 def _decode_name(id_: int, content: bytes) -> Node:
-    """Decode a name."""
     return Name(id_, _value_of_only_field(content).decode())
 
 
 def _decode_select(id_: int, content: bytes) -> Node:
-    """Decode a selection, or a test for presence."""
     content_fields = dict(protobuf_fields.read_fields(content))
     return Select(id_, _decode_node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
 

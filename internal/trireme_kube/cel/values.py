@@ -10,6 +10,8 @@
 
 Numbers are equal across types; any other value is never equal to one of another type.
 Source: github.com/google/cel-go/common/types.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import decimal
@@ -215,7 +217,6 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _has_equal_entry(entries: Map, key: Any, value: Any) -> bool:
-    """Whether the map has the key with an equal value."""
     present, other = entries.find(key)
     return present and not _differ_if_comparable(value, other)
 

@@ -6,8 +6,6 @@ know the pod's conditions passes none: the patch then has the complete condition
 for that time.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

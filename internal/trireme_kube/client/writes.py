@@ -9,9 +9,9 @@ says. The first try costs nothing extra; tenacity is used only once it failed. E
 Uncertain, since the conflict may be with our own write.
 
 Every write tells the server its deadline, so that the server does not execute an abandoned request long after.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/client/test_write_refusals.py, tests/contract/test_kube_writes.py.
+"""
 
 import asyncio
 import dataclasses

@@ -147,6 +147,5 @@ def _task_ended(name: str, cause: BaseException) -> TaskEnded:
 
 
 def _task_name(task: asyncio.Task[None]) -> str:
-    """Return the name of a task's coroutine."""
     coroutine = task.get_coro()
     return getattr(coroutine, "__qualname__", task.get_name())

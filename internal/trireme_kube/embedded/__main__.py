@@ -3,8 +3,6 @@
 Prints the address once it serves, and ends on SIGINT or SIGTERM.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc

@@ -217,8 +217,11 @@ type FilterPhaseFilterResponse struct {
 	PostFilterResults []*PostFilterResult `protobuf:"bytes,10,rep,name=post_filter_results,json=postFilterResults,proto3" json:"post_filter_results,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,11,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// OPTIONAL. Where the pod is refused on all nodes: for each plugin of `narrowed_by`, how many nodes of the cluster its
+	// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
+	NodesLeft     map[string]uint32 `protobuf:"bytes,12,rep,name=nodes_left,json=nodesLeft,proto3" json:"nodes_left,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FilterPhaseFilterResponse) Reset() {
@@ -326,6 +329,13 @@ func (x *FilterPhaseFilterResponse) GetEvaluatedGeneration() uint64 {
 		return x.EvaluatedGeneration
 	}
 	return 0
+}
+
+func (x *FilterPhaseFilterResponse) GetNodesLeft() map[string]uint32 {
+	if x != nil {
+		return x.NodesLeft
+	}
+	return nil
 }
 
 // FilterNominatedRequest names pods and the nodes that they are nominated to.
@@ -2332,7 +2342,7 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x0fbase_generation\x18\x03 \x01(\x04R\x0ebaseGeneration\x125\n" +
 	"\n" +
 	"preemptors\x18\x04 \x03(\v2\x15.trireme.v1.PreemptorR\n" +
-	"preemptors\"\xb1\x04\n" +
+	"preemptors\"\xc4\x05\n" +
 	"\x19FilterPhaseFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -2347,7 +2357,12 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"narrowedBy\x12L\n" +
 	"\x13post_filter_results\x18\n" +
 	" \x03(\v2\x1c.trireme.v1.PostFilterResultR\x11postFilterResults\x121\n" +
-	"\x14evaluated_generation\x18\v \x01(\x04R\x13evaluatedGeneration\"r\n" +
+	"\x14evaluated_generation\x18\v \x01(\x04R\x13evaluatedGeneration\x12S\n" +
+	"\n" +
+	"nodes_left\x18\f \x03(\v24.trireme.v1.FilterPhaseFilterResponse.NodesLeftEntryR\tnodesLeft\x1a<\n" +
+	"\x0eNodesLeftEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"r\n" +
 	"\x16FilterNominatedRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12/\n" +
 	"\bnominees\x18\x02 \x03(\v2\x13.trireme.v1.NomineeR\bnominees\"H\n" +
@@ -2524,7 +2539,7 @@ func file_trireme_v1_filter_phase_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_phase_proto_rawDescData
 }
 
-var file_trireme_v1_filter_phase_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_trireme_v1_filter_phase_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_trireme_v1_filter_phase_proto_goTypes = []any{
 	(*FilterPhasePrepareRequest)(nil),         // 0: trireme.v1.FilterPhasePrepareRequest
 	(*FilterPhasePrepareResponse)(nil),        // 1: trireme.v1.FilterPhasePrepareResponse
@@ -2558,107 +2573,109 @@ var file_trireme_v1_filter_phase_proto_goTypes = []any{
 	(*ListReleasableClaimsRequest)(nil),       // 29: trireme.v1.ListReleasableClaimsRequest
 	(*TriedPodGroupMember)(nil),               // 30: trireme.v1.TriedPodGroupMember
 	(*ListReleasableClaimsResponse)(nil),      // 31: trireme.v1.ListReleasableClaimsResponse
-	(*Cycle)(nil),                             // 32: trireme.v1.Cycle
-	(*PreFilterResponse)(nil),                 // 33: trireme.v1.PreFilterResponse
-	(*NodeColumns)(nil),                       // 34: trireme.v1.NodeColumns
-	(*PodIdentity)(nil),                       // 35: trireme.v1.PodIdentity
-	(*Status)(nil),                            // 36: trireme.v1.Status
-	(Code)(0),                                 // 37: trireme.v1.Code
-	(*PostFilterResponse)(nil),                // 38: trireme.v1.PostFilterResponse
-	(*Action)(nil),                            // 39: trireme.v1.Action
-	(*Disruption)(nil),                        // 40: trireme.v1.Disruption
-	(*ReserveRequest)(nil),                    // 41: trireme.v1.ReserveRequest
-	(*UnreserveRequest)(nil),                  // 42: trireme.v1.UnreserveRequest
-	(*ReserveResponse)(nil),                   // 43: trireme.v1.ReserveResponse
-	(*UnreserveResponse)(nil),                 // 44: trireme.v1.UnreserveResponse
+	nil,                                       // 32: trireme.v1.FilterPhaseFilterResponse.NodesLeftEntry
+	(*Cycle)(nil),                             // 33: trireme.v1.Cycle
+	(*PreFilterResponse)(nil),                 // 34: trireme.v1.PreFilterResponse
+	(*NodeColumns)(nil),                       // 35: trireme.v1.NodeColumns
+	(*PodIdentity)(nil),                       // 36: trireme.v1.PodIdentity
+	(*Status)(nil),                            // 37: trireme.v1.Status
+	(Code)(0),                                 // 38: trireme.v1.Code
+	(*PostFilterResponse)(nil),                // 39: trireme.v1.PostFilterResponse
+	(*Action)(nil),                            // 40: trireme.v1.Action
+	(*Disruption)(nil),                        // 41: trireme.v1.Disruption
+	(*ReserveRequest)(nil),                    // 42: trireme.v1.ReserveRequest
+	(*UnreserveRequest)(nil),                  // 43: trireme.v1.UnreserveRequest
+	(*ReserveResponse)(nil),                   // 44: trireme.v1.ReserveResponse
+	(*UnreserveResponse)(nil),                 // 45: trireme.v1.UnreserveResponse
 }
 var file_trireme_v1_filter_phase_proto_depIdxs = []int32{
-	32, // 0: trireme.v1.FilterPhasePrepareRequest.cycle:type_name -> trireme.v1.Cycle
-	32, // 1: trireme.v1.FilterPhaseFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	33, // 0: trireme.v1.FilterPhasePrepareRequest.cycle:type_name -> trireme.v1.Cycle
+	33, // 1: trireme.v1.FilterPhaseFilterRequest.cycle:type_name -> trireme.v1.Cycle
 	12, // 2: trireme.v1.FilterPhaseFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
-	33, // 3: trireme.v1.FilterPhaseFilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
-	34, // 4: trireme.v1.FilterPhaseFilterResponse.columns:type_name -> trireme.v1.NodeColumns
+	34, // 3: trireme.v1.FilterPhaseFilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
+	35, // 4: trireme.v1.FilterPhaseFilterResponse.columns:type_name -> trireme.v1.NodeColumns
 	7,  // 5: trireme.v1.FilterPhaseFilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
 	11, // 6: trireme.v1.FilterPhaseFilterResponse.timings:type_name -> trireme.v1.Timing
 	13, // 7: trireme.v1.FilterPhaseFilterResponse.post_filter_results:type_name -> trireme.v1.PostFilterResult
-	32, // 8: trireme.v1.FilterNominatedRequest.cycle:type_name -> trireme.v1.Cycle
-	5,  // 9: trireme.v1.FilterNominatedRequest.nominees:type_name -> trireme.v1.Nominee
-	35, // 10: trireme.v1.Nominee.pod:type_name -> trireme.v1.PodIdentity
-	11, // 11: trireme.v1.FilterNominatedResponse.timings:type_name -> trireme.v1.Timing
-	36, // 12: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
-	8,  // 13: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
-	9,  // 14: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
-	10, // 15: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
-	37, // 16: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	35, // 17: trireme.v1.Preemptor.pod:type_name -> trireme.v1.PodIdentity
-	38, // 18: trireme.v1.PostFilterResult.answer:type_name -> trireme.v1.PostFilterResponse
-	36, // 19: trireme.v1.PostFilterResult.changed_status:type_name -> trireme.v1.Status
-	32, // 20: trireme.v1.RunPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	34, // 21: trireme.v1.RunPostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	36, // 22: trireme.v1.RunPostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	12, // 23: trireme.v1.RunPostFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
-	13, // 24: trireme.v1.RunPostFilterResponse.results:type_name -> trireme.v1.PostFilterResult
-	32, // 25: trireme.v1.ListPreemptionCandidatesRequest.cycle:type_name -> trireme.v1.Cycle
-	34, // 26: trireme.v1.ListPreemptionCandidatesRequest.columns:type_name -> trireme.v1.NodeColumns
-	36, // 27: trireme.v1.ListPreemptionCandidatesRequest.pre_filter:type_name -> trireme.v1.Status
-	12, // 28: trireme.v1.ListPreemptionCandidatesRequest.preemptor:type_name -> trireme.v1.Preemptor
-	18, // 29: trireme.v1.ListPreemptionCandidatesResponse.candidates:type_name -> trireme.v1.PreemptionCandidate
-	38, // 30: trireme.v1.ListPreemptionCandidatesResponse.answer:type_name -> trireme.v1.PostFilterResponse
-	35, // 31: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
-	32, // 32: trireme.v1.SelectPreemptionCandidateRequest.cycle:type_name -> trireme.v1.Cycle
-	34, // 33: trireme.v1.SelectPreemptionCandidateRequest.columns:type_name -> trireme.v1.NodeColumns
-	36, // 34: trireme.v1.SelectPreemptionCandidateRequest.pre_filter:type_name -> trireme.v1.Status
-	12, // 35: trireme.v1.SelectPreemptionCandidateRequest.preemptor:type_name -> trireme.v1.Preemptor
-	18, // 36: trireme.v1.SelectPreemptionCandidateRequest.candidates:type_name -> trireme.v1.PreemptionCandidate
-	38, // 37: trireme.v1.SelectPreemptionCandidateResponse.answer:type_name -> trireme.v1.PostFilterResponse
-	32, // 38: trireme.v1.ListPodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
-	22, // 39: trireme.v1.ListPodGroupVictimsRequest.members:type_name -> trireme.v1.PodGroupMember
-	36, // 40: trireme.v1.ListPodGroupVictimsResponse.status:type_name -> trireme.v1.Status
-	24, // 41: trireme.v1.ListPodGroupVictimsResponse.victims:type_name -> trireme.v1.Victim
-	25, // 42: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	35, // 43: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	32, // 44: trireme.v1.ReprievePodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 45: trireme.v1.ReprievePodGroupVictimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	24, // 46: trireme.v1.ReprievePodGroupVictimsRequest.victims:type_name -> trireme.v1.Victim
-	27, // 47: trireme.v1.ReprievePodGroupVictimsRequest.placed:type_name -> trireme.v1.PlacedPodGroupMember
-	35, // 48: trireme.v1.PlacedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	36, // 49: trireme.v1.ReprievePodGroupVictimsResponse.status:type_name -> trireme.v1.Status
-	39, // 50: trireme.v1.ReprievePodGroupVictimsResponse.actions:type_name -> trireme.v1.Action
-	40, // 51: trireme.v1.ReprievePodGroupVictimsResponse.disruption:type_name -> trireme.v1.Disruption
-	32, // 52: trireme.v1.ListReleasableClaimsRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 53: trireme.v1.ListReleasableClaimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	30, // 54: trireme.v1.ListReleasableClaimsRequest.tried:type_name -> trireme.v1.TriedPodGroupMember
-	35, // 55: trireme.v1.TriedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	34, // 56: trireme.v1.TriedPodGroupMember.columns:type_name -> trireme.v1.NodeColumns
-	36, // 57: trireme.v1.ListReleasableClaimsResponse.status:type_name -> trireme.v1.Status
-	39, // 58: trireme.v1.ListReleasableClaimsResponse.actions:type_name -> trireme.v1.Action
-	0,  // 59: trireme.v1.FilterPhase.Prepare:input_type -> trireme.v1.FilterPhasePrepareRequest
-	2,  // 60: trireme.v1.FilterPhase.Filter:input_type -> trireme.v1.FilterPhaseFilterRequest
-	4,  // 61: trireme.v1.FilterPhase.FilterNominated:input_type -> trireme.v1.FilterNominatedRequest
-	14, // 62: trireme.v1.FilterPhase.RunPostFilter:input_type -> trireme.v1.RunPostFilterRequest
-	16, // 63: trireme.v1.FilterPhase.ListPreemptionCandidates:input_type -> trireme.v1.ListPreemptionCandidatesRequest
-	19, // 64: trireme.v1.FilterPhase.SelectPreemptionCandidate:input_type -> trireme.v1.SelectPreemptionCandidateRequest
-	21, // 65: trireme.v1.FilterPhase.ListPodGroupVictims:input_type -> trireme.v1.ListPodGroupVictimsRequest
-	26, // 66: trireme.v1.FilterPhase.ReprievePodGroupVictims:input_type -> trireme.v1.ReprievePodGroupVictimsRequest
-	29, // 67: trireme.v1.FilterPhase.ListReleasableClaims:input_type -> trireme.v1.ListReleasableClaimsRequest
-	41, // 68: trireme.v1.FilterPhase.Reserve:input_type -> trireme.v1.ReserveRequest
-	42, // 69: trireme.v1.FilterPhase.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	1,  // 70: trireme.v1.FilterPhase.Prepare:output_type -> trireme.v1.FilterPhasePrepareResponse
-	3,  // 71: trireme.v1.FilterPhase.Filter:output_type -> trireme.v1.FilterPhaseFilterResponse
-	6,  // 72: trireme.v1.FilterPhase.FilterNominated:output_type -> trireme.v1.FilterNominatedResponse
-	15, // 73: trireme.v1.FilterPhase.RunPostFilter:output_type -> trireme.v1.RunPostFilterResponse
-	17, // 74: trireme.v1.FilterPhase.ListPreemptionCandidates:output_type -> trireme.v1.ListPreemptionCandidatesResponse
-	20, // 75: trireme.v1.FilterPhase.SelectPreemptionCandidate:output_type -> trireme.v1.SelectPreemptionCandidateResponse
-	23, // 76: trireme.v1.FilterPhase.ListPodGroupVictims:output_type -> trireme.v1.ListPodGroupVictimsResponse
-	28, // 77: trireme.v1.FilterPhase.ReprievePodGroupVictims:output_type -> trireme.v1.ReprievePodGroupVictimsResponse
-	31, // 78: trireme.v1.FilterPhase.ListReleasableClaims:output_type -> trireme.v1.ListReleasableClaimsResponse
-	43, // 79: trireme.v1.FilterPhase.Reserve:output_type -> trireme.v1.ReserveResponse
-	44, // 80: trireme.v1.FilterPhase.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	70, // [70:81] is the sub-list for method output_type
-	59, // [59:70] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	32, // 8: trireme.v1.FilterPhaseFilterResponse.nodes_left:type_name -> trireme.v1.FilterPhaseFilterResponse.NodesLeftEntry
+	33, // 9: trireme.v1.FilterNominatedRequest.cycle:type_name -> trireme.v1.Cycle
+	5,  // 10: trireme.v1.FilterNominatedRequest.nominees:type_name -> trireme.v1.Nominee
+	36, // 11: trireme.v1.Nominee.pod:type_name -> trireme.v1.PodIdentity
+	11, // 12: trireme.v1.FilterNominatedResponse.timings:type_name -> trireme.v1.Timing
+	37, // 13: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	8,  // 14: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
+	9,  // 15: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
+	10, // 16: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
+	38, // 17: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	36, // 18: trireme.v1.Preemptor.pod:type_name -> trireme.v1.PodIdentity
+	39, // 19: trireme.v1.PostFilterResult.answer:type_name -> trireme.v1.PostFilterResponse
+	37, // 20: trireme.v1.PostFilterResult.changed_status:type_name -> trireme.v1.Status
+	33, // 21: trireme.v1.RunPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	35, // 22: trireme.v1.RunPostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
+	37, // 23: trireme.v1.RunPostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	12, // 24: trireme.v1.RunPostFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
+	13, // 25: trireme.v1.RunPostFilterResponse.results:type_name -> trireme.v1.PostFilterResult
+	33, // 26: trireme.v1.ListPreemptionCandidatesRequest.cycle:type_name -> trireme.v1.Cycle
+	35, // 27: trireme.v1.ListPreemptionCandidatesRequest.columns:type_name -> trireme.v1.NodeColumns
+	37, // 28: trireme.v1.ListPreemptionCandidatesRequest.pre_filter:type_name -> trireme.v1.Status
+	12, // 29: trireme.v1.ListPreemptionCandidatesRequest.preemptor:type_name -> trireme.v1.Preemptor
+	18, // 30: trireme.v1.ListPreemptionCandidatesResponse.candidates:type_name -> trireme.v1.PreemptionCandidate
+	39, // 31: trireme.v1.ListPreemptionCandidatesResponse.answer:type_name -> trireme.v1.PostFilterResponse
+	36, // 32: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	33, // 33: trireme.v1.SelectPreemptionCandidateRequest.cycle:type_name -> trireme.v1.Cycle
+	35, // 34: trireme.v1.SelectPreemptionCandidateRequest.columns:type_name -> trireme.v1.NodeColumns
+	37, // 35: trireme.v1.SelectPreemptionCandidateRequest.pre_filter:type_name -> trireme.v1.Status
+	12, // 36: trireme.v1.SelectPreemptionCandidateRequest.preemptor:type_name -> trireme.v1.Preemptor
+	18, // 37: trireme.v1.SelectPreemptionCandidateRequest.candidates:type_name -> trireme.v1.PreemptionCandidate
+	39, // 38: trireme.v1.SelectPreemptionCandidateResponse.answer:type_name -> trireme.v1.PostFilterResponse
+	33, // 39: trireme.v1.ListPodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
+	22, // 40: trireme.v1.ListPodGroupVictimsRequest.members:type_name -> trireme.v1.PodGroupMember
+	37, // 41: trireme.v1.ListPodGroupVictimsResponse.status:type_name -> trireme.v1.Status
+	24, // 42: trireme.v1.ListPodGroupVictimsResponse.victims:type_name -> trireme.v1.Victim
+	25, // 43: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	36, // 44: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	33, // 45: trireme.v1.ReprievePodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
+	36, // 46: trireme.v1.ReprievePodGroupVictimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	24, // 47: trireme.v1.ReprievePodGroupVictimsRequest.victims:type_name -> trireme.v1.Victim
+	27, // 48: trireme.v1.ReprievePodGroupVictimsRequest.placed:type_name -> trireme.v1.PlacedPodGroupMember
+	36, // 49: trireme.v1.PlacedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	37, // 50: trireme.v1.ReprievePodGroupVictimsResponse.status:type_name -> trireme.v1.Status
+	40, // 51: trireme.v1.ReprievePodGroupVictimsResponse.actions:type_name -> trireme.v1.Action
+	41, // 52: trireme.v1.ReprievePodGroupVictimsResponse.disruption:type_name -> trireme.v1.Disruption
+	33, // 53: trireme.v1.ListReleasableClaimsRequest.cycle:type_name -> trireme.v1.Cycle
+	36, // 54: trireme.v1.ListReleasableClaimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	30, // 55: trireme.v1.ListReleasableClaimsRequest.tried:type_name -> trireme.v1.TriedPodGroupMember
+	36, // 56: trireme.v1.TriedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	35, // 57: trireme.v1.TriedPodGroupMember.columns:type_name -> trireme.v1.NodeColumns
+	37, // 58: trireme.v1.ListReleasableClaimsResponse.status:type_name -> trireme.v1.Status
+	40, // 59: trireme.v1.ListReleasableClaimsResponse.actions:type_name -> trireme.v1.Action
+	0,  // 60: trireme.v1.FilterPhase.Prepare:input_type -> trireme.v1.FilterPhasePrepareRequest
+	2,  // 61: trireme.v1.FilterPhase.Filter:input_type -> trireme.v1.FilterPhaseFilterRequest
+	4,  // 62: trireme.v1.FilterPhase.FilterNominated:input_type -> trireme.v1.FilterNominatedRequest
+	14, // 63: trireme.v1.FilterPhase.RunPostFilter:input_type -> trireme.v1.RunPostFilterRequest
+	16, // 64: trireme.v1.FilterPhase.ListPreemptionCandidates:input_type -> trireme.v1.ListPreemptionCandidatesRequest
+	19, // 65: trireme.v1.FilterPhase.SelectPreemptionCandidate:input_type -> trireme.v1.SelectPreemptionCandidateRequest
+	21, // 66: trireme.v1.FilterPhase.ListPodGroupVictims:input_type -> trireme.v1.ListPodGroupVictimsRequest
+	26, // 67: trireme.v1.FilterPhase.ReprievePodGroupVictims:input_type -> trireme.v1.ReprievePodGroupVictimsRequest
+	29, // 68: trireme.v1.FilterPhase.ListReleasableClaims:input_type -> trireme.v1.ListReleasableClaimsRequest
+	42, // 69: trireme.v1.FilterPhase.Reserve:input_type -> trireme.v1.ReserveRequest
+	43, // 70: trireme.v1.FilterPhase.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	1,  // 71: trireme.v1.FilterPhase.Prepare:output_type -> trireme.v1.FilterPhasePrepareResponse
+	3,  // 72: trireme.v1.FilterPhase.Filter:output_type -> trireme.v1.FilterPhaseFilterResponse
+	6,  // 73: trireme.v1.FilterPhase.FilterNominated:output_type -> trireme.v1.FilterNominatedResponse
+	15, // 74: trireme.v1.FilterPhase.RunPostFilter:output_type -> trireme.v1.RunPostFilterResponse
+	17, // 75: trireme.v1.FilterPhase.ListPreemptionCandidates:output_type -> trireme.v1.ListPreemptionCandidatesResponse
+	20, // 76: trireme.v1.FilterPhase.SelectPreemptionCandidate:output_type -> trireme.v1.SelectPreemptionCandidateResponse
+	23, // 77: trireme.v1.FilterPhase.ListPodGroupVictims:output_type -> trireme.v1.ListPodGroupVictimsResponse
+	28, // 78: trireme.v1.FilterPhase.ReprievePodGroupVictims:output_type -> trireme.v1.ReprievePodGroupVictimsResponse
+	31, // 79: trireme.v1.FilterPhase.ListReleasableClaims:output_type -> trireme.v1.ListReleasableClaimsResponse
+	44, // 80: trireme.v1.FilterPhase.Reserve:output_type -> trireme.v1.ReserveResponse
+	45, // 81: trireme.v1.FilterPhase.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	71, // [71:82] is the sub-list for method output_type
+	60, // [60:71] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_phase_proto_init() }
@@ -2682,7 +2699,7 @@ func file_trireme_v1_filter_phase_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_phase_proto_rawDesc), len(file_trireme_v1_filter_phase_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

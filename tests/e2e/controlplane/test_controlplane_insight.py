@@ -10,7 +10,8 @@ import pytest
 from tests.helpers import insight_http
 from tools.controlplane import controlplane_fixture, launcher
 from tools.controlplane.controlplane_fixture import start_controlplane
-from trireme.insight.http_api import flags, serving
+from trireme.insight import flags
+from trireme.insight.http_api import http_server
 from trireme.rpc import listen_flags
 from trireme_kube.componentbase import supervision
 
@@ -54,7 +55,7 @@ async def test_rights_of_the_cluster_are_rights_to_explanations(
 
     address = listen_flags.parse_address("127.0.0.1:0")
     checked = flags.HttpFlags(address, "", "", "", str(kubeconfig), str(kubeconfig))
-    async with serving.serve(checked, await insight_http.replica(), supervision.Supervisor()) as url:
+    async with http_server.serve(checked, await insight_http.replica(), supervision.Supervisor()) as url:
         assert (await _get(url, "wrong"))[0] == 401
         code, text = await _get(url, tokens["nobody"])
         assert code == 403

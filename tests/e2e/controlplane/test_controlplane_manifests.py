@@ -12,7 +12,7 @@ import yaml
 from tools.controlplane import access_log, controlplane_fixture, deploy_manifests, launcher
 from tools.controlplane.controlplane_fixture import start_controlplane
 from trireme.bind import flags
-from trireme.config import gates, loading, trireme_configuration_loading
+from trireme.config import gates, loading, trireme_configuration
 from trireme.phases import phase_process
 
 __all__ = ["start_controlplane"]
@@ -116,7 +116,7 @@ def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
     """
     rendered = deploy_manifests.objects(kustomization)
     (config,) = deploy_manifests.of_kind(rendered, "ConfigMap")
-    own = trireme_configuration_loading.parse(config["data"]["trireme.yaml"].encode())
+    own = trireme_configuration.parse(config["data"]["trireme.yaml"].encode())
     scheduler = loading.load(config["data"]["scheduler.yaml"].encode(), gates.FeatureGates(), lambda line: None)
     election = scheduler.leader_election
     assert own.tls.mutual

@@ -29,10 +29,9 @@ from trireme.cli import simulate_command
 from trireme.config import commandline
 from trireme.frontend import app, early_lists, running
 from trireme.frontend.phase_clients import insight_replicas, local_phases
-from trireme.frontend.serving import insight_report
 from trireme.queueing import backoff
 from trireme.queueing.states import BackOff
-from trireme.v1 import insight_pb2_grpc, simulation_pb2
+from trireme.v1 import cycle_pb2, insight_pb2, insight_pb2_grpc, simulation_pb2
 
 Json = dict[str, Any]
 
@@ -293,12 +292,14 @@ class Trireme:
         built.phases.publisher.publish()
         generation, insight = built.cluster.cache.generation, built.phases.links.insight
         assert insight is not None
+        pod = cycle_pb2.PodIdentity(namespace="default", name=name, uid=uid)
+        request = insight_pb2.ExplainRequest(pod=pod, scores=True, proposals=True)
         for _ in range(500):
             # Insight hears of the queue a moment later than of the cluster.
             with contextlib.suppress(insight_replicas.InsightRefusal):
-                found = await insight_report.evaluate_pod(insight, f"default/{name}", uid, (), (), proposals=True)
-                if found is not None and found["generation"] >= generation:
-                    return found
+                found = await insight.explain(request)
+                if found.HasField("queued_pod") and found.evaluated_generation >= generation:
+                    return json_format.MessageToDict(found)
             await asyncio.sleep(_POLL)
         raise NotSettledError("insight does not follow")
 

@@ -22,7 +22,7 @@ _OF_PODS = ("tolerateTaints", "lowerRequest", "dropConstraint")
 
 def kind_of(proposal: Json) -> str:
     """The kind of change."""
-    return next(name for name in proposal if name not in ("feasibleNodes", "examples"))
+    return next(name for name in proposal if name not in ("feasibleCount", "exampleNodes"))
 
 
 def changes_pod(proposal: Json) -> bool:
@@ -44,15 +44,15 @@ def changed_pod(manifest: Json, proposal: Json) -> Json:
     return out
 
 
-def _lower_request(spec: Json, resource: str, current: str, proposed: str, container: str = "") -> None:
+def _lower_request(spec: Json, resource: str, current: Json, proposed: Json, container: str = "") -> None:
     """Lower a request of a container, or of the pod, and the limit that has to be the same."""
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     (holder,) = [each for each in containers if each["name"] == container] if container else [spec]
     requests, limits = holder["resources"]["requests"], holder["resources"].get("limits", {})
-    assert resource in requests, f"{container or 'the pod'} does not request {resource} {current}: {requests}"
-    requests[resource] = proposed
+    assert resource in requests, f"{container or 'the pod'} does not request {resource} {current['string']}: {requests}"
+    requests[resource] = proposed["string"]
     if resource in limits:
-        limits[resource] = proposed
+        limits[resource] = proposed["string"]
 
 
 def _drop_constraint(pod: Json, drop: Json) -> None:

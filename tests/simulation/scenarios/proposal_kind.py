@@ -56,9 +56,9 @@ class _Scene:
         pod = await self._cluster.get(PODS, name)
         assert pod is not None
         answer = await self._cluster.first.explain(name, pod["metadata"]["uid"])
-        if answer["feasibleNodes"] and self._pod.members == 1:
-            self._differ({}, f"pends, though {answer['feasibleNodes']} nodes are feasible")
-        proposals: Sequence[Json] = answer["proposals"]
+        if answer.get("feasibleCount") and self._pod.members == 1:
+            self._differ({}, f"pends, though {answer['feasibleCount']} nodes are feasible")
+        proposals: Sequence[Json] = answer.get("proposals", ())
         counts["pods with proposals" if proposals else "pods without a proposal"] += 1
         await self._delete_copies(name)
         of = " for groups" if self._pod.members > 1 else ""
@@ -115,13 +115,13 @@ class _Scene:
         """Compare where the pod is with what the proposal says."""
         if not node:
             self._differ(proposal, "pends with the change")
-        examples = [*proposal["examples"], *([added] if added else [])]
-        if node and proposal["feasibleNodes"] <= len(examples) and node not in examples:
+        examples = [*proposal.get("exampleNodes", ()), *([added] if added else [])]
+        if node and proposal["feasibleCount"] <= len(examples) and node not in examples:
             self._differ(proposal, f"is on {node}")
 
     async def _count_nodes(self, proposal: Json, changed: Json) -> None:
         """Count the nodes that take the pod with the change: the copy on a node leaves, and the node is cordoned."""
-        said: int = proposal["feasibleNodes"]
+        said: int = proposal["feasibleCount"]
         if self._pod.renewals or (said > _FEW_NODES and self._compared.draw.random() >= _CHANCE_TO_COUNT_MORE):
             return
         never = f"{changed['spec']['priorityClassName'].removesuffix('-never')}-never"
@@ -140,7 +140,7 @@ class _Scene:
                 break
             found.append(node)
         self._compared.findings.counts[f"{proposal_changes.kind_of(proposal)}, nodes counted"] += 1
-        if len(found) != said or not set(proposal["examples"]) <= set(found):
+        if len(found) != said or not set(proposal.get("exampleNodes", ())) <= set(found):
             self._differ(proposal, f"fits on {sorted(found)}")
 
     # Pods and nodes

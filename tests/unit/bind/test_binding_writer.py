@@ -267,6 +267,7 @@ def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
     run(main, concurrency=1)
 
 
+@pytest.mark.slow
 def test_a_request_beyond_the_limit_is_refused_before_any_write() -> None:
     """The queue is bounded; the caller goes to another replica."""
 
@@ -286,6 +287,7 @@ def test_a_request_beyond_the_limit_is_refused_before_any_write() -> None:
     run(main, concurrency=2)
 
 
+@pytest.mark.slow
 def test_an_idle_binder_takes_a_call_of_any_size() -> None:
     """A call of more pods than the queue takes is accepted when nothing else waits."""
 

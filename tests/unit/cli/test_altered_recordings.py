@@ -45,7 +45,7 @@ async def content() -> bytes:
     await cluster.nominate(SMALL, "n1")
     cluster.log.add_placed(("p", SMALL), cluster.generation, [("u1", 1)])
     bound = decision_pb2.BoundPods(uid=["u1"], attempts=[1], queue_us=[1], attempt_us=[1], permit_us=[0])
-    cluster.log._add(("p", SMALL), cluster.generation, decision_pb2.Decision(bound=bound))
+    cluster.log.add(("p", SMALL), cluster.generation, decision_pb2.Decision(bound=bound))
     frames = cluster.frames()
     kinds = {each.WhichOneof("decision") for each in cluster.decisions()}
     assert kinds == KINDS
@@ -126,6 +126,7 @@ def is_damaged(path: pathlib.Path) -> bool:
     return bool(summary.problems or summary.torn)
 
 
+@pytest.mark.slow
 def test_every_byte_that_is_altered_or_cut_is_noticed(whole: bytes, tmp_path: pathlib.Path) -> None:
     """A file that was damaged on its way would be decided again as if it were the incident."""
     path = tmp_path / "r.trireme"
@@ -142,6 +143,7 @@ def test_every_byte_that_is_altered_or_cut_is_noticed(whole: bytes, tmp_path: pa
     assert unnoticed == []
 
 
+@pytest.mark.slow
 def test_no_command_takes_it_for_whole_or_ends_in_a_traceback(
     whole: bytes, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,72 +6,76 @@ from typing import Any
 import pytest
 
 from trireme.cli import display, explain_command
-from trireme.frontend.serving import preemption_report
-from trireme.v1 import decision_explanation_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, snapshot_pb2, status_pb2
+from trireme.wire import json_documents
 
 NODES = [f"worker-{number:02d}.eu-central-1.compute.internal" for number in range(12)]
 
 
-def decision(**more: Any) -> dict[str, Any]:
-    """A decision among nodes, as the frontend reports it."""
-    plugins = ("NodeResourcesFit", "TaintToleration")
-    scores = [{"NodeResourcesFit": 90 - number, "TaintToleration": 100} for number in range(10)]
-    return {
-        "node": NODES[0],
-        "kind": "scored",
-        "generation": 812,
-        "decidedAt": 0.0,
-        "profile": "default-scheduler",
-        "exact": True,
-        "same": True,
-        "notKnown": [],
-        "nodes": 12,
-        "feasibleNodes": 11,
-        "refusals": [
-            {
-                "plugin": "NodeResourcesFit",
-                "code": "Unschedulable",
-                "messages": ["Insufficient cpu"],
-                "reasons": [],
-                "nodes": 1,
-                "names": [NODES[11]],
-            }
-        ],
-        "scorePlugins": [{"plugin": plugin, "weight": 1, "skipped": False} for plugin in plugins],
-        "feasible": [
-            {"node": name, "total": sum(each.values()), "scores": each}
-            for name, each in zip(NODES, scores, strict=False)
-        ],
-        "margin": 1,
-        "tiedNodes": 0,
-        "batch": {"pods": 8, "before": [{"pod": f"ns/web-{number}", "node": NODES[1]} for number in range(7)]},
-        "steps": {"HeldBack": 0.25, "Queue": 1.5, "Filter": 0.002, "Place": 0.0, "Bind": 0.0005},
-        "longestStep": "Queue",
-        "attempts": 2,
-        **more,
-    }
+def decision(**more: Any) -> decision_explanation_pb2.ExplainDecisionResponse:
+    """A decision among nodes."""
+    out = decision_explanation_pb2.ExplainDecisionResponse(
+        node_name=NODES[0],
+        kind=decision_explanation_pb2.DECISION_KIND_SCORED,
+        generation=812,
+        profile="default-scheduler",
+        node_count=12,
+        feasible_count=11,
+        margin=1,
+        batch_size=8,
+        longest_step="Queue",
+        attempts=2,
+    )
+    refusal = out.refusals.add(node_count=1, nodes=[NODES[11]]).status
+    refusal.plugin, refusal.code = "NodeResourcesFit", status_pb2.CODE_UNSCHEDULABLE
+    refusal.messages.append("Insufficient cpu")
+    for plugin in ("NodeResourcesFit", "TaintToleration"):
+        out.score_plugins.add(name=plugin, weight=1)
+    for number, name in enumerate(NODES[:10]):
+        out.feasible_nodes.add(name=name, total=190 - number, scores=[90 - number, 100])
+    for number in range(7):
+        out.batch_before.add(pod=cycle_pb2.PodIdentity(namespace="ns", name=f"web-{number}"), node_name=NODES[1])
+    steps = {"HeldBack": 250_000, "Queue": 1_500_000, "Filter": 2_000, "Place": 0, "Bind": 500}
+    for name, duration in steps.items():
+        out.steps.add(name=name, duration_us=duration)
+    out.MergeFrom(decision_explanation_pb2.ExplainDecisionResponse(**more))
+    return out
 
 
-def preemption(**more: Any) -> dict[str, Any]:
+def preemption(**more: Any) -> decision_explanation_pb2.PreemptionExplanation:
     """A preemption with a victim and pods that stay."""
-    return {
-        "nodesThatEvictionsDoNotHelp": 3,
-        "nodesWithoutLowerPriority": 1,
-        "nodesWithoutCandidate": 0,
-        "node": "n1",
-        "victims": [{"pod": "ns/low", "priority": 1}],
-        "spared": [{"pod": f"ns/stays-{number}", "priority": 9, "reason": "priority"} for number in range(20)],
-        "budgetViolations": 0,
-        "candidates": [{"node": "n1"}, {"node": "n2"}],
-        "candidateNodes": 4,
-        "decidedBy": "highestPriority",
+    out = decision_explanation_pb2.PreemptionExplanation(
+        unresolvable_count=3,
+        without_victims_count=1,
+        node_name="n1",
+        candidate_count=4,
+        decided_by="highestPriority",
         **more,
-    }
+    )
+    out.victims.add(pod=cycle_pb2.PodIdentity(namespace="ns", name="low"), priority=1)
+    for number in range(20):
+        pod = cycle_pb2.PodIdentity(namespace="ns", name=f"stays-{number}")
+        out.spared.add(pod=pod, priority=9, reason=decision_explanation_pb2.PREEMPTION_POD_REASON_PRIORITY)
+    for name in ("n1", "n2"):
+        out.candidates.add(name=name)
+    return out
 
 
-def shown(columns: int = 120, *, wide: bool = False, all_nodes: bool = False, **more: Any) -> str:
-    report = {"pod": "ns/web-9", "summary": "is bound to node n", "place": "bound", "decision": decision(**more)}
-    return display.as_text(explain_command.render(report, wide, all_nodes=all_nodes), columns)
+def rendered(columns: int = 120, *, wide: bool = False, all_nodes: bool = False, **fields: Any) -> str:
+    """What is shown of an explanation with these fields."""
+    pod = cycle_pb2.PodIdentity(namespace="ns", name="web-9")
+    found = json_documents.document(insight_pb2.ExplainResponse(pod=pod, **fields))
+    return display.as_text(explain_command.render(found, wide, all_nodes=all_nodes), columns)
+
+
+def shown(columns: int = 120, *, all_nodes: bool = False, **more: Any) -> str:
+    """What is shown of a decision."""
+    return rendered(columns, all_nodes=all_nodes, node_name="n", decision=decision(**more))
+
+
+def shown_of_preemption(found: decision_explanation_pb2.PreemptionExplanation) -> str:
+    """What is shown of a pending pod that would preempt."""
+    return rendered(queued_pod=snapshot_pb2.QueuedPod(pod_class=1), node_count=6, preemption=found)
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -94,18 +98,24 @@ def test_a_decision_fits_the_terminal(columns: int) -> None:
 def test_a_tie_is_named_as_one() -> None:
     """`won by 0` would be a riddle."""
     assert "3 other nodes had the same total, and the fixed order of nodes decided" in " ".join(
-        shown(margin=0, tiedNodes=3).split()
+        shown(tied_count=3).split()
     )
 
 
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"kind": "nominated", "node": "n1"}, "it was nominated to n1 and tried there first"),
-        ({"kind": "onlyNode", "feasibleNodes": 1}, "1 of 12 nodes were feasible"),
-        ({"same": False}, "Evaluated again, another node comes first"),
-        ({"exact": False}, "it may have been decided on a later state"),
-        ({"notKnown": ["what the remote plugin Sky answered"]}, "Not known is what the remote plugin Sky answered"),
+        (
+            {"kind": decision_explanation_pb2.DECISION_KIND_NOMINATED, "node_name": "n1"},
+            "it was nominated to n1 and tried there first",
+        ),
+        (
+            {"kind": decision_explanation_pb2.DECISION_KIND_ONLY_NODE, "feasible_count": 1},
+            "1 of 12 nodes were feasible",
+        ),
+        ({"differs": True}, "Evaluated again, another node comes first"),
+        ({"inexact": True}, "it may have been decided on a later state"),
+        ({"not_known": ["what the remote plugin Sky answered"]}, "Not known is what the remote plugin Sky answered"),
     ],
     ids=["nominated", "only-node", "differs", "inexact", "not-known"],
 )
@@ -125,21 +135,12 @@ def test_all_nodes_have_a_line_each_in_the_order_of_numbers() -> None:
 
 def test_a_decision_that_is_not_in_memory_is_said_to_be_unknown() -> None:
     """Nothing at all looks as if the command were broken."""
-    report = {"pod": "ns/p", "summary": "is bound", "place": "bound", "decision": {"error": "it is too old"}}
-    assert "How it was decided is not known: it is too old" in display.as_text(explain_command.render(report))
+    text = rendered(node_name="n", insight_error="pod: it is too old")
+    assert "How it was decided is not known: it is too old" in text
 
 
 def test_a_group_preempts_on_several_nodes_or_says_why_not() -> None:
     """A group has no node of its own: with one named, it would seem that all victims are there."""
-
-    def shown_of(found: decision_explanation_pb2.PreemptionExplanation) -> str:
-        evaluation = {
-            "nodes": 6, "feasibleNodes": 0, "refusals": [], "feasible": [], "scorePlugins": [],
-            "preemption": preemption_report.preemption_json(found),
-        }  # fmt: skip
-        report = {"pod": "ns/m-0", "summary": "was refused", "evaluation": evaluation}
-        return display.as_text(explain_command.render(report))
-
     found = decision_explanation_pb2.PreemptionExplanation(pod_group="gang")
     for number in range(12):
         victim = found.victims.add(priority=1, node_name=f"n{number}")
@@ -147,24 +148,20 @@ def test_a_group_preempts_on_several_nodes_or_says_why_not() -> None:
     for number in range(2):
         placement = found.placements.add(node_name=f"n{number}")
         placement.pod.namespace, placement.pod.name = "ns", f"m-{number}"
-    text = shown_of(found)
+    text = shown_of_preemption(found)
     assert "Its group gang would preempt 12 pods" in text
     assert re.search(r"ns/low-9 +1  n9", text)
     assert "low-10" not in text
     assert "and 2 more (-o wide names them)" in text
     assert "then 2 members would fit: ns/m-0 on n0, ns/m-1 on n1" in text
     found = decision_explanation_pb2.PreemptionExplanation(pod_group="gang", reason="its members fit without evictions")
-    assert "Its group gang preempts nobody: its members fit without evictions" in shown_of(found)
+    assert "Its group gang preempts nobody: its members fit without evictions" in shown_of_preemption(found)
 
 
 def test_why_nobody_is_preempted_comes_with_the_numbers_of_nodes() -> None:
     """One of the nodes may be the one that somebody expected."""
-    found = preemption(reason="even without all pods of lower priority it fits on no node", nodesWithoutCandidate=2)
-    evaluation = {
-        "nodes": 6, "feasibleNodes": 0, "refusals": [], "feasible": [], "scorePlugins": [], "preemption": found
-    }  # fmt: skip
-    report = {"pod": "ns/p", "summary": "was refused", "evaluation": evaluation}
-    text = display.as_text(explain_command.render(report))
+    reason = "even without all pods of lower priority it fits on no node"
+    text = shown_of_preemption(preemption(reason=reason, not_enough_count=2))
     assert "It preempts nobody: even without all pods of lower priority it fits on no node" in text
     assert "3 nodes refuse it for what no eviction changes" in text
     assert "1 node have" not in text

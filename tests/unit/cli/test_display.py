@@ -53,7 +53,8 @@ def test_ages_are_those_of_kubectl(seconds: int, text: str) -> None:
 def test_status_fits_the_screen(columns: int) -> None:
     """A line that the terminal breaks cannot be read as a table."""
     alike = {
-        "pods": 3, "example": "default/giant-6c5bd8f7d4-abcde", "class": 4, "attempts": [1, 2], "waitingSince": 0,
+        "count": 3, "example": {"namespace": "default", "name": "giant-6c5bd8f7d4-abcde"}, "podClass": 4,
+        "minAttempts": 1, "maxAttempts": 2,
         "summary": f"was refused by NodeResourcesFit; is tried again when {event_phrases.events_summary(EVENTS)}",
     }  # fmt: skip
     shown = display.as_text(status_command.render(_status(pendingAlike=[alike], pendingPods=3)), columns)
@@ -243,8 +244,10 @@ def test_the_generation_at_which_plugins_follow_is_shown() -> None:
 
 def test_explanation_of_a_bound_pod() -> None:
     """It says where and since when, and its history does not end with a deletion."""
-    story = [{"at": NOW, "uid": "u", "to": "gone", "cause": "bound"}]
-    report = {"pod": "ns/p", "summary": "is bound to node n1", "boundAt": NOW, "place": "bound", "history": story}
+    at_ms = str(round(NOW * 1000))
+    story = [{"atMs": at_ms, "uid": "u", "to": "gone", "cause": "bound"}]
+    own = {"summary": "is bound to node n1", "bound": {"nodeName": "n1", "boundAtMs": at_ms}, "history": story}
+    report = {"pod": {"namespace": "ns", "name": "p"}, "nodeName": "n1", "scheduler": own}
     shown = display.as_text(explain_command.render(report))
     assert shown.startswith("ns/p is bound to node n1 ")
     assert "it was bound" in shown

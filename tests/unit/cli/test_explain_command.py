@@ -6,47 +6,44 @@ import pytest
 
 from trireme.cli import display, explain_command, proposals_display
 from trireme.queueing import states
+from trireme.v1 import insight_pb2
+from trireme.wire import json_documents
 
 
 def report(**evaluation: Any) -> dict[str, Any]:
     """A pod that NodeResourcesFit refused, with what filter answered then; and insight's evaluation, if any."""
-    refusal = {
-        "plugin": "NodeResourcesFit",
-        "code": "Unschedulable",
-        "messages": ["Insufficient cpu"],
-        "reasons": [],
-        "nodes": 3,
-        "examples": ["old-node"],
+    status = {"plugin": "NodeResourcesFit", "code": "CODE_UNSCHEDULABLE", "messages": ["Insufficient cpu"]}
+    refusals = [{"status": status, "nodeCount": 3, "nodes": ["old-node"]}]
+    own = {
+        "summary": "was refused",
+        "lastAnswer": {"nodeCount": 3, "refusals": refusals},
+        "leadership": {"leading": True},
+        "synced": True,
     }
-    out = {"pod": "ns/p", "summary": "was refused", "nodes": 3, "feasibleNodes": 0, "refusals": [refusal]}
-    return {**out, **({"evaluation": evaluation} if evaluation else {})}
+    return {"pod": {"namespace": "ns", "name": "p"}, "scheduler": own, **evaluation}
 
 
 def evaluated(open_nodes: int = 7, **more: Any) -> dict[str, Any]:
     names = [f"worker-{number:04d}.eu-central-1.compute.internal" for number in range(40)]
-    scores = {"NodeResourcesFit": 66, "TaintToleration": 100, "PodTopologySpread": 87, "InterPodAffinity": 3, "Zero": 0}
+    weights = {
+        "NodeResourcesFit": 1, "TaintToleration": 3, "PodTopologySpread": 2, "InterPodAffinity": 2, "Zero": 1
+    }  # fmt: skip
+    status = {
+        "plugin": "TaintToleration",
+        "code": "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE",
+        "messages": ["node(s) had untolerated taint(s)"],
+    }
+    scores = [66, 100, 87, 3, 0]
     return {
-        "generation": 9,
-        "nodes": 40 + open_nodes,
-        "feasibleNodes": open_nodes,
-        "refusals": [
-            {
-                "plugin": "TaintToleration",
-                "code": "UnschedulableAndUnresolvable",
-                "messages": ["node(s) had untolerated taint(s)"],
-                "reasons": [],
-                "nodes": len(names),
-                "names": names,
-            }
+        "queuedPod": {"podClass": 1},
+        "evaluatedGeneration": "9",
+        "nodeCount": 40 + open_nodes,
+        "feasibleCount": open_nodes,
+        "refusals": [{"status": status, "nodeCount": len(names), "nodes": names}],
+        "feasibleNodes": [
+            {"name": f"n{number}", "total": 500 - number, "scores": scores} for number in range(open_nodes)
         ],
-        "feasible": [{"node": f"n{number}", "total": 500 - number, "scores": scores} for number in range(open_nodes)],
-        "scorePlugins": [
-            {"plugin": "NodeResourcesFit", "weight": 1, "skipped": False},
-            {"plugin": "TaintToleration", "weight": 3, "skipped": False},
-            {"plugin": "PodTopologySpread", "weight": 2, "skipped": False},
-            {"plugin": "InterPodAffinity", "weight": 2, "skipped": False},
-            {"plugin": "Zero", "weight": 1, "skipped": False},
-        ],
+        "scorePlugins": [{"name": name, "weight": weight} for name, weight in weights.items()],
         **more,
     }
 
@@ -70,11 +67,10 @@ def test_an_evaluation_fits_the_terminal(columns: int) -> None:
 @pytest.mark.parametrize("columns", [80, 120])
 def test_many_examples_hide_neither_the_count_nor_the_reason(columns: int) -> None:
     names = [f"worker-{number:04}.example.internal" for number in range(10)]
-    refusal = {
-        "nodes": 1234, "plugin": "NodeResourcesFit", "code": "Unschedulable", "names": names, "reasons": [],
-        "messages": ["Insufficient cpu"],
-    }  # fmt: skip
-    shown = display.as_text(explain_command.render(report(**evaluated(0, refusals=[refusal])), True), columns)
+    own = report()
+    (refusal,) = own["scheduler"]["lastAnswer"]["refusals"]
+    refusal |= {"nodeCount": 1234, "nodes": names}
+    shown = display.as_text(explain_command.render(own, True), columns)
     assert max(map(len, shown.splitlines())) <= columns
     row = next(line for line in shown.splitlines() if "1234" in line and "Fit" in line)
     assert row.split()[:4] == ["1234", "NodeResourcesFit", "Insufficient", "cpu"]
@@ -95,25 +91,25 @@ def test_without_insight_filters_last_answer_is_shown() -> None:
 
 
 def test_where_insight_does_not_answer_its_problem_is_named() -> None:
-    shown = display.as_text(explain_command.render(report(error="no replica of insight is in step")))
+    shown = display.as_text(explain_command.render(report(insightError="no replica of insight is in step")))
     assert "Insight does not evaluate it: no replica of insight is in step" in shown
     assert "0 of 3 nodes are feasible" in shown
 
 
 def test_what_is_missing_from_an_evaluation_is_named() -> None:
     """Insight calls no HTTP extenders, may be cut off, and plugins may fail."""
-    refused = {"plugin": "VolumeBinding", "code": "Error", "messages": ["claim not found"], "reasons": []}
+    refused = {"plugin": "VolumeBinding", "code": "CODE_ERROR", "messages": ["claim not found"]}
     missing = {
-        "feasible": [],
+        "feasibleNodes": [],
         "scorePlugins": [],
-        "notEvaluated": ["http://extender"],
-        "disconnectedSeconds": 61.4,
+        "notKnown": ["what HTTP extenders would refuse: http://extender"],
+        "disconnectedMs": "61400",
         "preFilter": refused,
     }
     shown = display.as_text(explain_command.render(report(**evaluated(0, **missing))))
     assert "0 of 40 nodes are feasible 61 s ago, when insight last heard of the frontend" in shown
     assert "VolumeBinding: claim not found" in shown
-    assert "HTTP extenders may refuse more: http://extender" in shown
+    assert "Not known is what HTTP extenders would refuse: http://extender" in shown
     failed = display.as_text(explain_command.render(report(**evaluated(2, scoreFailure=refused))))
     assert "Scoring fails by VolumeBinding: claim not found" in failed
 
@@ -124,13 +120,16 @@ def test_every_state_of_the_queue_has_words() -> None:
 
 def proposed(*proposals: dict[str, Any], **more: Any) -> str:
     """What is shown of these proposals, in 80 columns."""
-    shown = display.as_text(explain_command.render(report(**evaluated(0, proposals=list(proposals), **more))), 80)
+    found = report(**evaluated(0, proposals=list(proposals), **more))
+    shown = display.as_text(explain_command.render(found, with_proposals=True), 80)
     assert max(map(len, shown.splitlines())) <= 80
     return shown
 
 
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
 ZONE_IN = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+CPU_3500M = {"current": {"string": "4"}, "proposed": {"string": "3500m"}}
+CPU_2 = {"current": {"string": "4"}, "proposed": {"string": "2"}}
 VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
 
 
@@ -142,10 +141,10 @@ VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
             "tolerate gpu=true:NoSchedule",
         ),
         (
-            {"lowerRequest": {"container": "main", "resource": "cpu", "current": "4", "proposed": "3500m"}},
+            {"lowerRequest": {"container": "main", "resource": "cpu", **CPU_3500M}},
             "requests.cpu 4 → 3500m (container main)",
         ),
-        ({"lowerRequest": {"resource": "cpu", "current": "4", "proposed": "2"}}, "requests.cpu 4 → 2 (the pod)"),
+        ({"lowerRequest": {"resource": "cpu", **CPU_2}}, "requests.cpu 4 → 2 (the pod)"),
         (
             {"dropConstraint": {"field": "f", "nodeSelector": {"key": "zone", "values": ["c"]}}},
             "drop nodeSelector zone=c",
@@ -170,16 +169,16 @@ VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
 )
 def test_each_proposal_has_words(change: dict[str, Any], words: str) -> None:
     """Proposals are shown in words, not by their message names."""
-    assert proposals_display.change_text(change) == words
+    assert proposals_display.change_text(json_documents.parse(change, insight_pb2.Proposal())) == words
 
 
 def test_proposals_stand_under_their_heading() -> None:
     """With the number of nodes that each of them opens; long names wrap, and what was not tried is named."""
     names = [f"worker-{number:04d}.eu-central-1.compute.internal" for number in range(3)]
     tolerate = {"tolerateTaints": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
-    add = {"addNode": {"likeNode": names[0]}, "feasibleNodes": 1, "examples": []}
-    limits = [{"kind": "tolerateTaints", "tried": 16, "candidates": 40}]
-    shown = proposed({**tolerate, "feasibleNodes": 12, "examples": names}, add, proposalSearchLimits=limits)
+    add = {"addNode": {"likeNode": names[0]}, "feasibleCount": 1}
+    limits = [{"kind": "tolerate_taints", "tried": 16, "candidates": 40}]
+    shown = proposed({**tolerate, "feasibleCount": 12, "exampleNodes": names}, add, proposalSearchLimits=limits)
     assert "What would help\n" in shown
     (row,) = [line for line in shown.splitlines() if "tolerate gpu:NoSchedule" in line]
     assert row.split()[0] == "12"
@@ -199,14 +198,14 @@ def test_where_nothing_helps_it_is_said_and_where_nothing_was_tried_too() -> Non
         (
             {
                 "plugin": "Licences",
-                "code": "Pending",
+                "code": "CODE_PENDING",
                 "messages": ["no licence is free"],
-                "reasons": [{"code": "noFreeLicence", "inUse": "3", "product": "cad"}],
+                "reasons": [{"code": "noFreeLicence", "parameters": {"inUse": "3", "product": "cad"}}],
             },
             "Licences refused it at Reserve, on node n7: no licence is free (noFreeLicence: inUse 3, product cad)",
         ),
         (
-            {"plugin": "Quota", "code": "Error", "messages": ["the service is down"], "reasons": []},
+            {"plugin": "Quota", "code": "CODE_ERROR", "messages": ["the service is down"]},
             "Quota failed at Reserve, on node n7: the service is down",
         ),
     ],
@@ -214,7 +213,8 @@ def test_where_nothing_helps_it_is_said_and_where_nothing_was_tried_too() -> Non
 )
 def test_who_refused_the_chosen_node_is_named(refused: dict[str, Any], line: str) -> None:
     """Broken, the author of a plugin sees feasible nodes, and not that the plugin itself is what keeps the pod."""
-    placement = {"extensionPoint": "Reserve", "node": "n7", **refused}
-    shown = display.as_text(explain_command.render({**report(**evaluated()), "refusedPlacement": placement}), 120)
+    found = report(**evaluated())
+    found["scheduler"]["refusedPlacement"] = {"extensionPoint": "Reserve", "nodeName": "n7", "status": refused}
+    shown = display.as_text(explain_command.render(found), 120)
     assert line in shown
     assert shown.index(line) < shown.index("7 of 47 nodes are feasible now")

@@ -15,7 +15,8 @@ from tests.helpers import virtual_time
 from trireme.cli import main
 from trireme.cli.plugin_development import init, project_file, run, sample_pods, source_changes
 from trireme.framework import release
-from trireme.v1 import plugin_pb2
+from trireme.v1 import insight_pb2, plugin_pb2
+from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait, SchedulerExplanation
 
 _ROOT = Path(__file__).resolve().parents[3]
 _MINIMAL = {"name": "MyPlugin", "run": ["./serve", "--listen", "{address}"]}
@@ -218,24 +219,25 @@ def test_a_plugin_that_orders_the_queue_takes_the_place_of_the_priorities(tmp_pa
 
 def test_the_plugins_refusals_and_scores_are_shown() -> None:
     """Broken, the author does not see what the plugin does."""
-    report = {
-        "nodes": 9,
-        "feasibleNodes": 2,
-        "refusals": [
-            {"plugin": "Mine", "messages": ["closed"], "nodes": 6, "names": [f"n{number}" for number in range(6)]},
-            {"plugin": "NodeName", "messages": ["other"], "nodes": 1, "names": ["n7"]},
-        ],
-        "feasible": [
-            {"node": "n6", "scores": {"Mine": 10, "ImageLocality": 0}},
-            {"node": "n8", "scores": {"Mine": 70, "ImageLocality": 0}},
-        ],
-    }
-    assert sample_pods.evaluation_lines("Mine", report) == [
+    found = insight_pb2.ExplainResponse(node_count=9, feasible_count=2)
+    found.queued_pod.pod_class = 1
+    for plugin, message, names in (
+        ("Mine", "closed", [f"n{number}" for number in range(6)]),
+        ("NodeName", "other", ["n7"]),
+    ):
+        refusal = found.refusals.add(nodes=names, node_count=len(names))
+        refusal.status.plugin, refusal.status.messages[:] = plugin, [message]
+    for plugin in ("Mine", "ImageLocality"):
+        found.score_plugins.add(name=plugin, weight=1)
+    found.feasible_nodes.add(name="n6", scores=[10, 0])
+    found.feasible_nodes.add(name="n8", scores=[70, 0])
+    assert sample_pods.evaluation_lines("Mine", found) == [
         "  refuses 6 of 9 nodes: closed (n0, n1, n2, n3, n4 …)",
         "  scores 2 nodes: n8 70, n6 10",
     ]
-    assert sample_pods.evaluation_lines("Other", {**report, "feasible": []}) == ["  refuses none of 9 nodes"]
-    assert sample_pods.evaluation_lines("Mine", {"error": "no class"}) == ["  no evaluation: no class"]
+    assert sample_pods.evaluation_lines("Other", found) == ["  refuses none of 9 nodes"]
+    failed = insight_pb2.ExplainResponse(insight_error="no class")
+    assert sample_pods.evaluation_lines("Mine", failed) == ["  no evaluation: no class"]
 
 
 def test_sample_pods_have_the_labels_of_the_file(tmp_path: Path) -> None:
@@ -321,9 +323,10 @@ def test_a_sample_pod_that_is_not_decided_says_what_it_waits_for(held: bool) -> 
             pods[1]["spec"]["nodeName"] = "node-1"
             return pods
 
-        async def explain(name: str) -> dict[str, Any]:
+        async def explain(name: str) -> SchedulerExplanation:
             assert name == "b"
-            return {"waitsFor": {"for": "permit" if held else "attempt"}, "summary": summary}
+            waits = PodWait(kind="permit" if held else "attempt")
+            return SchedulerExplanation(pending=PendingPod(waits_for=waits), summary=summary)
 
         started = clock()
         lines = await sample_pods.placements(list_pods, ["a", "b"], explain)

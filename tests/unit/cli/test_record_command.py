@@ -237,6 +237,7 @@ def test_export_reads_only_what_it_needs(
     assert generations(target) == [*generations(second), "gap", *generations(fourth)]
 
 
+@pytest.mark.slow
 def test_an_exported_file_that_is_cut_is_damaged(
     folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -228,8 +228,8 @@ async def test_a_pod_is_explained_as_of_then(tmp_path: pathlib.Path, capsys: pyt
     assert "The same answer placed 1 pod before it: default/pod-0" in shown
     assert await replay(str(path), "-o", "json", "explain", "default/pod-4") == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["decision"]["same"]
-    assert len(report["decision"]["batch"]["before"]) == 2
+    assert not report["decision"]["differs"]
+    assert len(report["decision"]["batchBefore"]) == 2
     assert await replay(str(path), "explain", "pod-1") == 1
     assert "pod: default/pod-1 is neither in the queue nor on a node" in capsys.readouterr().err
 
@@ -262,8 +262,11 @@ async def test_a_pod_is_explained_with_what_is_not_recorded_and_what_a_wrong_clo
     assert missing in " ".join(capsys.readouterr().out.split())
     assert await replay(str(path), "--at", times[50], "-o", "json", "explain", "pod-2") == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["gap"] == {"from": times[10], "to": times[100], "reason": "notRecorded"}
-    assert report["at"] == times[10]
+    assert report["recorded"] == {
+        "at": times[50],
+        "knownAt": times[10],
+        "gap": {"since": times[10], "until": times[100], "reason": "notRecorded"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from trireme.cli import display, node_tables, simulation_display, status_command
+from trireme.v1 import insight_pb2, status_pb2
 
 # As charts and workflow engines name pods, and clouds name nodes.
 POD = "default/a-pod-with-a-rather-long-name-as-operators-generate-them-in-real-life-7f9c6d5b8-x2x4q"
+LONG = {"namespace": "default", "name": POD.removeprefix("default/")}
 NODE = "ip-10-0-131-27.eu-central-1.compute.internal"
 REASON = (
     "was refused by NodeAffinity: 30 node(s) didn't match Pod's node affinity/selector; is tried again when a node is "
@@ -22,28 +24,29 @@ SUMMARY = {
 
 
 def _status(columns: int, *, wide: bool, one_by_one: bool) -> str:
-    pod = {"attempts": 12, "priority": 1000, "profile": "default-scheduler", "summary": REASON, "waitingSince": 0.0}
-    alike = {"pods": 1, "class": 4711, "attempts": [1, 12], "waitingSince": 0.0, "summary": REASON}
+    pod = {"attempts": 12, "priority": 1000, "profile": "default-scheduler", "summary": REASON}
+    alike = {"count": 1, "podClass": 4711, "minAttempts": 1, "maxAttempts": 12, "summary": REASON}
+    short = {"namespace": "default", "name": "short"}
     report = {
         **SUMMARY,
-        "pending": [{**pod, "pod": POD}, {**pod, "pod": "default/short"}],
-        "pendingAlike": [{**alike, "example": POD}, {**alike, "example": "default/short"}],
+        "pending": [{**pod, "pod": LONG}, {**pod, "pod": short}],
+        "pendingAlike": [{**alike, "example": LONG}, {**alike, "example": short}],
     }
     return display.as_text(status_command.render(report, wide, one_by_one=one_by_one), columns)
 
 
-def _refusals() -> Any:
-    refusal = {
-        "nodes": 30, "plugin": "NodeAffinity", "code": "UnschedulableAndUnresolvable", "reasons": [],
-        "messages": ["node(s) didn't match Pod's node affinity/selector"], "examples": [NODE] * 10, "names": [NODE],
-    }  # fmt: skip
-    return [refusal]
+MESSAGE = "node(s) didn't match Pod's node affinity/selector"
+
+
+def _refusals() -> list[insight_pb2.NodeRefusal]:
+    code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
+    status = status_pb2.Status(plugin="NodeAffinity", code=code, messages=[MESSAGE])
+    return [insight_pb2.NodeRefusal(status=status, node_count=30, nodes=[NODE] * 30)]
 
 
 def _simulated() -> Any:
-    each = _refusals()[0]
-    refusal = {**each, "nodeCount": 30, "exampleNodes": [NODE] * 10}
-    name = {"namespace": "default", "name": POD.removeprefix("default/")}
+    refusal = {"plugin": "NodeAffinity", "messages": [MESSAGE], "nodeCount": 30, "exampleNodes": [NODE] * 10}
+    name = LONG
     return {
         "placements": [{"pod": name, "nodeName": NODE, "origin": "POD_ORIGIN_ADDED"}],
         "pending": [{"pods": [name], "message": "0/30", "refusals": [refusal], "nominatedNode": ""}],
@@ -52,12 +55,12 @@ def _simulated() -> Any:
     }
 
 
-def _evaluated() -> Any:
-    scores = {"NodeResourcesFit": 91, "TaintToleration": 100}
-    return {
-        "scorePlugins": [{"plugin": plugin, "weight": 3} for plugin in scores], "refusals": _refusals(),
-        "feasible": [{"node": NODE * 2, "total": 793, "scores": scores}], "feasibleNodes": 1,
-    }  # fmt: skip
+def _evaluated() -> insight_pb2.ExplainResponse:
+    plugins = [insight_pb2.WeightedScorePlugin(name=name, weight=3) for name in ("NodeResourcesFit", "TaintToleration")]
+    node = insight_pb2.FeasibleNode(name=NODE * 2, total=793, scores=[91, 100])
+    return insight_pb2.ExplainResponse(
+        score_plugins=plugins, refusals=_refusals(), feasible_nodes=[node], feasible_count=1
+    )
 
 
 @pytest.mark.parametrize("one_by_one", [False, True], ids=["alike", "one by one"])

@@ -4,16 +4,22 @@ import pytest
 from rich import console
 
 from trireme.cli import node_tables
+from trireme.v1 import insight_pb2, shortage_pb2
 
 
-def shortage(resource: str, users: int, more: int = 0, *, nominated: bool = False) -> dict[str, object]:
-    found = [{"pod": None if nominated else f"shop/web-{number}", "used": "250m"} for number in range(users)]
-    amounts = {"requested": "5", "free": "750m", "allocatable": "8"}
-    return {"resource": resource, **amounts, "node": "node-3", "users": found, "moreUsers": more}
+def shortage(resource: str, users: int, more: int = 0, *, nominated: bool = False) -> shortage_pb2.Shortage:
+    found = shortage_pb2.Shortage(resource=resource, node_name="node-3", more_users=more)
+    found.requested.string, found.free.string, found.allocatable.string = "5", "750m", "8"
+    for number in range(users):
+        user = found.users.add(nominated=nominated)
+        user.used.string = "250m"
+        if not nominated:
+            user.pod.namespace, user.pod.name = "shop", f"web-{number}"
+    return found
 
 
-def shown(*shortages: dict[str, object], wide: bool = False) -> str:
-    table = node_tables.shortages_table([{"shortages": list(shortages)}, {}], wide)
+def shown(*shortages: shortage_pb2.Shortage, wide: bool = False) -> str:
+    table = node_tables.shortages_table([insight_pb2.NodeRefusal(shortages=shortages), insight_pb2.NodeRefusal()], wide)
     assert table is not None
     out = console.Console(width=120, no_color=True)
     with out.capture() as captured:
@@ -33,11 +39,11 @@ def test_a_shortage_has_its_numbers_and_the_largest_users() -> None:
     ("found", "text"),
     [(shortage("pods", 0, more=110), "110 pods"), (shortage("cpu", 1, nominated=True), "a nominated pod 250m")],
 )
-def test_users_without_names_are_counted(found: dict[str, object], text: str) -> None:
+def test_users_without_names_are_counted(found: shortage_pb2.Shortage, text: str) -> None:
     """A full node would name a hundred pods, and one whose place is kept an empty name."""
     assert text in shown(found)
 
 
 def test_nothing_is_shown_where_nothing_is_short() -> None:
     """Every refusal by a taint would have an empty table."""
-    assert node_tables.shortages_table([{}, {"shortages": []}], wide=False) is None
+    assert node_tables.shortages_table([insight_pb2.NodeRefusal()], wide=False) is None

@@ -17,13 +17,21 @@ def report(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0), **more: Any) ->
     now = clocks.wall()
     alike = [
         {
-            "pods": 3,
-            "waitingSince": now - 50,
-            "attempts": [1, 2],
-            "example": "default/giant",
+            "count": 3,
+            "waitingSinceMs": str(round((now - 50) * 1000)),
+            "minAttempts": 1,
+            "maxAttempts": 2,
+            "example": {"namespace": "default", "name": "giant"},
             "summary": "Insufficient cpu",
         },
-        {"pods": 1, "waitingSince": now - 500, "attempts": [9, 9], "example": "default/old", "summary": "gated"},
+        {
+            "count": 1,
+            "waitingSinceMs": str(round((now - 500) * 1000)),
+            "minAttempts": 9,
+            "maxAttempts": 9,
+            "example": {"namespace": "default", "name": "old"},
+            "summary": "gated",
+        },
     ]
     replicas = {
         "filter": [{"address": "unix:/run/filter.sock", "inStep": True}],
@@ -173,23 +181,30 @@ LONG = "default/a-pod-with-a-rather-long-name-as-operators-generate-them-in-real
 @pytest.mark.parametrize("columns", [80, 120])
 async def test_each_reason_has_an_example_and_what_is_cut_off_ends_with_an_ellipsis(columns: int) -> None:
     """There is nothing to give to `trireme explain`, and a reason ends within a word as if it were all."""
-    alike = {"pods": 1, "waitingSince": 0.0, "attempts": [1, 1]}
+    alike = {"count": 1, "minAttempts": 1, "maxAttempts": 1}
     failed = "backs off after a failed attempt: " + "the API server said no " * 20
     pending = [
         {
             **alike,
-            "example": LONG,
+            "example": {"namespace": "default", "name": LONG.removeprefix("default/")},
             "summary": "was refused by NodeAffinity; is tried again when a node is added",
-            "waitsFor": {"for": "event", "plugins": ["NodeAffinity"]},
+            "waitsFor": {"kind": "event", "plugins": ["NodeAffinity"]},
         },
-        {**alike, "example": "default/failed", "summary": failed, "waitsFor": {"for": "time"}},
+        {
+            **alike,
+            "example": {"namespace": "default", "name": "failed"},
+            "summary": failed,
+            "waitsFor": {"kind": "time"},
+        },
     ]
     long_state = {"address": "dns:///" + "n" * 90, "inStep": False, "lastError": "it does not answer " * 20}
     shown = report(pendingAlike=pending, replicas={"filter": [long_state]})
-    frontend = Frontend()
-    screen = top_screen.TopScreen(frontend.fetch, shown)
+
+    async def fetch() -> dict[str, Any]:
+        return shown
+
+    screen = top_screen.TopScreen(fetch, shown)
     async with screen.run_test(size=(columns, 24)) as pilot:
-        screen._show_report(shown)
         await pilot.pause()
         rows = _cells(screen, "#pending")
         assert rows[0][3].replace("\n", "") == LONG
@@ -231,6 +246,15 @@ async def test_the_first_report_is_on_the_screen_at_once() -> None:
     async with screen.run_test(size=(80, 24)):
         assert "leads, epoch 7" in _line(screen, "#leader")
         assert [row[3] for row in _cells(screen, "#pending")] == ["default/giant", "default/old"]
+
+
+async def test_a_screen_that_closes_is_not_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who quits while the next second begins gets a traceback of widgets that are gone."""
+    monkeypatch.setattr(top_screen, "PERIOD_SECONDS", 0.0005)
+    screen = top_screen.TopScreen(Frontend().fetch, report())
+    async with screen.run_test(size=(80, 24)):
+        pass
+    assert not screen.is_running
 
 
 async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() -> None:

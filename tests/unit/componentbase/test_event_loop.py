@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from trireme_kube.componentbase import event_loop, supervision
 
 
@@ -20,6 +22,7 @@ async def test_tasks_are_counted() -> None:
         forgotten.cancel()
 
 
+@pytest.mark.slow
 async def test_a_blocked_loop_is_late() -> None:
     """What blocks it delays every heartbeat by as much."""
     now = [0.0]

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from trireme.config import canary_profiles, loading, profiles, trireme_configuration, trireme_configuration_loading
+from trireme.config import loading, profiles, trireme_configuration
 from trireme.config.gates import from_flags
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -35,7 +35,7 @@ profiles:
 
 def test_a_canary_is_as_its_plugin_but_for_what_it_says() -> None:
     """Broken, the new version runs with another deadline or weight, and the comparison says nothing."""
-    config = trireme_configuration_loading.parse(OWN)
+    config = trireme_configuration.parse(OWN)
     assert [plugin.name for plugin in config.remote_plugins] == ["P", "P/canary", "Q"]
     stable, canary, _ = config.remote_plugins
     assert (canary.address, canary.failure_policy, canary.hedging) == ("unix:/next", "Fail", True)
@@ -48,24 +48,24 @@ def test_a_canary_is_as_its_plugin_but_for_what_it_says() -> None:
 
 def test_profiles_run_the_canary_after_its_plugin() -> None:
     """Broken, a canary has no arguments or another weight, or runs in profiles that do not name its plugin."""
-    own = trireme_configuration_loading.parse(OWN)
+    own = trireme_configuration.parse(OWN)
     gates = from_flags((), (), {}).gates
     registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, own)
     assert "P/canary" not in registry
     config = loading.load(STOCK, gates, lambda line: None)
     constructed = profiles.construct_profiles(config, registry, gates, lambda line: None)
-    first, plain = canary_profiles.profiles_with_canaries(constructed.profiles, own)
+    first, plain = profiles.profiles_with_canaries(constructed.profiles, own)
     assert first.names(ExtensionPoint.FILTER)[-3:] == ("P", "P/canary", "Q")
     weights = {plugin.name: plugin.weight for plugin in first.plugins[ExtensionPoint.SCORE]}
     assert (weights["P"], weights["P/canary"]) == (7, 7)
     assert first.args_json("P/canary") == first.args_json("P") == b'{"limit":3}'
     assert "P/canary" not in plain.all_names()
-    assert canary_profiles.shares_of([first, plain], own) == {"s": [("P", 5)]}
+    assert profiles.canary_shares([first, plain], own) == {"s": [("P", 5)]}
 
 
 def test_without_a_percentage_no_pod_is_a_canarys() -> None:
     """Broken, a canary that is only connected decides."""
-    own = trireme_configuration_loading.parse(OWN)
+    own = trireme_configuration.parse(OWN)
     off = tuple(dataclasses.replace(plugin, canary_percent=0) for plugin in own.remote_plugins)
-    profile = canary_profiles.shares_of((), dataclasses.replace(own, remote_plugins=off))
+    profile = profiles.canary_shares((), dataclasses.replace(own, remote_plugins=off))
     assert profile == {}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import gates_document
 from tests.helpers.config_starts import feature_gates
-from trireme.config import gate_effects, gates, ineffective_gates
+from trireme.config import gate_effects, gates
 from trireme.config.gates import GateError, GateResult, GateStage
 from trireme_kube.componentbase.cli import versions
 
@@ -107,13 +107,13 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
 
 def test_setting_a_gate_without_effect_is_a_warning() -> None:
     """A gate that is accepted and ignored in silence is a promise broken."""
-    assert not list(ineffective_gates.warnings(feature_gates()))
-    assert list(ineffective_gates.warnings(feature_gates(ClientsAllowCARotation=False))) == [
+    assert not list(gate_effects.warnings(feature_gates()))
+    assert list(gate_effects.warnings(feature_gates(ClientsAllowCARotation=False))) == [
         "feature gate ClientsAllowCARotation=false has no effect: certificate files are read again when they change"
     ]
-    assert not list(ineffective_gates.warnings(feature_gates(ClientsAllowCARotation=True)))
+    assert not list(gate_effects.warnings(feature_gates(ClientsAllowCARotation=True)))
     everything = feature_gates(AllAlpha=True, GenericWorkload=True)
-    warned = {text.split("=")[0].removeprefix("feature gate ") for text in ineffective_gates.warnings(everything)}
+    warned = {text.split("=")[0].removeprefix("feature gate ") for text in gate_effects.warnings(everything)}
     rows = gate_effects.rows_by_gate()
     alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is GateStage.ALPHA}
     assert warned == {gate for gate in alpha if rows[gate].ineffective is True}
@@ -139,7 +139,7 @@ def test_code_reads_every_implemented_gate() -> None:
     source = "".join(
         path.read_text()
         for path in (REPOSITORY / "internal").rglob("*.py")
-        if path.name not in ("gate_effects.py", "ineffective_gates.py") and not path.name.endswith("_pb2.py")
+        if path.name != "gate_effects.py" and not path.name.endswith("_pb2.py")
     )
     for gate, row in gate_effects.rows_by_gate().items():
         asked = f'"{gate}"' in source

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trireme.config import commandline, reloading, watched_files
+from trireme.config import commandline, reloading
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 
 KUBE = {
@@ -43,18 +43,19 @@ def _load(folder: Path, started: commandline.CompletedConfig, kube: dict[str, An
     return reloading.load_again(started, lambda line: None)
 
 
-def test_profiles_plugins_batches_and_back_off_may_change(tmp_path: Path, started: commandline.CompletedConfig) -> None:
+def test_profiles_plugins_batches_and_waits_may_change(tmp_path: Path, started: commandline.CompletedConfig) -> None:
     """Broken, one of them takes a restart."""
     plugins = {"score": {"enabled": [{"name": "ImageLocality", "weight": 7}]}, "filter": {"enabled": [{"name": "P"}]}}
     new = _load(
         tmp_path,
         started,
         {"profiles": [{"schedulerName": "c", "plugins": plugins}], "podMaxBackoffSeconds": 30},
-        {"remotePlugins": [PLUGIN], "batch": {"maxPods": 7, "linger": "1s"}},
+        {"remotePlugins": [PLUGIN], "batch": {"maxPods": 7, "linger": "1s"}, "reload": {"listDeadline": "10m"}},
     )
     assert new.scheduler_names == {"c"}
     assert new.configuration.pod_max_backoff_seconds == 30
     assert new.trireme.batch.max_pods == 7
+    assert new.trireme.reload.list_deadline.seconds == 600
     assert new.trireme.remote_plugin("P") is not None
     assert new.connection is started.connection
 
@@ -143,27 +144,3 @@ def test_a_profile_that_comes_back_is_no_longer_retired(tmp_path: Path, started:
     """Broken, pods of a profile that was removed and added again are ignored."""
     retired = dataclasses.replace(started, retired_profiles=frozenset({"b"}))
     assert reloading.load_again(retired, lambda line: None).scheduler_names == {"a", "b"}
-
-
-def test_a_config_map_that_is_mounted_is_seen_to_change(tmp_path: Path) -> None:
-    """Broken, the kubelet's update of a ConfigMap, which moves a symbolic link two levels up, goes unseen."""
-    for version in ("one", "two"):
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "config.yaml").write_text(version)
-    (tmp_path / "..data").symlink_to("one")
-    (tmp_path / "config.yaml").symlink_to("..data/config.yaml")
-    files = watched_files.WatchedFiles([str(tmp_path / "config.yaml")])
-    before, content = files.identity(), files.content_hash()
-    (tmp_path / "..new").symlink_to("two")
-    (tmp_path / "..new").rename(tmp_path / "..data")
-    assert files.identity() != before
-    assert files.content_hash() != content
-
-
-def test_files_that_cannot_be_read_have_a_hash_of_their_own(tmp_path: Path) -> None:
-    """Broken, a file that vanished looks as if it were empty."""
-    path = tmp_path / "file"
-    files = watched_files.WatchedFiles([str(path)])
-    missing = files.content_hash()
-    path.write_text("")
-    assert files.content_hash() != missing

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from trireme.config import trireme_configuration, trireme_configuration_loading, trireme_configuration_validation
+from trireme.config import trireme_configuration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
+from trireme_kube.apimachinery import declaration
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
 
@@ -17,7 +18,7 @@ PLUGIN = "name: P, address: 'unix:/p', extensionPoints: [filter]"
 
 
 def _parse(text: str) -> TriremeConfiguration:
-    return trireme_configuration_loading.parse((HEADER + text).encode())
+    return trireme_configuration.parse((HEADER + text).encode())
 
 
 def _problems(text: str) -> tuple[str, ...]:
@@ -27,12 +28,12 @@ def _problems(text: str) -> tuple[str, ...]:
 
 
 def test_without_a_file_everything_runs_on_one_machine() -> None:
-    config = trireme_configuration_loading.load("")
+    config = trireme_configuration.load("")
     assert config == TriremeConfiguration() == _parse("")
     for name in trireme_configuration.PHASES:
         assert (config.phase(name).endpoints, config.phase(name).local_replicas) == ((), 1)
     assert config.fallback.mode == "local"
-    assert trireme_configuration_validation.validate(config) == []
+    assert declaration.problems_of(config) == []
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,7 @@ fallback: {mode: none, after: 1m}
 tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
 batch: {maxPods: 7, linger: 1ms}
 handle: {listen: "127.0.0.1:71", allowedIdentities: ["spiffe://a/b"]}
+reload: {listDeadline: 10m}
 columnCacheClasses: 9
 remotePlugins:
 - name: P
@@ -73,16 +75,17 @@ remotePlugins:
   circuitBreaker: {failures: 2, openFor: 5s}
   tls: {caFile: /pa}
 """)
-    assert config.filter.endpoints == ("10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc")
-    assert (config.filter.deadline, config.score.local_replicas) == (Duration.of(3), 3)
-    assert config.bind.endpoints == ("127.0.0.1:70",)
+    assert config.phases.filter.endpoints == ("10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc")
+    assert (config.phases.filter.deadline, config.phases.score.local_replicas) == (Duration.of(3), 3)
+    assert config.phases.bind.endpoints == ("127.0.0.1:70",)
     assert (config.fallback.mode, config.fallback.after) == ("none", Duration.of(60))
     assert (config.tls.cert_file, config.tls.key_file, config.tls.ca_file) == ("/c", "/k", "/a")
     assert (config.tls.allowed_identities, config.tls.enabled) == (("x",), True)
     assert (config.batch.max_pods, config.batch.linger) == (7, Duration.of(0.001))
     assert (config.identities("filter"), config.identities("score")) == (("x",), ("s",))
-    assert config.handle_allowed_identities == ("spiffe://a/b",)
-    assert (config.handle_listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
+    assert config.handle.allowed_identities == ("spiffe://a/b",)
+    assert (config.handle.listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
+    assert config.reload.list_deadline == Duration.of(600)
     plugin = config.remote_plugin("P")
     assert plugin is not None
     assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
@@ -142,6 +145,7 @@ remotePlugins:
         ("batch: {maxPods: 0}", "batch.maxPods: Invalid value: 0: must be greater than zero"),
         ("batch: {maxPods: 5001}", "batch.maxPods: Invalid value: 5001: must not be greater than 5000"),
         ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
+        ("reload: {listDeadline: 0s}", 'reload.listDeadline: Invalid value: "0s": must be greater than zero'),
         ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
         (
             "handle: {listen: '10.0.0.1:70', allowedIdentities: [p]}",
@@ -272,12 +276,12 @@ def test_a_breaker_may_never_open() -> None:
 
 @pytest.mark.parametrize("endpoint", ["unix:/b", "127.0.0.1:70", "localhost:70", "[::1]:70"])
 def test_bind_on_this_machine_needs_no_tls(endpoint: str) -> None:
-    assert _parse(f"phases: {{bind: {{endpoints: ['{endpoint}']}}}}").bind.endpoints == (endpoint,)
+    assert _parse(f"phases: {{bind: {{endpoints: ['{endpoint}']}}}}").phases.bind.endpoints == (endpoint,)
 
 
 def test_bind_elsewhere_is_taken_with_tls() -> None:
     text = "phases: {bind: {endpoints: ['10.0.0.1:70']}}\ntls: {certFile: /c, keyFile: /k, caFile: /a}"
-    assert _parse(text).bind.endpoints == ("10.0.0.1:70",)
+    assert _parse(text).phases.bind.endpoints == ("10.0.0.1:70",)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +301,7 @@ def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> Non
     path = tmp_path / "trireme_configuration.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message) as caught:
-        trireme_configuration_loading.load(str(path))
+        trireme_configuration.load(str(path))
     assert str(caught.value).startswith(f"{path}: ")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.helpers import domain_cluster
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter
+from trireme.remote import filter_state
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 
 Json = dict[str, Any]
@@ -55,7 +55,7 @@ class ByPods:
     # Filter
 
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
-        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""))
+        return interfaces.PreFilterResult(state=filter_state.RemoteFilterState(b""))
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: Any, *of: Any
@@ -81,7 +81,6 @@ class ByPods:
             index[left <= 0] = table.intern(status.unschedulable(self.name, "too many"))
             capacity = np.maximum(left, 0)
         state.write(slots, interfaces.Verdicts(index, capacity))
-        state.as_of = snap.generation
 
     def filter(
         self,
@@ -91,7 +90,7 @@ class ByPods:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        verdicts: interfaces.Verdicts = state.read(slots)
+        verdicts: interfaces.Verdicts = state.read(slots, table)
         return verdicts
 
     async def dry_runs(self, *_: Any) -> interfaces.Verdicts:
@@ -250,7 +249,7 @@ def test_a_class_that_is_dropped_while_copies_are_scored_is_scored_anew(
         # From here on the plugin's scores are others, of which the host is told.
         plugin._score_of = SCORES["rising"]
         if next(turn) < times:
-            cluster.score._engine.drop_all()
+            cluster.score._engine.evaluator.drop_all()
         return True
 
     plugin.while_copies = answer_otherwise
@@ -266,7 +265,7 @@ def test_copies_are_not_scored_by_slots_of_a_snapshot_that_was_replaced() -> Non
     cluster = _large(plugin)
     class_id = cluster.class_of(domain_cluster.pod({"app": "blue"}))
     cluster.follow()
-    evaluator = cluster.score._engine._evaluator
+    evaluator = cluster.score._engine.evaluator
     pod_class = cluster.snap.classes[class_id]
 
     async def find_while_the_lock_is_held() -> None:

@@ -13,7 +13,7 @@ from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.filtering import dry_run_filter, filter_chain, filter_evaluator, nominated_pods
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_sides
+from trireme.registry import filter_plugins
 from trireme.snapshot import overlay, pods, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -90,6 +90,7 @@ def _change(over: overlay.SnapshotOverlay, gone: list[int], added: list[tuple[in
 
 
 @pytest.mark.parametrize("name", [SPREAD, AFFINITY])
+@pytest.mark.slow
 def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
     """The slow twin changes one node at a time: were nodes not kept apart, victims would go in vain or not at all."""
     draw = random.Random(11)
@@ -97,7 +98,7 @@ def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
     for _ in range(300):
         builder, rows = _cluster(draw)
         snap = builder.snap
-        plugin = filter_sides.filter_plugin(name, b"{}", {})
+        plugin = filter_plugins.filter_plugin(name, b"{}", {})
         slots = snap.nodes.live_slots().tolist()
         gone = [row for row in rows if draw.random() < 0.5]
         added = [(draw.randint(1, 6), slot) for slot in slots if draw.random() < 0.3]
@@ -127,7 +128,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_term(ZONE, "a")]}
     builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "affinity": {"podAntiAffinity": terms}}))
     snap = builder.snap
-    plugin = filter_sides.filter_plugin(AFFINITY, b"{}", {})
+    plugin = filter_plugins.filter_plugin(AFFINITY, b"{}", {})
     assert plugin is not None
     chain = filter_chain.FilterChain((plugin,))
     pod_class = snap.classes[PREEMPTOR]
@@ -166,6 +167,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
         ),
     ],
 )
+@pytest.mark.slow
 async def test_a_thousand_full_nodes_take_milliseconds_with_rules_over_domains_too(spec: Json) -> None:
     """Preemptors with spread or affinity come in hundreds like any others, so one must not take long."""
     case = Preemption(1000, filters=(*FILTERS, SPREAD, AFFINITY))

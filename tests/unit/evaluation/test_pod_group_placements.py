@@ -6,7 +6,7 @@ from tests.helpers.pod_group_builders import pod_group
 from tests.helpers.pod_group_cluster import Cluster
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import group_placements
-from trireme.registry import score_sides
+from trireme.registry import score_plugins
 from trireme.v1 import score_phase_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -101,7 +101,7 @@ def _totals(
     for slots, pods in placements:
         request.placements.add(slots=slots, pod_classes=[1] * pods)
     return group_placements.placement_totals(
-        request, builder.snap, score_sides.all_placement_score_plugins(lambda name: args, {})
+        request, builder.snap, score_plugins.all_placement_score_plugins(lambda name: args, {})
     )
 
 

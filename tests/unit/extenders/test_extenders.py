@@ -14,9 +14,9 @@ from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
 from trireme.extenders import extender_wire, extenders
 from trireme.framework import status
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_phase_pb2
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 
 Json = dict[str, Any]
 ALL = ("n0", "n1", "n2", "n3")
@@ -71,20 +71,11 @@ class World:
             Objects(),
         )
 
-    async def filter_and_prioritize(self, promised: str = "") -> tuple[FilterResult, list[int]]:
+    async def filter_and_prioritize(self, promised: str = "") -> tuple[FilterAnswer, list[int]]:
         index = np.array([0, 0, 0, 1], dtype=np.int16)
         capacity = np.array([5, 5, 5, 0], dtype=np.int32)
-        answer = class_answer.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
-        filtered = FilterResult(
-            answer=answer,
-            columns=answer.to_message(),
-            refusal=None,
-            constraints=(),
-            max_batch=0,
-            needs_reserve=False,
-            needs_pre_bind=False,
-            evaluated=(),
-        )
+        self.columns = node_columns.NodeColumns.complete(self.cache.generation, (FULL,), index, capacity)
+        filtered = FilterAnswer(columns=self.columns)
         slot = self.cache.slot_of(promised)
         narrowed, scores = await self.extenders.filter_and_prioritize("me", self.number, filtered, slot)
         return narrowed, list(scores)
@@ -102,10 +93,10 @@ def _keeping(*names: str, **failed: str) -> Callable[[Json], Any]:
     return lambda body: {"NodeNames": [name for name in body["NodeNames"] if name in names], "FailedNodes": failed}
 
 
-def _reasons(filtered: FilterResult) -> dict[str, tuple[str, str]]:
+def _reasons(filtered: FilterAnswer) -> dict[str, tuple[str, str]]:
     """By node why it is refused: plugin and message."""
-    said = [None, *filtered.answer.statuses]
-    entries = ((name, said[number]) for name, number in zip(ALL, filtered.answer.index.tolist(), strict=True))
+    said = [None, *filtered.columns.statuses]
+    entries = ((name, said[number]) for name, number in zip(ALL, filtered.columns.index.tolist(), strict=True))
     return {name: (entry.plugin, entry.message) for name, entry in entries if entry is not None}
 
 
@@ -130,8 +121,9 @@ async def test_each_sees_what_those_before_it_left_and_ignorable_ones_come_last(
         "n2": (extenders.NAME, "too old"),
         "n3": ("NodeResourcesFit", "Insufficient cpu"),
     }
-    assert filtered.answer.capacity.tolist() == [0, 5, 0, 0]
-    assert filtered.of_one
+    assert filtered.columns.capacity.tolist() == [0, 5, 0, 0]
+    # It is about this pod: the class's own answer stays.
+    assert world.columns.capacity.tolist() == [5, 5, 5, 0]
 
 
 async def test_an_extender_replaces_the_reason_of_a_refused_node_only() -> None:
@@ -139,7 +131,7 @@ async def test_an_extender_replaces_the_reason_of_a_refused_node_only() -> None:
     answer = {"NodeNames": ["n0"], "FailedNodes": {"n3": "a", "n1": "b"}, "FailedAndUnresolvableNodes": {"n3": "c"}}
     world = World((_extender("one", "filter"), {"filter": lambda body: answer}))
     filtered, _ = await world.filter_and_prioritize()
-    codes = {entry.message: entry.code for entry in filtered.answer.statuses}
+    codes = {entry.message: entry.code for entry in filtered.columns.statuses}
     assert _reasons(filtered)["n3"] == ("NodeResourcesFit", "c")
     assert codes["c"] is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert codes["b"] is status.Code.UNSCHEDULABLE
@@ -149,7 +141,7 @@ async def test_a_failure_is_ignored_or_ends_the_attempt() -> None:
     """One that may be ignored is as if it were not there; any other's error is the pod's."""
     ignored = World((_extender("one", "filter", "prioritize", ignorable=True), {"filter": _fail, "prioritize": _fail}))
     filtered, scores = await ignored.filter_and_prioritize()
-    assert filtered.answer.feasible_count == 3
+    assert filtered.columns.feasible_count == 3
     assert scores == [0, 0, 0, 0]
     world = World((_extender("one", "filter"), {"filter": _fail}))
     with pytest.raises(extenders.ExtenderError, match="down"):
@@ -194,7 +186,7 @@ async def test_an_empty_reason_is_a_reason() -> None:
     """kube-scheduler counts the nodes that fail for it, so that its message has them."""
     world = World((_extender("one", "filter"), {"filter": lambda body: {"NodeNames": [], "FailedNodes": {"n0": ""}}}))
     filtered, _ = await world.filter_and_prioritize()
-    told = {entry.messages: entry.code for entry in filtered.answer.statuses if entry.plugin == extenders.NAME}
+    told = {entry.messages: entry.code for entry in filtered.columns.statuses if entry.plugin == extenders.NAME}
     assert told == {(): status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("",): status.Code.UNSCHEDULABLE}
 
 
@@ -203,11 +195,11 @@ async def test_extenders_filter_the_nominated_node_first() -> None:
     world = World((_extender("one", "filter", "prioritize", weight=1), {"filter": _keeping("n1"), "prioritize": _fail}))
     filtered, _ = await world.filter_and_prioritize(promised="n1")
     assert [body["NodeNames"] for _, _, body in world.asked] == [["n1"]]
-    assert filtered.answer.feasible_count == 3
+    assert filtered.columns.feasible_count == 3
     world.asked.clear()
     filtered, _ = await world.filter_and_prioritize(promised="n2")
     assert [body["NodeNames"] for _, _, body in world.asked] == [["n2"], ["n0", "n1", "n2"]]
-    assert filtered.answer.feasible_count == 1
+    assert filtered.columns.feasible_count == 1
 
 
 @pytest.mark.parametrize(
@@ -231,7 +223,7 @@ async def test_an_extender_that_only_binds_does_not_split_batches() -> None:
     world = World((_extender("one", "bind", "preempt"), {}))
     assert not world.extenders.schedules_one_by_one(world.number)
     filtered, scores = await world.filter_and_prioritize()
-    assert not filtered.of_one
+    assert filtered.columns is world.columns
     assert scores == []
 
 

@@ -9,7 +9,6 @@ import pytest
 from tests.helpers import domain_cluster
 from tests.helpers.domain_cluster import HASH, PROFILE, affinity, node, pod, term
 from tests.helpers.phase_calls import context
-from trireme.results import class_answer
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status
@@ -61,12 +60,12 @@ class Preempting(domain_cluster.Cluster):
         response: filter_phase_pb2.RunPostFilterResponse = self._run(self.filter.RunPostFilter(request, context(10)))
         return node_columns.from_message(columns), response.results
 
-    def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:
+    def one(self, class_id: int, preemptor: core_pb2.Pod, known: node_columns.NodeColumns) -> Any:
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
         known.update(node_columns.from_message(self.ask_filter(class_id, 1, known.generation).columns))
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self._cycle(class_id),
-            columns=known.to_message(),
+            columns=node_columns.to_message(known),
             preemptors=[identities.preemptor(preemptor, self.snap.generation)],
         )
         return self._run(self.filter.RunPostFilter(request, context(10))).results[0].answer
@@ -124,7 +123,7 @@ def _pods() -> list[core_pb2.Pod]:
 
 def _one_after_the_other(seed: int) -> list[tuple[list[Any], bytes]]:
     cluster, class_id = _make(seed)
-    known = class_answer.ClassAnswer()
+    known = node_columns.NodeColumns()
     out = []
     for preemptor in _pods():
         way = cluster.one(class_id, preemptor, known)
@@ -195,11 +194,12 @@ def test_one_is_answered_for_where_a_node_takes_a_pod_by_now() -> None:
     assert [bool(result.answer.nominated_node) for result in response.results] == [True]
 
 
+@pytest.mark.slow
 def test_a_nominated_pod_gets_its_post_filter_result_with_an_answer_of_its_own() -> None:
     found = 0
     for seed in range(20):
         cluster, class_id = _make(seed)
-        (first, *_), known = _pods(), class_answer.ClassAnswer()
+        (first, *_), known = _pods(), node_columns.NodeColumns()
         result = cluster.one(class_id, first, known)
         cluster.decide(class_id, "me-0", result)
         cluster.follow()

@@ -10,7 +10,7 @@ from tests.helpers import fake_binder
 from trireme.cache import object_waits
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing
-from trireme.scheduling import call_batches, ports, pre_binding
+from trireme.scheduling import item_batches, ports, pre_binding
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 
 
@@ -141,7 +141,7 @@ async def test_pre_bind_that_is_cancelled_is_not_sent_again() -> None:
     binding = pre_binding.PreBinding(Binder(), object_waits.ObjectWaits(), lambda: 0.0, nominating=False)
     item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid="u"))
     run = asyncio.create_task(
-        binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda *_: None, lambda name: True)
+        binding.run(cycle_pb2.Cycle(), item, item_batches.FIRST, lambda *_: None, lambda name: True)
     )
     while not seen:
         await asyncio.sleep(0)

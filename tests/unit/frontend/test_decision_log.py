@@ -8,10 +8,9 @@ import pytest
 
 from tests.helpers.recorded_decisions import IMPORTANT, LARGE, SMALL, RecordedCluster
 from trireme.framework import status
-from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import decision_log
 from trireme.queueing import queued_pod
-from trireme.v1 import decision_pb2, filter_phase_pb2, snapshot_pb2
+from trireme.v1 import decision_pb2, snapshot_pb2
 
 
 def taken(log: decision_log.DecisionLog) -> list[decision_pb2.Decision]:
@@ -90,10 +89,9 @@ async def test_post_filter_is_of_the_generation_at_which_pre_filter_refused() ->
     before = await cluster.filter(SMALL)
     refused = dataclasses.replace(before, refusal=status.unschedulable("NodeAffinity", "no such node"))
     cluster.builder.set_node("n9", allocatable={"cpu": "4", "pods": "9"})
-    request = filter_phase_pb2.FilterPhaseFilterRequest(count=1)
     cluster.log.take()
-    cluster.log.add_filter(("p", SMALL), cluster.generation, request, refused, ())
-    cluster.log.add_post_filter(("p", SMALL), before.answer.generation, (), refused, ())
+    await cluster.filter_with(refused, SMALL)
+    await cluster.evaluators.run_post_filter("p", SMALL, before.columns.generation, [cluster.pod()], refused)
     first, second = taken(cluster.log)
     assert first.filter.pre_filter.plugin == "NodeAffinity"
     assert (second.generation, second.inexact) == (cluster.generation, False)
@@ -137,22 +135,7 @@ async def test_pods_bound_since_a_message_are_one_decision() -> None:
 async def test_a_decision_has_the_duration_of_its_call() -> None:
     """Who held a pod up would be a guess."""
     cluster = await RecordedCluster(2).open()
-    cluster.log.call_seconds = 0.0
-    cluster.evaluators._metrics = cast("scheduler_metrics.SchedulerMetrics", _SteppingMetrics())
+    cluster.call_seconds = 0.002
     filtered = await cluster.filter(SMALL)
     await cluster.place(SMALL, 1, filtered)
     assert [each.duration_us for each in taken(cluster.log)] == [2000, 2000]
-
-
-class _SteppingMetrics:
-    """A clock that moves by 2 ms with each look at it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def clock(self) -> float:
-        self.now += 0.002
-        return self.now
-
-    def record_phase_call(self, *_: object) -> None:
-        """Nothing."""

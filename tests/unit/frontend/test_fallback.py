@@ -125,6 +125,7 @@ async def test_a_full_disk_ends_nothing() -> None:
     assert standing_in.active
 
 
+@pytest.mark.slow
 async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
     """A term that ends in the middle of it would leave a process and its folder behind."""
     own, starting = Own(), asyncio.Event()

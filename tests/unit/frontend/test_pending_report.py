@@ -5,7 +5,6 @@ import datetime
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,9 +12,11 @@ from tests.helpers.frontend_world import GUARD, T0, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
-from trireme.frontend.serving import status_report
+from trireme.frontend.serving import scheduler_explanation, status_report
 from trireme.queueing import states
 from trireme.scheduling import pre_binding
+from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait
+from trireme.wire import json_documents
 from trireme_kube.client.informers.watch import EventKind
 
 
@@ -26,15 +27,20 @@ def _world() -> Iterator[World]:
         yield world
 
 
-def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
+def _waits(world: World, name: str) -> tuple[PodWait, str]:
     report = status_report.status(world.frontend_state())
-    (found,) = (pod for pod in report["pending"] if pod["pod"] == f"ns/{name}")
-    assert any(alike["summary"] == found["summary"] for alike in report["pendingAlike"])
+    (document,) = (pod for pod in report["pending"] if pod["pod"]["name"] == name)
+    found = json_documents.parse(document, PendingPod())
+    assert any(alike["summary"] == found.summary for alike in report["pendingAlike"])
     assert f"ns/{name}" in display.as_text(status_command.render(report, one_by_one=True))
-    explained = status_report.explain(world.frontend_state(), f"ns/{name}")
+    explained = scheduler_explanation.explain(world.frontend_state(), f"ns/{name}")
     assert explained is not None
-    assert explained["summary"] == found["summary"]
-    return found["waitsFor"], found["summary"]
+    assert explained.scheduler.summary == found.summary
+    return found.waits_for, found.summary
+
+
+def _ms(moment: float) -> int:
+    return round(moment * 1000)
 
 
 def _bind(world: World) -> None:
@@ -50,7 +56,7 @@ def test_a_gate(world: World) -> None:
     """Its names are what a user has to look for."""
     world.create("p", 1, gated=True)
     waits, text = _waits(world, "p")
-    assert (waits["for"], waits["plugin"], waits["gates"]) == ("gate", "SchedulingGates", ["later"])
+    assert waits == PodWait(kind="gate", plugins=["SchedulingGates"], names=["later"], events=waits.events)
     assert text == "is held back by SchedulingGates: later"
 
 
@@ -59,8 +65,8 @@ def test_a_time(world: World) -> None:
     world.create("p", 1)
     world.answer(world.pending_calls[0], "down")
     waits, text = _waits(world, "p")
-    why = waits.pop("because")
-    assert waits == {"for": "time", "until": float(int(T0) + 1)}
+    why = waits.because
+    assert waits == PodWait(kind="time", until_ms=_ms(int(T0) + 1), because=why)
     assert why
     assert text == f"backs off after a failed attempt, until 13:46:41 UTC: {why}"
 
@@ -70,8 +76,8 @@ def test_events(world: World) -> None:
     world.create("p", 4)
     world.answer_all()
     waits, text = _waits(world, "p")
-    assert (waits["for"], waits["plugins"]) == ("event", ["NodeResourcesFit"])
-    assert {"NodeAdd", "AssignedPodDelete"} <= set(waits["events"])
+    assert (waits.kind, list(waits.plugins)) == ("event", ["NodeResourcesFit"])
+    assert {"NodeAdd", "AssignedPodDelete"} <= set(waits.events)
     assert text.startswith(
         "was refused by NodeResourcesFit; is tried again when a pod on a node is deleted, a node is "
     )
@@ -89,10 +95,10 @@ def test_pods_that_fail_alike_are_one_row(world: World, monkeypatch: pytest.Monk
     reporter = world.frontend.scheduling.reporter
     monkeypatch.setattr(reporter, "last_failure", lambda uid: texts[uid[0]])
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert (alike["pods"], alike["example"]) == (2, "ns/p")
+    assert (alike["count"], alike["example"]["name"]) == (2, "p")
     assert alike["summary"].endswith(texts["p"])
     texts["q"] = texts["q"].replace("node-1", "node-2")
-    assert [one["pods"] for one in status_report.status(world.frontend_state())["pendingAlike"]] == [1, 1]
+    assert [one["count"] for one in status_report.status(world.frontend_state())["pendingAlike"]] == [1, 1]
 
 
 def test_a_permit(world: World) -> None:
@@ -100,7 +106,7 @@ def test_a_permit(world: World) -> None:
     world.create("p", 3)
     world.answer_all()
     assert _waits(world, "p") == (
-        {"for": "permit", "plugins": [GUARD], "node": "n0", "until": world.now() + 20.0},
+        PodWait(kind="permit", plugins=[GUARD], node_name="n0", until_ms=_ms(world.now() + 20.0)),
         "waits for Guard to permit node n0, until 13:47:00 UTC at the latest",
     )
 
@@ -120,8 +126,8 @@ def test_why_and_how_long_a_pod_waits_on_permit(world: World, messages: dict[str
     world.answer_all()
     world.loop.advance(5.0)
     waits, text = _waits(world, "p")
-    assert (waits["until"], waits.get("because", "")) == (world.now() + 15.0, because)
-    assert waits["plugins"] == (["Guard", "Harbour"] if "Harbour" in messages else ["Guard"])
+    assert (waits.until_ms, waits.because) == (_ms(world.now() + 15.0), because)
+    assert list(waits.plugins) == (["Guard", "Harbour"] if "Harbour" in messages else ["Guard"])
     assert text.partition(" at the latest")[2] == (f": {because}" if because else "")
 
 
@@ -130,7 +136,7 @@ def test_a_service_that_is_down(world: World, phase: str) -> None:
     """Nothing about the pod is wrong: the service is to be looked at."""
     world.set_available({"filter": "filters", "score": "scores", "bind": "binders"}[phase], False)
     world.create("p", 1)
-    assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which is not available")
+    assert _waits(world, "p") == (PodWait(kind="service", names=[phase]), f"waits for {phase}, which is not available")
 
 
 def test_services_that_are_down(world: World) -> None:
@@ -147,9 +153,9 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
     for _ in range(3):
         world.answer(world.pending_calls[0], "good")
     assert [call.rpc for call in world.pending_calls] == ["Bind"]
-    assert _waits(world, "p") == ({"for": "binding", "node": "n0"}, "is being bound to node n0")
+    assert _waits(world, "p") == (PodWait(kind="binding", node_name="n0"), "is being bound to node n0")
     world.set_available("binders", False)
-    assert _waits(world, "p")[0] == {"for": "service", "services": ["bind"]}
+    assert _waits(world, "p")[0] == PodWait(kind="service", names=["bind"])
 
 
 def test_what_pre_bind_waits_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,15 +166,15 @@ def test_what_pre_bind_waits_for(world: World, monkeypatch: pytest.MonkeyPatch) 
     wait = pre_binding.PreBindWait("Harbour", ["persistent_volume_claim ns/data"], "low tide", 30.0)
     monkeypatch.setattr(world.frontend.scheduling.binding._pre_binding, "wait_of", lambda uid: wait)
     waits, text = _waits(world, "p")
-    objects = list(wait.objects)
-    assert waits == {
-        "for": "preBind",
-        "plugin": "Harbour",
-        "objects": objects,
-        "node": "n0",
-        "until": world.now() + 30.0,
-        "because": "low tide",
-    }
+    until_ms = _ms(world.now() + 30.0)
+    assert waits == PodWait(
+        kind="preBind",
+        plugins=["Harbour"],
+        names=wait.objects,
+        node_name="n0",
+        until_ms=until_ms,
+        because="low tide",
+    )
     awaited = "waits for persistent_volume_claim ns/data before it is bound to node n0"
     assert text == f"{awaited}, until 13:47:10 UTC at the latest: Harbour: low tide"
 
@@ -180,7 +186,7 @@ def test_the_victims_of_a_preemption(world: World) -> None:
     world.create("strong", 3, 100)
     while not any(call.rpc == "Apply" for call in world.pending_calls):
         world.answer(world.pending_calls[0], "good")
-    expected = {"for": "preemption", "victims": ["ns/weak"], "node": "n0"}
+    expected = PodWait(kind="preemption", names=["ns/weak"], node_name="n0")
     text = "waits until ns/weak on node n0 made room"
     assert _waits(world, "strong") == (expected, text)
     world.answer_all()
@@ -202,7 +208,7 @@ def test_victims_that_cannot_be_deleted(world: World) -> None:
         world.answer(call, "good")  # the condition and the nomination of the attempt
     waits, text = _waits(world, "strong")
     why = "pod ns/weak could not be preempted: the API server says no"
-    assert waits == {"for": "time", "until": world.now() + 1.0, "because": why}
+    assert waits == PodWait(kind="time", until_ms=_ms(world.now() + 1.0), because=why)
     assert text.startswith(f"{why}; is tried again at ")
     world.loop.advance(0.9)
     assert not world.pending_calls
@@ -215,15 +221,15 @@ def test_an_attempt_and_a_turn(world: World) -> None:
     """One is with filter, the other comes next."""
     world.create("p", 1)
     world.create("q", 2)
-    assert _waits(world, "p") == ({"for": "attempt"}, "is being tried")
-    assert _waits(world, "q") == ({"for": "turn"}, "waits for its turn")
+    assert _waits(world, "p") == (PodWait(kind="attempt"), "is being tried")
+    assert _waits(world, "q") == (PodWait(kind="turn"), "waits for its turn")
 
 
 def test_a_frontend_that_does_not_lead(world: World) -> None:
     world.set_available("filters", False)
     world.create("p", 1)
     world.frontend.context.leader.term = None
-    assert _waits(world, "p")[0] == {"for": "leadership"}
+    assert _waits(world, "p")[0] == PodWait(kind="leadership")
 
 
 def test_a_pod_that_is_being_deleted(world: World) -> None:
@@ -231,7 +237,7 @@ def test_a_pod_that_is_being_deleted(world: World) -> None:
     world.api.add_pod("p", 1, 0)
     world.api.terminate(world.api.pods["p"])
     world.deliver("pods", 2)
-    assert _waits(world, "p")[0] == {"for": "deletion"}
+    assert _waits(world, "p")[0] == PodWait(kind="deletion")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +256,7 @@ def test_a_pod_waits_for_pre_enqueue_of_all_remote_plugins(
     assert found is not None
     assert type(found.state) is states.PreEnqueuePending
     assert _waits(world, "p") == (
-        {"for": "preEnqueue", "plugins": names},
+        PodWait(kind="preEnqueue", plugins=names),
         f"may enter the queue if {agree}",
     )
 
@@ -262,8 +268,8 @@ def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
     world.create("s", 5)
     world.answer_all()
     report = status_report.status(world.frontend_state(), 2)
-    assert [entry["pod"] for entry in report["pending"]] == ["ns/p", "ns/q"]
-    assert [(entry["pods"], entry["example"]) for entry in report["pendingAlike"]] == [(3, "ns/p"), (1, "ns/s")]
+    assert [entry["pod"]["name"] for entry in report["pending"]] == ["p", "q"]
+    assert [(entry["count"], entry["example"]["name"]) for entry in report["pendingAlike"]] == [(3, "p"), (1, "s")]
     *_, header, first, second = display.as_text(status_command.render(report), 200).splitlines()
     assert header.split() == ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", "STATUS"]
     assert re.match(r" +3  ns/p +\d\S* +1  was refused by NodeResourcesFit; ", first)
@@ -286,16 +292,16 @@ def test_a_tree_of_groups(grouping: World) -> None:
     """Whoever is missing has a name: first the group, then who is above it, then those who go with them."""
     grouping.api.add_pod("p", 1, 0, group="a")
     grouping.deliver("pods", 1000)
-    assert _waits(grouping, "p") == ({"for": "group", "group": "ns/a"}, "waits for PodGroup ns/a to appear")
+    assert _waits(grouping, "p") == (PodWait(kind="group", group="ns/a"), "waits for PodGroup ns/a to appear")
     grouping.deliver_group(EventKind.ADDED, pod_group("a", 1, parent="x"))
     assert _waits(grouping, "p")[1] == "waits for CompositePodGroup ns/x to appear"
     grouping.deliver_group(EventKind.ADDED, of_groups("x", parent="x"))
     assert _waits(grouping, "p")[1] == "waits in vain: CompositePodGroup ns/x is part of itself"
     grouping.deliver_group(EventKind.MODIFIED, of_groups("x", 2))
     waits, text = _waits(grouping, "p")
-    assert (waits["for"], waits["plugin"], waits["group"]) == ("gate", "GangScheduling", "ns/a")
+    assert (waits.kind, list(waits.plugins), waits.group) == ("gate", ["GangScheduling"], "ns/a")
     assert text == "is held back by GangScheduling, with its CompositePodGroup ns/x"
-    assert "scheduling.k8s.io/CompositePodGroupAdd" in waits["events"]
+    assert "scheduling.k8s.io/CompositePodGroupAdd" in waits.events
 
 
 def test_a_pod_is_as_old_as_its_object(world: World) -> None:
@@ -306,9 +312,9 @@ def test_a_pod_is_as_old_as_its_object(world: World) -> None:
     world.api.record("pods", EventKind.ADDED, old)
     world.deliver("pods", 1000)
     report = status_report.status(world.frontend_state())
-    since = {pod["pod"]: pod["waitingSince"] for pod in report["pending"]}
-    assert since["ns/old"] == datetime.datetime(2026, 1, 5, 6, 7, 8, tzinfo=datetime.UTC).timestamp()
-    assert min(alike["waitingSince"] for alike in report["pendingAlike"]) == min(since.values())
+    since = {pod["pod"]["name"]: int(pod["waitingSinceMs"]) for pod in report["pending"]}
+    assert since["old"] == _ms(datetime.datetime(2026, 1, 5, 6, 7, 8, tzinfo=datetime.UTC).timestamp())
+    assert min(int(alike["waitingSinceMs"]) for alike in report["pendingAlike"]) == min(since.values())
 
 
 def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
@@ -321,9 +327,9 @@ def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
     world.api.record("pods", EventKind.MODIFIED, gone)
     world.deliver("pods", 1000)
     report = status_report.status(world.frontend_state())
-    waits = {pod["pod"]: pod["waitsFor"]["for"] for pod in report["pending"]}
-    assert waits == {"ns/p": "deletion", "ns/stays": "event"}
-    assert [alike["pods"] for alike in report["pendingAlike"]] == [1, 1]
+    waits = {pod["pod"]["name"]: pod["waitsFor"]["kind"] for pod in report["pending"]}
+    assert waits == {"p": "deletion", "stays": "event"}
+    assert [alike["count"] for alike in report["pendingAlike"]] == [1, 1]
 
 
 def test_an_age_only_grows(world: World) -> None:
@@ -331,9 +337,9 @@ def test_an_age_only_grows(world: World) -> None:
     world.create("p", 4, gated=True)
     contents = world.frontend.scheduling.queue.contents
 
-    def ages() -> tuple[float, ...]:
+    def ages() -> tuple[str, str]:
         report = status_report.status(world.frontend_state())
-        return report["pending"][0]["waitingSince"], report["pendingAlike"][0]["waitingSince"]
+        return report["pending"][0]["waitingSinceMs"], report["pendingAlike"][0]["waitingSinceMs"]
 
     first = ages()
     world.loop.advance(60)

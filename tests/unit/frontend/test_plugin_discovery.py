@@ -13,7 +13,7 @@ import yaml
 
 from tests.contract import certificates
 from tests.helpers import virtual_time
-from trireme.config import commandline, discovered_endpoints, trireme_configuration
+from trireme.config import addresses, commandline, trireme_configuration
 from trireme.frontend import monitored_plugin, plugin_discovery, plugin_handshake
 from trireme.frontend.phase_clients import endpoints
 from trireme_kube.componentbase import supervision
@@ -65,7 +65,7 @@ async def test_a_watch_that_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(endpoints, "follow_endpoints", follow)
     monkeypatch.setattr(plugin_discovery, "LIST_SECONDS", 0.0)
     unused: Any = None
-    discovery = plugin_discovery.PluginDiscovery(unused, discovered_endpoints.DiscoveredEndpoints())
+    discovery = plugin_discovery.PluginDiscovery(unused, addresses.DiscoveredEndpoints())
     plugin = trireme_configuration.RemotePlugin("Maintenance", SERVICE, ())
     await discovery.follow(dataclasses.replace(trireme_configuration.TriremeConfiguration(), remote_plugins=(plugin,)))
     with pytest.raises(supervision.TaskEnded, match="KeyError"):
@@ -80,7 +80,7 @@ class Moves:
     def __init__(self, clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch) -> None:
         self._clock = clock
         self.passed_on: list[tuple[float, tuple[str, ...]]] = []
-        self._discovered = discovered_endpoints.DiscoveredEndpoints()
+        self._discovered = addresses.DiscoveredEndpoints()
         self._discovery = plugin_discovery.PluginDiscovery(None, self._discovered)  # type: ignore[arg-type]
         monkeypatch.setattr(endpoints, "follow_endpoints", self._follow)
 

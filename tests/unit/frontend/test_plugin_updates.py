@@ -40,7 +40,7 @@ async def test_a_list_that_was_given_up_is_made_at_the_next_attempt(kind: str) -
     nodes = mock.Mock(enabled=kind == "pods")
     reads = _PodReads() if kind == "pods" else mock.Mock(extend=lambda *_: False)
     unused = dict.fromkeys(
-        ("completed", "membership", "settings", "leader", "evaluators", "links", "streams", "queue"),
+        ("completed", "membership", "settings", "leader", "answers", "links", "streams", "queue"),
         mock.Mock(),
     )
     updates = plugin_updates.PluginUpdates(

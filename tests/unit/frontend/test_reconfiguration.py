@@ -8,10 +8,12 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
-from trireme.config import commandline, model
+from trireme.config import commandline, model, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import plugin_monitor, reconfiguration
 from trireme.queueing import states
+from trireme.remote import remote_client
+from trireme_kube.apimachinery.golang import Duration
 
 Change = Callable[[commandline.CompletedConfig], commandline.CompletedConfig]
 
@@ -238,7 +240,7 @@ def test_pods_of_a_profile_that_comes_back_are_scheduled(world: World, reload: R
 def test_pods_of_a_new_profile_are_listed_however_late(
     world: World, reload: Reload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, they wait for ever where the API server does not answer for two minutes after the reload."""
+    """Broken, they wait for ever where the API server does not answer within `reload.listDeadline`."""
     answers = asyncio.Event()
     listed: list[bool] = []
 
@@ -248,9 +250,30 @@ def test_pods_of_a_new_profile_are_listed_however_late(
 
     monkeypatch.setattr(world.frontend.plugin_updates, "list_pods_again", list_pods_again)
     task = reload.start(_renamed("another"))
-    world.loop.advance(reconfiguration.RELIST_SECONDS + 1)
+    world.loop.advance(reload.changes.current.trireme.reload.list_deadline.seconds + 1)
     task.result()
     assert not listed
     answers.set()
     world.loop.settle()
     assert listed == [True]
+
+
+def test_a_reload_waits_for_lists_as_long_as_its_own_file_says(
+    world: World, reload: Reload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, the deadline in force refuses also the reload that makes it longer, so that this takes a restart."""
+
+    def with_ten_minutes(completed: commandline.CompletedConfig) -> commandline.CompletedConfig:
+        waits = trireme_configuration.Reload(list_deadline=Duration.of(600))
+        return dataclasses.replace(completed, trireme=dataclasses.replace(completed.trireme, reload=waits))
+
+    async def read_more(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(world.frontend.plugin_updates, "read_more", read_more)
+    task = reload.start(with_ten_minutes)
+    world.loop.advance(599)
+    assert not task.done()
+    world.loop.advance(2)
+    with pytest.raises(remote_client.HandshakeError, match=r"not listed again within 600 s \(reload\.listDeadline\)"):
+        task.result()

@@ -9,8 +9,8 @@ from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import remote_plugins
-from trireme.frontend.serving import status_report
+from trireme.frontend import queue_plugin_calls
+from trireme.frontend.serving import scheduler_explanation
 from trireme.queueing import states
 from trireme.v1 import plugin_pb2
 
@@ -88,7 +88,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     (profile,) = (each for each in world.frontend.context.completed.profiles if each.scheduler_name == PROFILE)
     assert GUARD in profile.all_names()
     monkeypatch.setattr(
-        remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
+        queue_plugin_calls, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
     _apply(world)
     world.create("before", 1)
@@ -100,9 +100,9 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
         found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
         assert found is not None
         assert (type(found.state), found.gated_by) == (states.Gated, GUARD)
-        explained = status_report.explain(world.frontend_state(), f"ns/{name}")
+        explained = scheduler_explanation.explain(world.frontend_state(), f"ns/{name}")
         assert explained is not None
-        assert explained["summary"] == f"waits for the plugin {GUARD}, which was rejected"
+        assert explained.scheduler.summary == f"waits for the plugin {GUARD}, which was rejected"
     world.answer_all()
     assert not world.pending_rpcs()
     _reject(world, [])
@@ -117,7 +117,7 @@ def test_pods_wait_for_a_plugin_that_has_not_received_the_cluster(
 ) -> None:
     """Broken, pods go by its answers about nodes that it does not know."""
     monkeypatch.setattr(
-        remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
+        queue_plugin_calls, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
     _apply(world)
     report = world.frontend.phases.streams.unsynced_changed
@@ -127,10 +127,10 @@ def test_pods_wait_for_a_plugin_that_has_not_received_the_cluster(
     world.create("new", 1)
     world.answer_all()
     assert (_state(world, "queued"), _state(world, "new")) == (states.Gated, states.Gated)
-    explained = status_report.explain(world.frontend_state(), "ns/queued")
+    explained = scheduler_explanation.explain(world.frontend_state(), "ns/queued")
     assert explained is not None
     text = f"waits for the plugin {GUARD}, which has not acknowledged the snapshot of the cluster yet"
-    assert explained["summary"] == text
+    assert explained.scheduler.summary == text
     report(frozenset())
     world.loop.settle()
     assert states.Gated not in (_state(world, "queued"), _state(world, "new"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.frontend_world import GUARDED_CPUS, PREPARED_CPUS, PendingCall, World
-from trireme.scheduling import calls_to_bind, pre_binding, scheduler
+from trireme.scheduling import bind_limits, pre_binding, scheduler
 
 LIMIT = 2
 
@@ -13,8 +13,8 @@ LIMIT = 2
 @pytest.fixture(name="world")
 def _world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A node with room for all, and a limit that few pods reach."""
-    monkeypatch.setattr(calls_to_bind, "MAX_IN_BIND_CALLS", LIMIT)
-    monkeypatch.setattr(calls_to_bind, "MAX_CALLS_OF_PROFILE", LIMIT)
+    monkeypatch.setattr(bind_limits, "MAX_IN_BIND_CALLS", LIMIT)
+    monkeypatch.setattr(bind_limits, "MAX_CALLS_OF_PROFILE", LIMIT)
     world = World()
     world.api.put_node("n0", 50)
     world.deliver("nodes", 1)
@@ -119,8 +119,8 @@ def test_an_urgent_pod_is_prepared_before_others(world: World, monkeypatch: pyte
 
 def test_an_extender_that_binds_slowly_leaves_connections_and_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scheduling waits for other calls of extenders, over the same connections."""
-    monkeypatch.setattr(calls_to_bind, "MAX_IN_BIND_CALLS", LIMIT)
-    monkeypatch.setattr(calls_to_bind, "MAX_BOUND_BY_EXTENDERS", LIMIT)
+    monkeypatch.setattr(bind_limits, "MAX_IN_BIND_CALLS", LIMIT)
+    monkeypatch.setattr(bind_limits, "MAX_BOUND_BY_EXTENDERS", LIMIT)
     world = World(extended=True)
     world.api.put_node("n0", 50)
     world.deliver("nodes", 1)

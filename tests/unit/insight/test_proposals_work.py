@@ -147,6 +147,7 @@ async def _differences(cluster: Cluster, seen: Counter[str]) -> list[str]:
     return out
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize(
     ("obstacle", "kinds"),
     [

@@ -15,7 +15,7 @@ from trireme.v1 import cycle_pb2, insight_pb2, scheduler_status_pb2, snapshot_pb
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
 SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
-SMALL, LARGE = 1, 2
+SMALL, LARGE, DIVIDED = 1, 2, 3
 
 
 class Insight:
@@ -31,9 +31,9 @@ class Insight:
         self.builder.place(SMALL, "n0")
         self.service = service.InsightService(self.builder.snap, no_remote_plugins, no_remote_plugins)
 
-    async def start(self) -> "Insight":
-        """A frontend brings the configuration and the queue."""
-        await phase_calls.greet(self.service, configuration(FILTERS, SCORES))
+    async def start(self, filters: tuple[str, ...] = FILTERS) -> "Insight":
+        """A frontend brings the configuration, with these filter plugins, and the queue."""
+        await phase_calls.greet(self.service, configuration(filters, SCORES))
         self.queue(queued("small", SMALL), queued("large", LARGE), reset=True)
         return self
 
@@ -98,6 +98,22 @@ async def test_proposals_are_answered_on_request_alone() -> None:
     assert kinds["lower_request"].lower_request.proposed.string == "3"
     assert list(kinds["tolerate_taints"].example_nodes) == ["n4"]
     assert not response.proposal_search_limits
+
+
+async def test_plugins_that_leave_no_node_in_common_are_named_with_how_many_each_left() -> None:
+    """A name that no node has does not count: it may be why."""
+    insight = await Insight().start(("NodeName", "NodeAffinity"))
+    names = [{"key": "metadata.name", "operator": "In", "values": ["n0", "n1", "gone"]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": names}]}}
+    spec = {"affinity": {"nodeAffinity": required}, "nodeName": "n4"}
+    insight.builder.add_class(DIVIDED, pod_of(spec))
+    insight.queue(queued("divided", DIVIDED))
+    response = await insight.explain("divided")
+    assert list(response.pre_filter.messages) == [
+        "node(s) didn't satisfy plugin(s) [NodeName NodeAffinity] simultaneously",
+        "NodeAffinity left 2 of 5 nodes",
+        "NodeName left 1 of 5 nodes",
+    ]
 
 
 async def test_only_the_nodes_of_the_request_are_named() -> None:

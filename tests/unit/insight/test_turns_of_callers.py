@@ -68,6 +68,7 @@ async def _answers(insight: SimulatedInsight, ask: Ask, calls: Sequence[Any]) ->
 
 
 @pytest.mark.parametrize(("ask", "most", "_"), QUESTIONS)
+@pytest.mark.slow
 async def test_connections_of_one_certificate_are_one_caller(ask: Ask, most: int, _: int) -> None:
     """A caller that opens a connection for each question would keep all others waiting, or have them refused."""
     calls = [context(peer=f"ipv4:10.0.0.1:{port}", certificate="busy") for port in range(200)]
@@ -79,6 +80,7 @@ async def test_connections_of_one_certificate_are_one_caller(ask: Ask, most: int
 
 
 @pytest.mark.parametrize(("ask", "_", "most"), QUESTIONS)
+@pytest.mark.slow
 async def test_without_a_certificate_each_connection_is_a_caller(ask: Ask, _: int, most: int) -> None:
     """Nothing else is known of it; all together are bounded."""
     calls = [context(peer=f"ipv4:10.0.0.1:{port}") for port in range(200)]
@@ -86,6 +88,7 @@ async def test_without_a_certificate_each_connection_is_a_caller(ask: Ask, _: in
     assert 1 + turns.MAX_WAITING <= sum(answered) <= most
 
 
+@pytest.mark.slow
 async def test_all_explanations_together_are_bounded() -> None:
     """Each holds its answer about all nodes: any number of callers would use up the memory."""
     calls = [context(peer=f"ipv4:10.0.0.1:{port}") for port in range(1_000)]
@@ -93,6 +96,7 @@ async def test_all_explanations_together_are_bounded() -> None:
     assert sum(answered) == service.EXPLANATIONS_AT_ONCE + service.MAX_WAITING_EXPLANATIONS
 
 
+@pytest.mark.slow
 async def test_an_explanation_without_forks_does_not_wait_for_those_with() -> None:
     """It is what a person asks for first."""
     insight = await _insight()

@@ -5,7 +5,6 @@ from typing import Any
 from tests.helpers.phase_calls import context
 from tests.helpers.simulated_insight import SimulatedInsight, stored
 from trireme.cli import proposals_display
-from trireme.frontend.serving import proposals_report
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
@@ -68,9 +67,7 @@ async def test_a_volume_that_only_full_nodes_reach_is_named() -> None:
     assert (drop.bound_volume.claim_name, drop.bound_volume.volume_name) == ("data", "disk")
     assert drop.bound_volume.reaching_count == 2
     assert (found.feasible_count, list(found.example_nodes)) == (1, ["b0"])
-    response = insight_pb2.ExplainResponse(proposals=[found])
-    shown = proposals_report.proposals_json(response)["proposals"][0]
-    assert proposals_display.change_text(shown) == (
+    assert proposals_display.change_text(found) == (
         f"drop the volume of claim data, bound to disk, which 2 nodes reach ({ZONE} In (a))"
     )
 

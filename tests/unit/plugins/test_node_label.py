@@ -9,7 +9,7 @@ from tests.helpers.hint_answers import configuration as profile_of
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.plugin_answers import Answers
 from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
-from trireme.config import gates, loading, model, profiles, validation
+from trireme.config import gates, loading, model, profiles
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -17,7 +17,7 @@ from trireme.in_process import in_process_evaluators
 from trireme.plugin_api import hints as hints_api
 from trireme.plugins.node_label import args, hints, score
 from trireme.plugins.node_label import filter as label_filter
-from trireme.registry import explain_sides, filter_profiles, score_profiles
+from trireme.registry import filter_profiles, reason_texts, score_profiles
 from trireme.registry.in_tree import IN_TREE
 from trireme.snapshot import classes
 
@@ -115,7 +115,7 @@ _ARGS = "profiles[0].pluginConfig[0].args"
 )
 def test_a_label_may_not_be_both_present_and_absent(stated: Any, problems: list[str]) -> None:
     """No node would do, and the pods would wait for ever."""
-    assert validation.validate(_profile(stated), gates.FeatureGates()) == problems
+    assert model.validate(_profile(stated), gates.FeatureGates()) == problems
 
 
 def test_no_profile_has_it_unless_it_names_it() -> None:
@@ -161,7 +161,7 @@ def test_pods_are_woken_by_nodes_that_pass_now(old: Any, new: Any, helps: bool) 
 )
 def test_a_refusal_names_the_label(code: str, expected: str) -> None:
     """The event does not; `trireme explain` does."""
-    assert explain_sides.reason_text("NodeLabel", code, {"label": "foo"}) == expected
+    assert reason_texts.reason_text("NodeLabel", code, {"label": "foo"}) == expected
 
 
 async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:

@@ -14,7 +14,7 @@ from trireme.plugins.node_resources_balanced_allocation import score as node_res
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.plugins.node_resources_fit import score as fit_score
-from trireme.registry import filter_sides
+from trireme.registry import filter_plugins
 from trireme.v1 import meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
@@ -144,7 +144,7 @@ def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() 
     builder.apply(objects=[snapshot_pb2.ClusterObject(device_class=entry)])
     assert set(answers.refusals()) == {"n1"}
     assert answers.copies() == {"n0": 5, "n1": 0, "n2": 1}
-    without = filter_sides.filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
+    without = filter_plugins.filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
     refused = Answers(builder, without, pod_of(requesting(**{"example.com/gpu": "2"}))).refusals()
     assert set(refused) == {"n0", "n1"}, "no devices stand for it in an emulated version without the gate"
 

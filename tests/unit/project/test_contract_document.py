@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from tests.helpers import contract_document
 
 
+@pytest.mark.slow
 def test_the_reference_is_what_the_protos_say() -> None:
     """Broken, authors read of fields that do not exist, or do not learn of new ones."""
     assert contract_document.write() == contract_document.DOCUMENT.read_text(), "run `make docs`"

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from trireme.config import trireme_configuration_loading
+from trireme.config import trireme_configuration
 from trireme.insight import flags
 from trireme.phases import phase_process, process_flags
 from trireme_kube.apimachinery import quantity
@@ -24,7 +24,7 @@ def test_its_configuration_is_the_bases_with_insight() -> None:
     document = (DEPLOY / "components/insight/trireme.yaml").read_bytes()
     own = yaml.safe_load(document)
     assert {name: value for name, value in own.items() if name != "insight"} == base
-    insight = trireme_configuration_loading.parse(document).insight
+    insight = trireme_configuration.parse(document).insight
     assert insight.endpoints == ("endpointslice:///trireme-system/trireme-insight:grpc",)
     assert insight.allowed_identities == ("trireme-insight.trireme-system.svc",)
 

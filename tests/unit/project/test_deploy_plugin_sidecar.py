@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from trireme.config import trireme_configuration_loading
+from trireme.config import trireme_configuration
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 COMPONENT = DEPLOY / "components/plugin-sidecar"
@@ -32,14 +32,14 @@ def test_its_configuration_is_the_bases_with_the_plugin() -> None:
     (profile,) = scheduler["profiles"]
     plugins = profile.pop("plugins")
     assert scheduler == _document(DEPLOY / "base/config/scheduler.yaml")
-    (plugin,) = trireme_configuration_loading.parse((COMPONENT / "trireme.yaml").read_bytes()).remote_plugins
+    (plugin,) = trireme_configuration.parse((COMPONENT / "trireme.yaml").read_bytes()).remote_plugins
     assert {point.value for point in plugin.extension_points} == set(plugins)
     assert all(entry["name"] == plugin.name for point in plugins.values() for entry in point["enabled"])
 
 
 def test_plugin_and_callers_share_the_socket() -> None:
     """Broken, the plugin listens where nobody calls it."""
-    (plugin,) = trireme_configuration_loading.parse((COMPONENT / "trireme.yaml").read_bytes()).remote_plugins
+    (plugin,) = trireme_configuration.parse((COMPONENT / "trireme.yaml").read_bytes()).remote_plugins
     added = _added()
     (sidecar,) = added["/spec/template/spec/initContainers"]
     volume, mount = added["/spec/template/spec/volumes/-"], added["/spec/template/spec/containers/0/volumeMounts/-"]

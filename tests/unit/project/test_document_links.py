@@ -87,6 +87,7 @@ def _symbols(module: pathlib.Path) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_symbols_beside_links_exist() -> None:
     """A reader would search the file for a function that was renamed or has moved."""
     documents = REPOSITORY / "docs"

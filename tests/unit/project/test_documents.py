@@ -2,6 +2,8 @@
 
 import pathlib
 
+import pytest
+
 from tests.helpers import configuration_document
 from trireme.framework import cluster_event
 
@@ -11,6 +13,14 @@ _ROOT = pathlib.Path(__file__).parents[3]
 def test_the_configuration_reference_is_up_to_date() -> None:
     """An operator would look for a field, or rely on a default, that is not there."""
     assert configuration_document.write() == configuration_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [pytest.param(*each, id=each[0].name) for each in configuration_document.write_schemas().items()]
+)
+def test_the_schemas_for_editors_are_up_to_date(path: pathlib.Path, text: str) -> None:
+    """Editors know each field of this version, with its default and its values."""
+    assert text == path.read_text(), "run `make docs`"
 
 
 def test_every_field_is_explained() -> None:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "internal"
 _NAME = re.compile(r"(trireme|trireme_kube)(\.[a-z_0-9]+)+")
@@ -62,6 +64,7 @@ def _all_problems() -> Iterator[str]:
             yield from _problems(importer, ast.parse(path.read_text()), ranks)
 
 
+@pytest.mark.slow
 def test_no_text_names_a_module_of_a_higher_layer() -> None:
     assert [*_all_problems()] == []
 

@@ -12,16 +12,16 @@ from trireme.registry.in_tree import IN_TREE
 
 (_ROOT,) = map(pathlib.Path, trireme.__path__)
 
-# Rooms whose code is about plugins by name.
+# Folders whose code is about plugins by name.
 _ABOUT_PLUGINS = {"plugins", "registry"}
 
 # Generated from the protos, where comments name plugins.
 _GENERATED = {"v1"}
 
 
-def _rooms() -> list[str]:
-    rooms = {path.name for path in _ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
-    return sorted(rooms - _ABOUT_PLUGINS - _GENERATED)
+def _folders() -> list[str]:
+    folders = {path.name for path in _ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    return sorted(folders - _ABOUT_PLUGINS - _GENERATED)
 
 
 # A module whose text has none of these, names no plugin: most need not be parsed. A constant may be written as
@@ -73,19 +73,19 @@ def _identifiers(tree: ast.Module) -> Iterator[str]:
         yield "".join(word.capitalize() for word in name.split("_")) if name.isupper() else name.strip("_")
 
 
-@pytest.mark.parametrize("room", _rooms())
-def test_no_module_names_a_plugin(room: str) -> None:
-    texts = {name for tree in _trees(room) for text in _texts(tree) for name in _words(text)}
-    identifiers = {name for tree in _trees(room) for name in _identifiers(tree)}
+@pytest.mark.parametrize("folder", _folders())
+def test_no_module_names_a_plugin(folder: str) -> None:
+    texts = {name for tree in _trees(folder) for text in _texts(tree) for name in _words(text)}
+    identifiers = {name for tree in _trees(folder) for name in _identifiers(tree)}
     assert not (texts | identifiers) & set(IN_TREE.plugins)
 
 
-@pytest.mark.parametrize("room", _rooms())
-def test_no_module_imports_a_plugin(room: str) -> None:
+@pytest.mark.parametrize("folder", _folders())
+def test_no_module_imports_a_plugin(folder: str) -> None:
     """Outside the registry nothing depends on a plugin's modules, so that a process loads only what it runs."""
     found = {
         name
-        for tree in _trees(room)
+        for tree in _trees(folder)
         for node in ast.walk(tree)
         for module in _modules(node)
         for name in [module.removeprefix("trireme.plugins.").partition(".")[0]]
@@ -101,11 +101,11 @@ def _modules(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("room", _rooms())
-def test_no_module_checks_for_the_class_of_a_plugin(room: str) -> None:
+@pytest.mark.parametrize("folder", _folders())
+def test_no_module_checks_for_the_class_of_a_plugin(folder: str) -> None:
     asked = {
         name
-        for tree in _trees(room)
+        for tree in _trees(folder)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
         for part in ast.walk(node.args[1])

@@ -1,7 +1,11 @@
 """Unit tests stand where the code stands that they test."""
 
+import ast
+import functools
 import pathlib
 import re
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
 UNIT = ROOT / "tests" / "unit"
@@ -33,3 +37,76 @@ def test_docstrings_of_tests_state_what_holds() -> None:
     begins_otherwise = re.compile(r'^\s*"""(?:Else|Otherwise)\b', re.MULTILINE)
     found = [path for path in (ROOT / "tests").rglob("*.py") if begins_otherwise.search(path.read_text())]
     assert [str(path.relative_to(ROOT)) for path in found] == []
+
+
+#: A module longer than this has tests of its own, or says where they are.
+_SHORT = 150
+
+
+def _long_modules() -> list[pathlib.Path]:
+    """The modules whose tests somebody will look for."""
+    modules = (ROOT / "internal").rglob("*.py")
+    written = (path for path in modules if path.name != "__init__.py" and "_pb2" not in path.name)
+    return sorted(path for path in written if path.read_text().count("\n") > _SHORT)
+
+
+def _tests_of_its_name(package: tuple[str, ...], name: str) -> list[pathlib.Path]:
+    """Where a test file of a module's name would be found: in the folder of its code, or with tests of another kind."""
+    folders = [UNIT.joinpath(*package[: depth + 1]) for depth in range(len(package))]
+    if package[0] == "plugins" and len(package) > 1:
+        plugin = UNIT / "plugins" / f"test_{package[1]}"
+        return [
+            plugin.with_suffix(".py"),
+            plugin.with_name(f"{plugin.name}_{name}.py"),
+            folders[-1] / f"test_{name}.py",
+        ]
+    others = [ROOT / "tests" / kind for kind in ("contract", "security", "simulation")]
+    return [folder / f"test_{name}.py" for folder in (*folders, *others)]
+
+
+@functools.cache
+def _imports(path: pathlib.Path) -> frozenset[str]:
+    """What a file imports, by full names: modules, and what it takes from them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return frozenset(found)
+
+
+def _files(names: frozenset[str]) -> set[pathlib.Path]:
+    """The files of this repository that are named so, or that the named things are taken from."""
+    modules = names | {name.rpartition(".")[0] for name in names}
+    places = (root / (name.replace(".", "/") + ".py") for name in modules for root in (ROOT / "internal", ROOT))
+    return {place for place in places if place.is_file()}
+
+
+def _reaches(test: pathlib.Path, root: str, package: str) -> bool:
+    """A unit test of another package imports something of this one, itself or through a helper.
+
+    Tests of other kinds may start processes instead.
+    """
+    if not test.is_relative_to(UNIT) or test.is_relative_to(UNIT / package):
+        return True
+    imports = _imports(test)
+    for _ in ("a helper", "the service that it starts"):
+        imports = imports.union(*map(_imports, _files(imports)))
+    return any(name.startswith(f"{root}.{package}.") for name in imports)
+
+
+@pytest.mark.parametrize("module", _long_modules(), ids=lambda path: str(path.relative_to(ROOT / "internal")))
+def test_the_tests_of_a_module_can_be_found(module: pathlib.Path) -> None:
+    """They are in `test_<module>.py`, of a plugin in `test_<plugin>.py`, or the module's docstring names them."""
+    root, *package = module.relative_to(ROOT / "internal").parent.parts
+    if any(path.is_file() for path in _tests_of_its_name(tuple(package), module.stem)):
+        return
+    docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
+    said = re.search(r"^Tests: ([^:]+)\.\Z", docstring, re.MULTILINE)
+    assert said, f"name a test file test_{module.stem}.py, or end the module's docstring with `Tests: tests/….py.`"
+    tests = [ROOT / name for name in re.split(r",\s+", said[1])]
+    assert len(tests) <= 3, "name the three that tell most"
+    assert [str(path) for path in tests if not (path.is_file() and path.name.startswith("test_"))] == []
+    strangers = [path.name for path in tests if not _reaches(path, root, package[0])]
+    assert strangers == [], "neither these tests nor what they import use the module's package"

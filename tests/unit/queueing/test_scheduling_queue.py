@@ -422,6 +422,7 @@ def test_all_of_one_class_leave_in_batches_and_each_pod_once() -> None:
     assert sorted(seen) == sorted(f"p{index}" for index in range(250))
 
 
+@pytest.mark.slow
 def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
     """An event costs one hint for the class, not one for each pod."""
     evaluated: list[tuple[str, Any]] = []

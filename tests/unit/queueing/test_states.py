@@ -24,6 +24,7 @@ def _assigned(path: Path) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_only_transitions_assigns_states() -> None:
     modules = list(ROOM.rglob("*.py"))
     assert len(modules) > 20

@@ -11,7 +11,7 @@ from tests.helpers.recorded_decisions import IMPORTANT, SMALL, RecordedCluster
 from tests.helpers.recordings import read
 from tests.helpers.snapshot_views import pod_of
 from trireme.recording import export, redaction
-from trireme.registry import config_sides
+from trireme.registry import in_tree_args
 from trireme.replay import decision_replay
 from trireme.v1 import core_pb2, cycle_pb2, decision_pb2, filter_phase_pb2, policy_pb2, recording_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -80,7 +80,7 @@ async def test_no_name_of_the_original_is_left_and_it_replays_the_same(tmp_path:
     await recorded(tmp_path)
     plain, redacted = tmp_path / "plain", tmp_path / "redacted"
     export.export(tmp_path, plain, 0)
-    export.export(tmp_path, redacted, 0, redact=True, in_tree=config_sides.plugin_args())
+    export.export(tmp_path, redacted, 0, redact=True, in_tree=in_tree_args.plugin_args())
     before, reader = read(plain.read_bytes())
     assert reader.header is not None
     original = all_text(before, reader.header)
@@ -100,7 +100,7 @@ async def test_no_name_of_the_original_is_left_and_it_replays_the_same(tmp_path:
 
 
 def one_redaction(*messages: recording_pb2.RecordedFrame) -> list[recording_pb2.RecordedFrame]:
-    names = redaction.Names(config_sides.plugin_args())
+    names = redaction.Names(in_tree_args.plugin_args())
     for message in messages:
         names.add(message)
     replacing = redaction.Redaction(names)
@@ -194,7 +194,7 @@ def test_labels_in_arguments_of_plugins_are_replaced_too() -> None:
     header = recording_pb2.RecordingHeader()
     profile = header.hello.configuration.profiles.add(scheduler_name="default-scheduler")
     profile.plugin_args.add(name="NodeAffinity", args_json=json.dumps(arguments).encode())
-    names = redaction.Names(config_sides.plugin_args())
+    names = redaction.Names(in_tree_args.plugin_args())
     names.add(header)
     redaction.Redaction(names).redact(header)
     out = json.loads(header.hello.configuration.profiles[0].plugin_args[0].args_json)
@@ -211,7 +211,7 @@ def test_arguments_of_plugins_that_are_not_in_tree_are_left_out() -> None:
     profile.plugin_args.add(name="Licences", args_json=json.dumps(arguments).encode())
     labels = {"presentLabels": ["acme.example/fleet"], "absentLabelsPreference": ["acme.example/spot"]}
     profile.plugin_args.add(name="NodeLabel", args_json=json.dumps(labels).encode())
-    names = redaction.Names(config_sides.plugin_args())
+    names = redaction.Names(in_tree_args.plugin_args())
     names.add(header)
     redaction.Redaction(names).redact(header)
     of_remote, of_in_tree = (each.args_json for each in header.hello.configuration.profiles[0].plugin_args)
@@ -231,7 +231,7 @@ def test_keys_in_paths_and_types_of_conditions_are_replaced() -> None:
     pod = pod_of()
     for kind in ("payroll.acme.example/ready", "PodScheduled"):
         pod.status.conditions.add(type=kind)
-    names = redaction.Names(config_sides.plugin_args())
+    names = redaction.Names(in_tree_args.plugin_args())
     found = [header, frame(classes=[snapshot_pb2.PodClass(id=1, pod=pod)])]
     for each in found:
         names.add(each)
@@ -313,7 +313,7 @@ async def test_an_important_pod_and_its_victims_are_still_those(tmp_path: pathli
     await cluster.schedule(SMALL, 8)
     await cluster.schedule(IMPORTANT, 1)
     (tmp_path / "recording-0000000001.trireme").write_bytes(cluster.content())
-    export.export(tmp_path, tmp_path / "redacted", 0, redact=True, in_tree=config_sides.plugin_args())
+    export.export(tmp_path, tmp_path / "redacted", 0, redact=True, in_tree=in_tree_args.plugin_args())
     frames, reader = read((tmp_path / "redacted").read_bytes())
     assert reader.header is not None
     replay = decision_replay.DecisionReplay(reader.header)
@@ -360,7 +360,7 @@ async def test_a_claim_release_without_its_state_is_not_decided_again(tmp_path: 
     (tmp_path / "recording-0000000001.trireme").write_bytes(cluster.content())
     for redact, same in ((False, 1), (True, 0)):
         target = tmp_path / f"{redact}"
-        export.export(tmp_path, target, 0, redact=redact, in_tree=config_sides.plugin_args())
+        export.export(tmp_path, target, 0, redact=redact, in_tree=in_tree_args.plugin_args())
         frames, reader = read(target.read_bytes())
         assert reader.header is not None
         replay = decision_replay.DecisionReplay(reader.header)

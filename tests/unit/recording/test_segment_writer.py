@@ -55,6 +55,7 @@ def numbers(folder: pathlib.Path) -> list[int]:
     return [segment.number for segment in segment_folder.segments(folder)]
 
 
+@pytest.mark.slow
 def test_all_segments_together_stay_below_the_limit_at_any_moment(tmp_path: pathlib.Path) -> None:
     """A disk that others need would fill up."""
     writer = begun(tmp_path)
@@ -159,6 +160,7 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path: pathlib.Path) -> None:
     assert len(numbers(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_a_restart_after_a_crash_continues_with_a_segment_of_its_own(tmp_path: pathlib.Path) -> None:
     """The tail of a segment that is torn would be followed by frames that nobody can read."""
     crashed = begun(tmp_path)

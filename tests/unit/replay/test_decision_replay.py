@@ -102,9 +102,9 @@ async def test_nodes_that_an_extender_left_are_chosen_from() -> None:
     filtered = await cluster.filter(SMALL)
     first = (await cluster.place(SMALL, 1, filtered)).slots[0]
     refusing = (status.unschedulable("extender", "no"),)
-    answer = dataclasses.replace(filtered.answer, statuses=refusing, index=filtered.answer.index.copy())
-    answer.index[first] = 1
-    fewer = dataclasses.replace(filtered, answer=answer, columns=answer.to_message())
+    columns = dataclasses.replace(filtered.columns, statuses=refusing, index=filtered.columns.index.copy())
+    columns.index[first] = 1
+    fewer = dataclasses.replace(filtered, columns=columns, update=None)
     assert (await cluster.place(SMALL, 1, fewer)).slots[0] != first
     counts, differences = await replayed(cluster)
     assert (counts.same, differences) == (3, [])
@@ -300,13 +300,12 @@ async def with_remote_filter() -> RecordedCluster:
     cluster = await RecordedCluster(3).open()
     filtered = await cluster.filter(SMALL)
     refusing = (status.unschedulable("Remote", "closed"),)
-    answer = dataclasses.replace(filtered.answer, statuses=refusing, index=filtered.answer.index.copy())
-    answer.index[0] = 1
-    left = dataclasses.replace(filtered, answer=answer, columns=answer.to_message())
+    columns = dataclasses.replace(filtered.columns, statuses=refusing, index=filtered.columns.index.copy())
+    columns.index[0] = 1
+    left = dataclasses.replace(filtered, columns=columns, update=None)
     cluster.log.take()
-    cluster.log._filters_remotely = lambda profile: True
-    request = filter_phase_pb2.FilterPhaseFilterRequest(count=3)
-    cluster.log.add_filter((PROFILE, SMALL), cluster.generation, request, left, ())
+    cluster.filters_remotely = True
+    await cluster.filter_with(left, SMALL, 3)
     await cluster.place(SMALL, 3, left)
     cluster.configuration.remote_plugins.add(name="Remote")
     cluster.configuration.profiles[0].plugin_sets[0].plugins.add(name="Remote")

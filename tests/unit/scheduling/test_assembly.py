@@ -13,14 +13,14 @@ from tests.helpers.shadow_cluster import CONFIGURED, Pods, node_event
 from tests.helpers.simulated_insight import SimulatedInsight
 from trireme.frontend import app
 from trireme.scheduling import in_memory, ports, scheduler_settings
-from trireme.shadow import settings, world
+from trireme.shadow import cluster_model, settings
 from trireme.simulation import known_classes, simulation
 from trireme.v1 import bind_pb2, simulation_pb2
 from trireme_kube.client.informers.watch import Event, EventKind
 
 # What is behind a port, and no part: with remote plugins the frontend has the others.
 _BEHIND_PORTS = frozenset(
-    f"trireme.scheduling.{name}" for name in ("in_memory", "pre_enqueue_calls", "queue_sort_keys", "call_back_offs")
+    f"trireme.scheduling.{name}" for name in ("in_memory", "pre_enqueue_calls", "queue_sort_keys", "plugin_back_offs")
 )
 
 
@@ -57,7 +57,7 @@ class Cluster:
         self.messages: dict[str, str] = {}
         binder = in_memory.Binder(self._on_bound, self._on_action)
         events = in_memory.Events(self.messages.__setitem__)
-        self.world = world.World(configured.completed, ports.Effects(binder, events), app.CLOCKS)
+        self.world = cluster_model.ClusterModel(configured.completed, ports.Effects(binder, events), app.CLOCKS)
         self.scheduling = self.world.scheduling
         self.pods = Pods()
         self.scheduling.handlers.objects.on_nodes([node_event("n0", "2")])

@@ -5,24 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult
 from trireme.scheduling.batch_limit import GROWTH_TARGET, MAX_PREEMPTORS, MAX_SPECULATIVE, BatchLimit
-from trireme.v1 import filter_pb2
+from trireme.wire.phase_answers import FilterAnswer
 
 
-def _answer(max_batch: int) -> FilterResult:
-    columns = filter_pb2.NodeColumns()
-    return FilterResult(
-        answer=class_answer.ClassAnswer(1),
-        columns=columns,
-        refusal=None,
-        constraints=(),
-        max_batch=max_batch,
-        needs_reserve=False,
-        needs_pre_bind=False,
-        evaluated=(),
-    )
+def _answer(max_batch: int) -> FilterAnswer:
+    return FilterAnswer(max_batch=max_batch)
 
 
 @pytest.mark.parametrize(("max_pods", "target"), [(100, GROWTH_TARGET), (GROWTH_TARGET, GROWTH_TARGET), (4, 4), (1, 1)])

@@ -9,10 +9,11 @@ from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.frontend.serving import status_report
+from trireme.frontend.serving import scheduler_explanation, status_report
 from trireme.queueing import remote_calls, states
 from trireme.queueing.hints import queueing_hint_map
 from trireme.v1 import core_pb2
+from trireme.wire import json_documents
 
 ERROR = 'running PreEnqueue plugin "Far": far:1: UNAVAILABLE: refused'
 NODE_CHANGE = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_LABEL)
@@ -159,23 +160,25 @@ def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, fa
     """Broken, a user sees that a plugin is waited for, and not that it cannot be called."""
     for name in ("p", "q"):
         world.create(name, 1)
-    explained = status_report.explain(world.frontend_state(), "ns/p")
+    explained = scheduler_explanation.explain(world.frontend_state(), "ns/p")
     assert explained is not None
-    assert explained["summary"] == ("plugin Far failed: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC")
+    assert explained.scheduler.summary == (
+        "plugin Far failed: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC"
+    )
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
+    assert (alike["count"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
 
 
 def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> None:
     """Broken, an operator sees which plugin holds the pod back and has to search the log for its reason."""
     far.failing, far.refused = set(), {"p"}
     world.create("p", 1)
-    report = status_report.explain(world.frontend_state(), "ns/p")
+    report = scheduler_explanation.explain(world.frontend_state(), "ns/p")
     assert report is not None
-    assert report["summary"] == "is held back by Far: held"
-    assert report["waitsFor"]["because"] == "held"
-    assert report["history"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
-    shown = display.as_text(explain_command.render(report))
+    assert report.scheduler.summary == "is held back by Far: held"
+    assert report.scheduler.pending.waits_for.because == "held"
+    assert report.scheduler.history[-1].cause == "UnscheduledPodAdd, gated by Far: held"
+    shown = display.as_text(explain_command.render(json_documents.document(report)))
     assert "it came into the queue, gated by Far: held" in shown
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
     assert alike["summary"] == "is held back by Far: held"

@@ -15,7 +15,7 @@ from trireme.frontend import scheduler_metrics
 from trireme.queueing import nominator, pod_info, queued_pod
 from trireme.scheduling import (
     attempt_reporter,
-    call_batches,
+    item_batches,
     pods_in_pre_bind,
     preemption_executor,
     preemption_history,
@@ -109,7 +109,7 @@ class World:
     async def settle(self) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
-        await asyncio.sleep(2 * call_batches.LINGER_SECONDS)
+        await asyncio.sleep(2 * item_batches.LINGER_SECONDS)
         for _ in range(20):
             await asyncio.sleep(0)
 

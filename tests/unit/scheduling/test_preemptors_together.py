@@ -9,7 +9,7 @@ from tests.helpers.frontend_world import PendingCall, World
 from trireme.frontend import leadership_runner
 from trireme.frontend.phase_clients import local_phases
 from trireme.queueing.states import BackOff
-from trireme.scheduling import call_batches
+from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2, status_pb2
 
 
@@ -128,7 +128,7 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
     world.answer(nominated, "good")
     (call,) = (each for each in world.pending_calls if each.rpc == "Filter")
     assert call.request.cycle.pod.metadata.name == "p"
-    world.loop.advance(call_batches.LINGER_SECONDS)
+    world.loop.advance(item_batches.LINGER_SECONDS)
     _go(world, "a")
     world.loop.advance(2 * leadership_runner.STEADY_PUBLISH_SECONDS)
     assert call in world.pending_calls, "its answer is that of before"

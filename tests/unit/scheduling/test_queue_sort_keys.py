@@ -11,12 +11,13 @@ from tests.helpers.frontend_world import World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
-from trireme.frontend import remote_plugins
-from trireme.frontend.serving import status_report
+from trireme.frontend import queue_plugin_calls
+from trireme.frontend.serving import scheduler_explanation, status_report
 from trireme.queueing import states
 from trireme.remote import remote_queue_sort
 from trireme.scheduling import queue_executor
 from trireme.v1 import core_pb2
+from trireme.wire import json_documents
 from trireme_kube.client.informers.watch import EventKind
 
 
@@ -64,7 +65,7 @@ def _sorter(world: World) -> Sorter:
     return sorter
 
 
-def _executor(world: World) -> queue_executor.QueueExecutor[remote_plugins.QueuePluginCaller]:
+def _executor(world: World) -> queue_executor.QueueExecutor[queue_plugin_calls.QueuePluginCaller]:
     return world.frontend.scheduling.queue_executor
 
 
@@ -135,7 +136,7 @@ def test_a_pod_that_the_plugin_has_no_key_for_keeps_no_other_waiting(
     if ignored:
         return
     assert isinstance(_state(world, "odd"), states.PreEnqueuePending)
-    (report,) = (pod for pod in status_report.status(world.frontend_state())["pending"] if pod["pod"] == "ns/odd")
+    (report,) = (pod for pod in status_report.status(world.frontend_state())["pending"] if pod["pod"]["name"] == "odd")
     assert report["summary"].startswith("plugin Sorter failed: far:1: UNAVAILABLE: refused; is tried again at ")
     sorter.keyless = set()
     world.loop.advance(1.0)
@@ -271,22 +272,27 @@ def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_fail
         world.create(name, 1)
     sorter.keyless = {"b"}
     _configure(world, sorter, "others")
-    summaries = {pod["example"]: pod["summary"] for pod in status_report.status(world.frontend_state())["pendingAlike"]}
+    summaries = {
+        pod["example"]["name"]: pod["summary"] for pod in status_report.status(world.frontend_state())["pendingAlike"]
+    }
     waits = "waits for filter, which is not available"
     assert summaries == {
-        "ns/a": waits,
-        "ns/b": f"{waits}; has its place of before, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
+        "a": waits,
+        "b": f"{waits}; has its place of before, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
         "is called again at 13:46:41 UTC",
     }
-    explained = status_report.explain(world.frontend_state(), "ns/b")
+    explained = scheduler_explanation.explain(world.frontend_state(), "ns/b")
     assert explained is not None
-    assert (explained["waitsFor"]["for"], explained["waitsFor"]["plugin"]) == ("service", "Sorter")
+    assert explained.scheduler.pending.waits_for.kind == "service"
+    assert explained.scheduler.pending.waits_for.plugins == ["Sorter"]
     world.loop.advance(1.1)
-    assert "the plugin is called again at 13:46:43 UTC" in str(status_report.explain(world.frontend_state(), "ns/b"))
+    assert "the plugin is called again at 13:46:43 UTC" in str(
+        scheduler_explanation.explain(world.frontend_state(), "ns/b")
+    )
     sorter.keyless = set()
     world.loop.advance(2)
     (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert (alike["pods"], alike["summary"]) == (2, waits)
+    assert (alike["count"], alike["summary"]) == (2, waits)
 
 
 def test_a_new_key_that_failed_and_is_ignored_leaves_the_pod_to_its_priority(world: World, sorter: Sorter) -> None:
@@ -400,7 +406,9 @@ def test_the_status_says_what_a_pod_without_a_key_waits_for(world: World, sorter
     original = sorter.sort_keys
 
     async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> Any:
-        answer.update(status_report.explain(world.frontend_state(), "ns/p"))
+        explained = scheduler_explanation.explain(world.frontend_state(), "ns/p")
+        assert explained is not None
+        answer.update(json_documents.document(explained))
         return await original(profile, pods)
 
     sorter.sort_keys = slow  # type: ignore[method-assign]
@@ -418,6 +426,6 @@ def test_the_status_of_a_pod_without_a_key_names_both_plugins(
     monkeypatch.setattr(_executor(world).remote, "_gates", {PROFILE: [types.SimpleNamespace(name="Far")]})
     monkeypatch.setattr(_executor(world).remote, "execute", lambda instructions: None)
     world.create("p", 1)
-    report = status_report.explain(world.frontend_state(), "ns/p")
+    report = scheduler_explanation.explain(world.frontend_state(), "ns/p")
     assert report is not None
-    assert report["summary"] == "may enter the queue if Far agrees, and Sorter gives it a place"
+    assert report.scheduler.summary == "may enter the queue if Far agrees, and Sorter gives it a place"

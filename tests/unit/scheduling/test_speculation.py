@@ -196,7 +196,9 @@ def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     completed = world.frontend.context.completed
     assert scheduler_settings.of_configuration(completed).roles.speculating == {PROFILE}
-    own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD, in_shadow=False),))
+    own = dataclasses.replace(
+        completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD, compared_only=False),)
+    )
     with_plugin = dataclasses.replace(completed, trireme=own)
     assert not scheduler_settings.of_configuration(with_plugin).roles.speculating
 

@@ -11,7 +11,7 @@ from google.protobuf import duration_pb2
 from tests.helpers import fake_binder, virtual_time
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.scheduling import call_batches, calls_to_bind, ports, pre_binding, waiting_pods
+from trireme.scheduling import bind_limits, item_batches, ports, pre_binding, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
 
@@ -58,7 +58,7 @@ def test_a_wait_in_pre_bind_that_expires_says_for_what_and_how_long(message: str
         started = clock()
         item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
         running = asyncio.create_task(
-            binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda *_: None, lambda name: True)
+            binding.run(cycle_pb2.Cycle(), item, item_batches.FIRST, lambda *_: None, lambda name: True)
         )
         await asyncio.sleep(1)
         wait = binding.wait_of("u")
@@ -109,7 +109,7 @@ def test_a_pod_that_waits_in_pre_bind_waits_on_while_its_plugin_is_not_called(an
         item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
         started = clock()
         running = asyncio.create_task(
-            binding.run(cycle_pb2.Cycle(), item, call_batches.FIRST, lambda *_: None, lambda name: True)
+            binding.run(cycle_pb2.Cycle(), item, item_batches.FIRST, lambda *_: None, lambda name: True)
         )
         await asyncio.sleep(pre_binding.LOOK_AGAIN_SECONDS + pre_binding.NOT_CALLED_SECONDS / 2)
         wait = binding.wait_of("u")
@@ -142,7 +142,7 @@ def test_a_pre_bind_that_is_called_again_is_of_the_generation_that_has_the_chang
         binding = pre_binding.PreBinding(binder, waits, clock, False, {"remote"}, until_published)
         item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"))
         cycle, started = cycle_pb2.Cycle(profile=profile, generation=4), clock()
-        running = asyncio.create_task(binding.run(cycle, item, call_batches.FIRST, lambda *_: None, lambda name: True))
+        running = asyncio.create_task(binding.run(cycle, item, item_batches.FIRST, lambda *_: None, lambda name: True))
         await asyncio.sleep(1)
         waits.record([(_CLAIM.kind, _CLAIM.namespace, _CLAIM.name)])
         assert await running == status.SUCCESS
@@ -179,7 +179,7 @@ def test_a_plugin_that_hangs_in_pre_bind_holds_up_no_other_profile(one_by_one: b
         def run(profile: str, number: int) -> "asyncio.Task[status.Status]":
             item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name="web", uid=f"{profile}-{number}"))
             cycle = cycle_pb2.Cycle(profile=profile)
-            return asyncio.create_task(binding.run(cycle, item, call_batches.FIRST, lambda *_: None, lambda name: True))
+            return asyncio.create_task(binding.run(cycle, item, item_batches.FIRST, lambda *_: None, lambda name: True))
 
         slow = []
         for number in range(pre_binding.MAX_UNDER_WAY + 1):
@@ -187,7 +187,7 @@ def test_a_plugin_that_hangs_in_pre_bind_holds_up_no_other_profile(one_by_one: b
             if one_by_one:
                 await asyncio.sleep(0.02)
         await asyncio.sleep(1.0)
-        assert binder.calls <= calls_to_bind.MAX_CALLS_OF_PROFILE
+        assert binder.calls <= bind_limits.MAX_CALLS_OF_PROFILE
         assert await asyncio.wait_for(run("other", 0), 1.0) == status.SUCCESS
         for task in slow:
             task.cancel()

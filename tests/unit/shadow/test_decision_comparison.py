@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.shadow_cluster import CONFIGURED, ManualClock, Pods, node_event
 from trireme.cache.pod_projection import ParsedPod
 from trireme.scheduling import in_memory, ports
-from trireme.shadow import decision_comparison, order_search, world
+from trireme.shadow import cluster_model, decision_comparison, order_search
 from trireme.shadow.judgement import Outcome
 from trireme_kube.client.informers.watch import Event, EventKind
 
@@ -19,9 +19,9 @@ class Watched:
             in_memory.Binder(),
             in_memory.Events(),
         )
-        self.world = world.World(CONFIGURED.completed, effects)
+        self.model = cluster_model.ClusterModel(CONFIGURED.completed, effects)
         self.comparison = decision_comparison.DecisionComparison(
-            self.world, ["default-scheduler"], self.clock, lambda: 0.0
+            self.model, ["default-scheduler"], self.clock, lambda: 0.0
         )
         self.comparison.apply_nodes([node_event(name, cpu) for name in nodes])
 

@@ -1,4 +1,4 @@
-"""The inbox: the own world gets events at once, the comparison in order and as it can."""
+"""The inbox: the simulated cluster gets events at once, the comparison in order and as it can."""
 
 import asyncio
 from collections.abc import Sequence

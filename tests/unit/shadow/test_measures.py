@@ -4,13 +4,13 @@ import pytest
 
 from tests.helpers.shadow_cluster import CONFIGURED, Pods, node_event
 from trireme.scheduling import in_memory, ports
-from trireme.shadow import measures, world
+from trireme.shadow import cluster_model, measures
 
 
 def _measured(nodes: list[tuple[str, str]], pods: list[tuple[str, str]], **more: object) -> measures.Measures:
     """Nodes of four CPUs by name and zone, and pods on them by node and CPU."""
     effects = ports.Effects(in_memory.Binder(), in_memory.Events())
-    made, source = world.World(CONFIGURED.completed, effects), Pods()
+    made, source = cluster_model.ClusterModel(CONFIGURED.completed, effects), Pods()
     made.handlers.objects.on_nodes([node_event(name, "4", zone=zone) for name, zone in nodes])
     made.handlers.pods.on_pods(
         [source.added(f"pod-{number}", node, cpu=cpu, **more) for number, (node, cpu) in enumerate(pods)]

@@ -43,6 +43,6 @@ async def test_a_group_that_evicts_nobody_says_why() -> None:
 async def test_a_group_that_cannot_be_simulated_says_so() -> None:
     """An explanation that fails for its last part would hide what nodes say."""
     insight = await waiting_gang(2)
-    insight.service._the_simulator()._seconds = 0.0
+    insight.service._shared_simulator()._seconds = 0.0
     found = await preemption_of(insight)
     assert found.reason.startswith("it is not known, for the group is not simulated: ")

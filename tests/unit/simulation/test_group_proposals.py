@@ -86,7 +86,7 @@ async def test_a_group_that_cannot_be_simulated_in_time_has_no_proposals() -> No
     """A search goes on for two seconds; others wait for theirs."""
     insight = await waiting_gang(2, priority=1, cpu="1")
     (queued, _) = insight.service.cluster.queue.all()
-    simulator = insight.service._the_simulator()
+    simulator = insight.service._shared_simulator()
     members = simulator._members(queued, setup := simulator._make_setup(simulation_pb2.SimulateRequest()))
     proposal = insight_pb2.Proposal(add_node=insight_pb2.AddNode(like_node="n0"))
     for seconds, works in ((60.0, True), (0.0, False)):
@@ -121,7 +121,7 @@ async def test_other_tasks_run_while_a_large_group_is_checked() -> None:
         name = cycle_pb2.PodIdentity(namespace="default", name=f"m{number}", uid=f"uid-of-m{number}")
         members.append(snapshot_pb2.QueuedPod(pod=name, pod_class=10 + number, profile=PROFILE, pod_group="gang"))
     insight.service.cluster.apply_queue(snapshot_pb2.QueueDelta(reset=True, pods=members))
-    check = insight.service._the_simulator().check_of_group(members[0])
+    check = insight.service._shared_simulator().check_of_group(members[0])
     checking = asyncio.create_task(check(insight.builder.snap, insight_pb2.Proposal(), None))
     turns = 0
     while not checking.done():

@@ -37,7 +37,9 @@ async def test_single_pods_leave_nothing_computed_behind(monkeypatch: pytest.Mon
     monkeypatch.setattr(engine.Engine, "__init__", note)
     pods = [manifest(f"p{number}", cpu=f"{100 + number}m") for number in range(5)]
     assert len(nodes_of(await insight.ask(singlePods={"manifests": pods}))) == 5
-    assert [(each.filter.statistics().classes, each.score.statistics().classes) for each in made] == [(0, 0)]
+    assert [
+        (each.filter.evaluator.statistics().classes, each.score.evaluator.statistics().classes) for each in made
+    ] == [(0, 0)]
 
 
 async def test_a_single_pod_that_preempts_names_node_and_victims() -> None:
@@ -171,6 +173,7 @@ async def test_pods_of_one_class_are_recognised() -> None:
         await made.close()
 
 
+@pytest.mark.slow
 async def test_many_nodes_can_be_emptied() -> None:
     """Each emptied node would be one more state to read through, until Python's stack has no room for them."""
     depth = 40

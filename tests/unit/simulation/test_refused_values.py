@@ -75,6 +75,7 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize(("wanted", "text"), REFUSED)
+@pytest.mark.slow
 async def test_what_no_api_server_has_is_refused(wanted: Json, text: str) -> None:
     """The answer would be about a cluster that cannot be: pods of less than nothing make room."""
     insight = await SimulatedInsight(n0="2").start()

@@ -410,6 +410,7 @@ _NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "z"}, "status"
     ],
     ids=["like", "manifest", "drain", "scale"],
 )
+@pytest.mark.slow
 async def test_large_changes_leave_time_for_other_calls(change: Json) -> None:
     """Nobody would get an explanation, and the frontend would give up this replica, until the simulation is over."""
     insight = SimulatedInsight(n0={"allocatable": {"cpu": "1000", "memory": "1Ti", "pods": "2000"}})
@@ -434,6 +435,7 @@ async def test_large_changes_leave_time_for_other_calls(change: Json) -> None:
     assert large >= turns + 1000 / pacing.AT_ONCE
 
 
+@pytest.mark.slow
 async def test_the_nodes_of_all_changes_count() -> None:
     """A thousand changes would add ten million nodes."""
     insight = await SimulatedInsight(n0="1").start()

@@ -30,10 +30,12 @@ async def test_only_the_one_that_ran_last_keeps_what_it_has_computed() -> None:
     """Each would take as much memory for a class as the rest of a fork does three times."""
     first, second = await simulations(2)
     await add_pods(first, 1)
-    assert first.engine.filter.statistics().classes == first.engine.score.statistics().classes == 1
+    assert first.engine.filter.evaluator.statistics().classes == first.engine.score.evaluator.statistics().classes == 1
     await add_pods(second, 1)
-    assert first.engine.filter.statistics().classes == first.engine.score.statistics().classes == 0
-    assert second.engine.filter.statistics().classes == second.engine.score.statistics().classes == 1
+    assert first.engine.filter.evaluator.statistics().classes == first.engine.score.evaluator.statistics().classes == 0
+    assert (
+        second.engine.filter.evaluator.statistics().classes == second.engine.score.evaluator.statistics().classes == 1
+    )
     await first.close()
     await second.close()
 

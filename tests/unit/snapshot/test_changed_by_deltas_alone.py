@@ -1,4 +1,4 @@
-"""Who changes the snapshot: its own room, as deltas say. Everything else reads it, or an overlay or fork of it."""
+"""Who changes the snapshot: its own folder, as deltas say. Everything else reads it, or an overlay or fork of it."""
 
 import ast
 import pathlib
@@ -9,7 +9,7 @@ import pytest
 import trireme
 
 (_ROOT,) = map(pathlib.Path, trireme.__path__)
-_ROOMS = sorted({path.name for path in _ROOT.iterdir() if path.is_dir()} - {"snapshot", "v1", "__pycache__"})
+_FOLDERS = sorted({path.name for path in _ROOT.iterdir() if path.is_dir()} - {"snapshot", "v1", "__pycache__"})
 # A setting of the whole process, made before the first delta.
 _SETTINGS = {"amount_rules"}
 _MAY_ASSIGN = re.compile(r"\b_?snap(shot)?\b\s*[.\[]")
@@ -32,11 +32,11 @@ def _targets(node: ast.AST) -> list[ast.expr]:
     return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
 
 
-@pytest.mark.parametrize("room", _ROOMS)
-def test_no_other_room_assigns_to_the_snapshot(room: str) -> None:
+@pytest.mark.parametrize("folder", _FOLDERS)
+def test_no_other_folder_assigns_to_the_snapshot(folder: str) -> None:
     found = [
         f"{path.relative_to(_ROOT)}:{node.lineno}"
-        for path in sorted((_ROOT / room).rglob("*.py"))
+        for path in sorted((_ROOT / folder).rglob("*.py"))
         if _MAY_ASSIGN.search(text := path.read_text())  # most need not be parsed
         for node in ast.walk(ast.parse(text))
         for target in _targets(node)

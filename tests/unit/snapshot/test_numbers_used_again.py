@@ -14,7 +14,7 @@ from trireme.evaluation import class_priorities
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_pods
 from trireme.evaluation.preemption import potential_victims
 from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator
-from trireme.registry import filter_sides, score_sides
+from trireme.registry import filter_plugins, score_plugins
 from trireme.snapshot import class_counters, dictionary, overlay, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
@@ -24,12 +24,12 @@ SLOTS = st.integers(0, 4)
 
 
 def _filter_chain() -> filter_chain.FilterChain:
-    plugins: list[Any] = [filter_sides.filter_plugin(name, b"{}", {}) for name in FILTERS]
+    plugins: list[Any] = [filter_plugins.filter_plugin(name, b"{}", {}) for name in FILTERS]
     return filter_chain.FilterChain([each for each in plugins if each is not None])
 
 
 def _score_chain() -> score_chain.ScoreChain:
-    plugins: list[Any] = [score_sides.score_plugin(name, b"{}", {}) for name in SCORERS]
+    plugins: list[Any] = [score_plugins.score_plugin(name, b"{}", {}) for name in SCORERS]
     return score_chain.ScoreChain(dict.fromkeys(SCORERS, 1), plugins)
 
 

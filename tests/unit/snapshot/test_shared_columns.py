@@ -172,6 +172,7 @@ def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone() -> None:
     assert [_seen(fork.snap) == _seen(fork.alone()) for fork in forks] == [True] * 8
 
 
+@pytest.mark.slow
 def test_a_snapshot_saves_nothing_once_no_fork_needs_it() -> None:
     """Deltas of the live snapshot would take longer for ever."""
     live = _large()

@@ -101,7 +101,6 @@ def _check(name: str, folder: pathlib.Path) -> None:
 
 
 def _time_of(packages: pathlib.Path) -> str:
-    """When the newest of the packages was built."""
     newest = max(path.stat().st_mtime for path in packages.rglob("*") if path.is_file())
     return f"{datetime.datetime.fromtimestamp(newest).astimezone():%Y-%m-%d %H:%M %Z}"
 
@@ -124,12 +123,10 @@ def _words(name: str) -> Mapping[str, str]:
 
 
 def _files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The template's files."""
     return (path for path in sorted(folder.rglob(f"*{_SUFFIX}")) if path.is_file())
 
 
 def _replace(text: str, words: Mapping[str, str]) -> str:
-    """The text with its words replaced."""
     for word, value in words.items():
         text = text.replace(word, value)
     return text

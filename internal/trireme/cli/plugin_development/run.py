@@ -3,6 +3,8 @@
 The plugin's folder says by `trireme-plugin.yaml` how it is built and started. After each change of its sources it is
 built and started again, in a new cluster, so that nothing which the scheduler has cached of the former build counts;
 then sample pods show what it does. A build that fails leaves the former one running.
+
+Tests: tests/unit/cli/test_plugin_development.py.
 """
 
 import argparse
@@ -215,7 +217,6 @@ class PluginRun:
         self._output.print_message(f"changed: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}")
 
     async def _stop(self) -> None:
-        """Stop the scheduler and the plugin."""
         while self._running:
             await self._running.pop().stop()
 
@@ -241,12 +242,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(project: project_file.Project, options: argparse.Namespace, folder: pathlib.Path) -> int:
-    """Run the project on this loop."""
     return await PluginRun(project, options.nodes, folder).run(once=options.once)
 
 
 def _kubeconfig(folder: pathlib.Path) -> pathlib.Path:
-    """The kubeconfig of the cluster of a run."""
     return folder / "trireme" / "kubeconfig"
 
 

@@ -1,4 +1,7 @@
-"""What a plugin changes: sample nodes and pods on the embedded cluster, and what the scheduler says of them."""
+"""What a plugin changes: sample nodes and pods on the embedded cluster, and what the scheduler says of them.
+
+Tests: tests/unit/cli/test_plugin_development.py.
+"""
 
 import argparse
 import asyncio
@@ -8,6 +11,9 @@ from typing import Any
 
 from trireme.cli import frontend_connection
 from trireme.cli.plugin_development import project_file
+from trireme.v1 import insight_pb2
+from trireme.v1.scheduler_explanation_pb2 import SchedulerExplanation
+from trireme.wire import json_documents
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.client.rest.errors import ApiError
 
@@ -44,8 +50,9 @@ async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: 
             pods: Sequence[Mapping[str, Any]] = (await api.get(_PODS)).json()["items"]
             return pods
 
-        async def explain(name: str) -> Mapping[str, Any]:
-            return await _explain(socket, name) or {}
+        async def explain(name: str) -> SchedulerExplanation:
+            found = await _explain(socket, name)
+            return SchedulerExplanation() if found is None else found.scheduler
 
         for line in await placements(list_pods, names, explain):
             say(line)
@@ -74,59 +81,58 @@ def sample_pod(name: str, labels: Mapping[str, str], *, gated: bool) -> Mapping[
     }
 
 
-async def _evaluation(socket: pathlib.Path) -> Mapping[str, Any]:
+async def _evaluation(socket: pathlib.Path) -> insight_pb2.ExplainResponse:
     """What the nodes say of the probe, once insight knows it; what it said last where that takes too long."""
-    report: Mapping[str, Any] = {}
+    report = insight_pb2.ExplainResponse()
     try:
         async with asyncio.timeout(_WAIT_SECONDS):
-            while "feasibleNodes" not in report:
+            while not report.HasField("queued_pod"):
                 await asyncio.sleep(0.2)
-                answer = await _explain(socket, _PROBE)
-                if answer is not None:
-                    report = answer.get("evaluation", {})
+                report = await _explain(socket, _PROBE) or report
     except TimeoutError:
         return report
     return report
 
 
-async def _explain(socket: pathlib.Path, name: str) -> Mapping[str, Any] | None:
-    """The scheduler's report about a pod; None: it has not answered."""
+async def _explain(socket: pathlib.Path, name: str) -> insight_pb2.ExplainResponse | None:
+    """The explanation of a pod; None: the scheduler has not answered."""
     options = argparse.Namespace(socket=str(socket), server="")
     try:
-        return await frontend_connection.fetch_report(options, "/trireme/v1/explain", {"pod": f"default/{name}"})
+        report = await frontend_connection.fetch_report(options, "/trireme/v1/explain", {"pod": f"default/{name}"})
     except frontend_connection.ReportUnavailable:
         return None
+    return json_documents.parse(report, insight_pb2.ExplainResponse())
 
 
-def evaluation_lines(plugin: str, report: Mapping[str, Any]) -> list[str]:
+def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[str]:
     """What the plugin says of the nodes, in lines: its refusals, and its scores of the best nodes."""
-    if "feasibleNodes" not in report:
-        return [f"  no evaluation: {report.get('error', 'the scheduler has not answered')}"]
+    if not found.HasField("queued_pod"):
+        return [f"  no evaluation: {found.insight_error or 'the scheduler has not answered'}"]
     lines = []
-    for refusal in report.get("refusals", ()):
-        if refusal["plugin"] == plugin:
-            names = refusal["names"]
-            more = " …" if len(names) > _SHOWN_NODES else ""
-            text = ", ".join(names[:_SHOWN_NODES])
-            messages = "; ".join(refusal["messages"])
-            lines.append(f"  refuses {refusal['nodes']} of {report['nodes']} nodes: {messages} ({text}{more})")
-    scores = [(node["scores"][plugin], node["node"]) for node in report["feasible"] if plugin in node.get("scores", {})]
+    for refusal in found.refusals:
+        if refusal.status.plugin == plugin:
+            more = " …" if len(refusal.nodes) > _SHOWN_NODES else ""
+            text = ", ".join(refusal.nodes[:_SHOWN_NODES])
+            messages = "; ".join(refusal.status.messages)
+            lines.append(f"  refuses {len(refusal.nodes)} of {found.node_count} nodes: {messages} ({text}{more})")
+    column = [number for number, each in enumerate(found.score_plugins) if each.name == plugin and not each.skipped]
+    scores = [(node.scores[number], node.name) for node in found.feasible_nodes for number in column]
     if scores:
         best = ", ".join(f"{node} {score}" for score, node in sorted(scores, reverse=True)[:_SHOWN_NODES])
         lines.append(f"  scores {len(scores)} nodes: {best}{' …' if len(scores) > _SHOWN_NODES else ''}")
     if not lines:
-        lines.append(f"  refuses none of {report['nodes']} nodes")
+        lines.append(f"  refuses none of {found.node_count} nodes")
     return lines
 
 
 async def placements(
     list_pods: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]],
     names: Sequence[str],
-    explain: Callable[[str], Awaitable[Mapping[str, Any]]],
+    explain: Callable[[str], Awaitable[SchedulerExplanation]],
 ) -> list[str]:
     """Where each pod went, or why it waits, in lines; of those that are undecided after a while what they wait for.
 
-    `explain` returns the scheduler's report about a pod, or nothing.
+    `explain` returns what the scheduler says of a pod, nothing if it does not answer.
     """
     texts = dict.fromkeys(names, "")
     clock = asyncio.get_running_loop().time
@@ -142,15 +148,15 @@ async def placements(
                 if not undecided:
                     break
                 reports = {name: await explain(name) for name in undecided}
-                if not all(report.get("waitsFor", {}).get("for") in _HELD for report in reports.values()):
+                if not all(report.pending.waits_for.kind in _HELD for report in reports.values()):
                     moving = clock()
                 elif clock() - moving >= _HELD_SECONDS:
-                    texts.update({name: report["summary"] for name, report in reports.items()})
+                    texts.update({name: report.summary for name, report in reports.items()})
                     break
                 await asyncio.sleep(0.2)
     except TimeoutError:
         for name in [name for name, text in texts.items() if not text]:
-            texts[name] = (await explain(name)).get("summary") or "undecided"
+            texts[name] = (await explain(name)).summary or "undecided"
     return [f"  {name}: {text}" for name, text in texts.items()]
 
 

@@ -2,6 +2,8 @@
 
 This is the part of an evaluation that does not wait: all plugins answer at once, about one generation. What takes time
 was prepared before (`preparing`).
+
+Tests: tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +102,6 @@ class ClassFilter:
                 timer.record_plugin(plugin.name, "Filter", started)
         for prepared in self._chain.asynchronous:
             column = cached.plugins[prepared.name]
-            column.ensure_capacity(nodes.capacity)
             parts.append(column.changed_since(nodes, column.answered_generation))
         return parts, renewed
 

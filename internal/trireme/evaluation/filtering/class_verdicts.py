@@ -5,6 +5,8 @@ verdict on a slot is the first refusal in the plugins' order. `generation` of a 
 it has seen; `changed` says when the combined verdict on each slot last changed, so that a caller who has an older
 answer gets a patch. An AsyncFilter may change its verdict while the snapshot stands still, after an answer was given:
 such a change is stamped as later than that answer's generation (`next_stamp`).
+
+Tests: tests/unit/evaluation/test_filtering.py.
 """
 
 import asyncio
@@ -138,8 +140,8 @@ class ClassVerdicts:
             column = self.plugins[name]
             if column.prefilter.skip:
                 continue
-            refused = arrays.entries_at(column.index, slots)
-            stale = column.unanswered_slots(table, slots)
+            refused, limit = column.read(slots, self.table)
+            stale = None if column.asynchronous is None else column.unanswered_slots(table, slots)
             if stale is not None:
                 refused = np.where(stale, interfaces.PASSES, refused)
                 unanswered = np.zeros_like(index) if unanswered is None else unanswered
@@ -150,8 +152,8 @@ class ClassVerdicts:
                 if column.domain_refused is not None:
                     refuses &= ~arrays.entries_at(column.domain_refused, slots)
                 np.copyto(capacity, 0, where=refuses)
-            if column.capacity is not None:
-                np.minimum(capacity, arrays.entries_at(column.capacity, slots), out=capacity)
+            if limit is not None:
+                np.minimum(capacity, limit, out=capacity)
         if unanswered is not None:
             capacity[unanswered != interfaces.PASSES] = 0
             np.copyto(index, unanswered, where=index == interfaces.PASSES)

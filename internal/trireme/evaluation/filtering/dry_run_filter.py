@@ -5,6 +5,8 @@ alone, and PreFilter's decisions: which plugins are skipped, which nodes are lef
 else is evaluated by the plugins over the overlay, with PreFilter again for those that depend on the whole cluster. Such
 a plugin would see the changes to all slots at once; where a plugin cannot tell them apart, slots are evaluated one at a
 time.
+
+Tests: tests/unit/evaluation/test_isolated_dry_runs.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,47 +1,13 @@
 """What filter answers about a class: its columns, whole or as a patch, and what PreFilter of its plugins answered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated_filter
-from trireme.framework import domain_rules, status
+from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import snapshot
-from trireme.v1 import filter_phase_pb2
-from trireme.wire import node_columns
-
-
-@dataclass(frozen=True, slots=True)
-class FilterAnswer:
-    """What the plugins of a profile say of a class on all nodes.
-
-    `columns` is None where PreFilter refused the pod on all nodes (`refusal`). `narrowed` names the nodes that
-    PreFilter left; None: all. At most `max_batch` pods may be placed by it; 0: any number.
-    """
-
-    refusal: status.Status | None
-    narrowed: frozenset[str] | None
-    narrowed_by: frozenset[str]
-    columns: node_columns.NodeColumns | None
-    constraints: Sequence[domain_rules.DomainConstraint]
-    max_batch: int
-    needs_reserve: bool
-    needs_pre_bind: bool
-    evaluated: Sequence[str]
-    timings: Sequence[filter_phase_pb2.Timing]
-    post_filter_results: Sequence[filter_phase_pb2.PostFilterResult] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NominatedAnswer:
-    """How many of the nominees, the first ones, may run on the nodes that they are nominated to."""
-
-    admitted: int
-    needs_reserve: bool = False
-    needs_pre_bind: bool = False
-    evaluated: Sequence[str] = ()
-    timings: Sequence[filter_phase_pb2.Timing] = ()
+from trireme.wire import domain_constraints, node_columns, phase_answers
 
 
 class FilterAnswers:
@@ -56,22 +22,23 @@ class FilterAnswers:
     def answer_of_class(
         self,
         verdicts: class_verdicts.ClassVerdicts,
-        columns: node_columns.NodeColumns | None,
+        columns: node_columns.NodeColumns,
         constraints: Sequence[domain_rules.DomainConstraint],
         timer: plugin_timer.PluginTimer,
-    ) -> FilterAnswer:
-        """Make the answer about all nodes. `columns` None: PreFilter refused the class.
+    ) -> phase_answers.FilterAnswer:
+        """Make the answer about all nodes.
 
         The batch is as small as the plugins want it: 1 where pods are placed one at a time, 0 where none has a limit.
         """
         max_batch = min((each.max_batch for each in self._pre_filter_results(verdicts) if each.max_batch), default=0)
         needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
-        return FilterAnswer(
+        return phase_answers.FilterAnswer(
             refusal=verdicts.refusal,
             narrowed=None if verdicts.narrowed is None else frozenset(verdicts.narrowed),
             narrowed_by=frozenset(verdicts.narrowed_by),
+            nodes_left=() if verdicts.refusal is None else self._nodes_left(verdicts),
             columns=columns,
-            constraints=constraints,
+            constraints=[domain_constraints.to_message(each) for each in constraints],
             max_batch=1 if self._chain.places_one_by_one else max_batch,
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
@@ -80,12 +47,17 @@ class FilterAnswers:
         )
 
     def answer_of_nominated(
-        self, admitted: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
-    ) -> NominatedAnswer:
-        """The answer where so many nominated pods are admitted."""
+        self, admitted: int, generation: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
+    ) -> phase_answers.FilterAnswer:
+        """The answer where so many nominated pods are admitted, to a call that named this generation."""
         needs_reserve, needs_pre_bind = self._needs_reserve_and_pre_bind(verdicts)
-        return NominatedAnswer(
-            admitted, needs_reserve, needs_pre_bind, self._evaluated_plugins(verdicts), tuple(timer.timing_messages())
+        return phase_answers.FilterAnswer(
+            columns=node_columns.NodeColumns(generation),
+            needs_reserve=needs_reserve,
+            needs_pre_bind=needs_pre_bind,
+            evaluated=self._evaluated_plugins(verdicts),
+            timings=tuple(timer.timing_messages()),
+            admitted=admitted,
         )
 
     def may_return_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:
@@ -117,16 +89,22 @@ class FilterAnswers:
 
     def _complete_columns(self, cached: class_verdicts.ClassVerdicts) -> node_columns.NodeColumns:
         """The class's columns as they are now, complete and not shared."""
-        size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
+        size = self._snap.nodes.size
         index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
-        return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
+        return node_columns.NodeColumns.complete(cached.generation, tuple(cached.table.statuses), index, capacity)
 
     def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
-        """What PreFilter of each plugin that was called answered."""
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
 
+    def _nodes_left(self, cached: class_verdicts.ClassVerdicts) -> Sequence[tuple[str, int]]:
+        """How many nodes of the cluster each plugin that narrowed them left by itself, by its name, ascending."""
+        known = self._snap.nodes.slot_of_name
+        return tuple(
+            (name, sum(node in known for node in cached.plugins[name].prefilter.nodes or ()))
+            for name in sorted(cached.narrowed_by)
+        )
+
     def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
-        """Whether Reserve, and PreBind, must be called for pods of the class."""
         reserves = any(result.reserves for result in self._pre_filter_results(cached))
         return reserves or self._always_reserve, reserves
 

@@ -1,4 +1,7 @@
-"""One filter plugin's verdicts of one class about all slots, cached between calls."""
+"""One filter plugin's verdicts of one class about all slots, cached between calls.
+
+Tests: tests/unit/evaluation/test_preparing.py.
+"""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +13,10 @@ from trireme.snapshot import arrays, nodes, slot_changes, snapshot
 
 @dataclass(slots=True)
 class FilterColumn:
-    """One plugin's verdicts. Shapes: (slot,). Generation −1: it has seen nothing yet."""
+    """One plugin's verdicts. Shapes: (slot,). Generation −1: it has seen nothing yet.
+
+    Those of an AsyncFilter are in its own state, and the arrays here stay empty.
+    """
 
     prefilter: interfaces.PreFilterResult
     prefilter_generation: int
@@ -28,9 +34,30 @@ class FilterColumn:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the verdicts, in bytes. An AsyncFilter has them once more, in its state."""
-        own = self.index.nbytes + (0 if self.capacity is None else self.capacity.nbytes)
-        return own if self.asynchronous is None else 2 * own
+        """Memory of the verdicts, in bytes."""
+        if self.asynchronous is not None:
+            return 0 if self.prefilter.skip else self._prepared.nbytes
+        return self.index.nbytes + (0 if self.capacity is None else self.capacity.nbytes)
+
+    @property
+    def _prepared(self) -> interfaces.PreparedVerdicts:
+        """The verdicts of an AsyncFilter, which it did not skip."""
+        prepared: interfaces.PreparedVerdicts = self.prefilter.state
+        return prepared
+
+    def has_verdicts(self, size: int) -> bool:
+        """Whether the plugin was called about so many slots, the first ones."""
+        return not self.prefilter.skip if self.asynchronous is not None else self.index.shape[0] >= size
+
+    def read(
+        self, slots: arrays.SlotArray, table: interfaces.StatusTable
+    ) -> tuple[arrays.Int16Array, arrays.Int32Array | None]:
+        """The statuses' numbers on these slots, and how many copies fit (None: no limit). Shapes: as `slots`."""
+        if self.asynchronous is not None:
+            verdicts = self._prepared.read(slots, table)
+            return verdicts.index, verdicts.capacity
+        where = arrays.slot_index(slots)
+        return self.index[where], None if self.capacity is None else self.capacity[where]
 
     @property
     def answered_generation(self) -> int:
@@ -46,8 +73,6 @@ class FilterColumn:
 
         Shape: as `slots`.
         """
-        if self.asynchronous is None:
-            return None
         generation, pods = self.answered_generation, self.asynchronous is not interfaces.Dependency.NODE
         if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
             return None
@@ -75,15 +100,6 @@ class FilterColumn:
         pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
         changed = snap.nodes.changed_since(self.generation, pods)
         return changed[live[changed]]
-
-    def ensure_capacity(self, size: int) -> None:
-        """Make room for so many slots."""
-        if self.index.shape[0] < size:
-            self.index = arrays.grow_last_axis(self.index, size)
-        if self.capacity is not None and self.capacity.shape[0] < size:
-            grown = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
-            grown[: self.capacity.shape[0]] = self.capacity
-            self.capacity = grown
 
     def store_pre_filter(
         self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None

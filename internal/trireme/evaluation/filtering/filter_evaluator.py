@@ -2,6 +2,8 @@
 
 First what takes time is prepared (`preparing`), while the snapshot may go on; then all plugins answer at once, about
 one generation (`class_filter`). Nodes that changed under the preparation and have no answer are not feasible.
+
+Tests: tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -63,6 +65,12 @@ class FilterEvaluator:
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_verdicts.ClassVerdicts:
         """What is cached of the class, as of its last evaluation."""
         return self._cache.columns_of(profile, pod_class)
+
+    def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
+        """The asynchronous plugins that have nothing to say of the class, as far as it was evaluated."""
+        columns = self._cache.columns_of(profile, self._snap.classes[class_id]).plugins
+        names = [plugin.name for plugin in self._profiles[profile].chain.asynchronous]
+        return [name for name in names if name in columns and columns[name].prefilter.skip]
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what was computed for a class: plugins may answer otherwise than the snapshot's changes let expect."""
@@ -163,5 +171,4 @@ def _refuse_class_everywhere(
 
 
 def _joined_plugin_names(plugins: Sequence[interfaces.AsyncFilter]) -> str:
-    """The plugins' names for a message."""
     return "plugin " + " and ".join(plugin.name for plugin in plugins)

@@ -97,11 +97,11 @@ class Preparation:
         cached: class_verdicts.ClassVerdicts,
         only_changed: bool,
     ) -> status.Status | None:
-        """Let one plugin find its verdicts, and write them to its column; a status where it failed and the pod with it.
+        """Let one plugin find its verdicts; a status where it failed and the pod with it.
 
         PreFilter is called first if it has not answered yet or, unless `only_changed`, its answer may have changed.
-        The cluster may change meanwhile: the verdicts are then of the generation that the plugin names, and what
-        changed after it is due next time.
+        The cluster may change meanwhile: the verdicts are of the generation when the call began, and what changed after
+        it is due next time.
         """
         incarnation = self._snap.incarnation
         column = cached.plugins.get(plugin.name)
@@ -110,7 +110,8 @@ class Preparation:
             if failed is not None:
                 return failed
             column = cached.plugins[plugin.name]
-        generation, state = self._snap.generation, column.prefilter.state
+        generation = self._snap.generation
+        state: interfaces.PreparedVerdicts = column.prefilter.state
         slots = self._slots_to_ask_about(plugin, cached, only_changed)
         unanswered = False
         if slots.size:
@@ -118,11 +119,8 @@ class Preparation:
             self._snap.check_incarnation(incarnation)
             if failed is not None:
                 return failed
-            verdicts = plugin.filter(pod_class, self._snap, state, slots, cached.table)
-            column.write_verdicts(slots, verdicts, self._snap.nodes.capacity)
             cached.uncombined.append(slots)
-            unanswered = verdicts.unanswered
-            generation = self._snap.generation if verdicts.as_of is None else verdicts.as_of
+            unanswered = state.unanswered
         # After a failure that is ignored there are nodes that the plugin is still to be called about.
         if unanswered or (only_changed and column.unanswered_generation > column.generation):
             column.unanswered_generation = generation

@@ -7,6 +7,8 @@ and each round reprieves one victim on each of them: the number of rounds follow
 the number of nodes.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence

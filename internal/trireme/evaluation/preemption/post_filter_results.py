@@ -4,6 +4,8 @@ Preemptors of one class often come in a row. Between two of them nothing changes
 the state of its victims, which is known here too. So the result for the second one assumes the nomination of the first.
 That holds only if a nomination changes nothing for the next pod but on its own node; otherwise there is a result for
 the first pod alone.
+
+Tests: tests/unit/filter/test_post_filter_results.py.
 """
 
 import time
@@ -148,7 +150,6 @@ class PostFilterResults:
         return bool(self._chain.asynchronous) or any(plugin.remote for plugin in self._plugins)
 
     def _is_any_preemptor_nominated(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
-        """Whether one of the pods is nominated to a node."""
         return any(each.pod.uid in self._snap.nominations for each in preemptors)
 
     def _update_refusal_of_slot(

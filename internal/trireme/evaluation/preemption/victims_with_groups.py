@@ -7,6 +7,9 @@ for a pod and for a group share this; where no pod names a group, `has_no_groups
 classes when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py,
+    tests/unit/plugins/default_preemption/test_pod_group_post_filter.py.
 """
 
 import itertools

@@ -1,4 +1,7 @@
-"""Domain constraints while a batch is placed: which nodes they admit, after each placement."""
+"""Domain constraints while a batch is placed: which nodes they admit, after each placement.
+
+Tests: tests/unit/evaluation/test_placement_domains.py, tests/unit/evaluation/test_batches_exact.py.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

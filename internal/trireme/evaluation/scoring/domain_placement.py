@@ -4,6 +4,8 @@ As in placement.py, each pod goes where a cycle of its own would have put it. Fi
 a batch can reach (reachable_nodes.py); so what follows costs as much in a large cluster as in a small one. What changes
 at a step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their
 normalisation over all that is feasible, and the static scores' where the feasible nodes have another maximum.
+
+Tests: tests/unit/evaluation/test_placement_domains.py, tests/unit/evaluation/test_batches_exact.py.
 """
 
 from collections.abc import Sequence
@@ -177,7 +179,6 @@ class DomainPlacer:
 
 
 def _common_score_of_all_nodes(plugin: placement.ScoredPlugin) -> int:
-    """What a plugin that scores all nodes alike adds to their totals."""
     scores = placement.normalize_scores(plugin.raw[:1], plugin.normalization)
     return int(placement.apply_weight(scores, plugin.weight)[0])
 

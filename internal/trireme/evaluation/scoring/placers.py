@@ -1,4 +1,7 @@
-"""Who places the next pods of a class: made of its columns, and of how a placement changes each plugin's scores."""
+"""Who places the next pods of a class: made of its columns, and of how a placement changes each plugin's scores.
+
+Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,7 @@
-"""Raw scores of classes, brought to the snapshot's generation by scoring again only what changed."""
+"""Raw scores of classes, brought to the snapshot's generation by scoring again only what changed.
+
+Tests: tests/unit/evaluation/test_scoring.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

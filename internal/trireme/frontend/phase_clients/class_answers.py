@@ -6,15 +6,25 @@ rest. `explain` reads it too: it is why a class is pending.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass, field
 
-from trireme.results.class_answer import ClassAnswer
 from trireme.scheduling import ports
+from trireme.wire import node_columns
 
 # Classes whose answers are cached; a dropped one is requested completely again.
 MAX_CLASSES = 256
 # … but no more than so much memory beside what the answers to a few classes take.
 MAX_BYTES = 32 << 20
 MIN_CLASSES = 4
+
+
+@dataclass(slots=True)
+class ClassAnswer:
+    """Filter's answer about a class, complete, and the replica that gave it."""
+
+    columns: node_columns.NodeColumns = field(default_factory=node_columns.NodeColumns)
+    # The replica, and which of its streams; it alone can answer by a patch.
+    source: tuple[str, int] | None = None
 
 
 class ClassAnswers:
@@ -36,17 +46,21 @@ class ClassAnswers:
         self._answers.move_to_end(key)
         return answer
 
-    def get(self, key: ports.ClassKey) -> ClassAnswer | None:
+    def get(self, key: ports.ClassKey) -> node_columns.NodeColumns | None:
         """What is known of the class, if anything."""
-        return self._answers.get(key)
+        answer = self._answers.get(key)
+        return None if answer is None else answer.columns
+
+    def has(self, key: ports.ClassKey, columns: node_columns.NodeColumns) -> bool:
+        """Whether these are the class's columns, and not those of one pod, or a changed copy."""
+        return self.get(key) is columns
 
     def clear(self) -> None:
-        """Forget all: the generations begin anew."""
+        """Forget all: the generations begin anew, or the configuration changed, and with it perhaps the answers."""
         self._answers.clear()
 
     def _drop_oldest(self) -> None:
         """Drop the answers that were added first while there are too many, or they take too much memory."""
-        total = sum(answer.index.nbytes + answer.capacity.nbytes for answer in self._answers.values())
+        total = sum(answer.columns.nbytes for answer in self._answers.values())
         while len(self._answers) > self._max_classes or (total > MAX_BYTES and len(self._answers) > MIN_CLASSES):
-            oldest = self._answers.popitem(last=False)[1]
-            total -= oldest.index.nbytes + oldest.capacity.nbytes
+            total -= self._answers.popitem(last=False)[1].columns.nbytes

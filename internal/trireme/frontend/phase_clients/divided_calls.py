@@ -45,7 +45,7 @@ async def bind(
 ) -> AsyncIterator[bind_pb2.BindResult]:
     """Bind all items, one part after the other by `call`; yields each result once, by its index among all items.
 
-    Parts at once would be more calls of a profile than `calls_to_bind.CallTurns` allows, and bring little: pods are
+    Parts at once would be more calls of a profile than `bind_limits.CallTurns` allows, and bring little: pods are
     hardly ever so large, and those of one part keep a replica busy.
     """
     parts, too_large = _divide_by_size(item.ByteSize() for item in request.items)

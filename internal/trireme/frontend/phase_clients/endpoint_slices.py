@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.config import discovered_endpoints
+from trireme.config import addresses
 from trireme_kube.client.informers import informer, resources, small_collection, watch
 from trireme_kube.client.rest import client
 
 log = logging.getLogger(__name__)
 
-SCHEME = discovered_endpoints.SCHEME
+SCHEME = addresses.SCHEME
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 

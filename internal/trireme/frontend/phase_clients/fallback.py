@@ -113,7 +113,6 @@ class Fallback:
                 await self._stop_local_phases(ended)
 
     async def _check_steadily(self) -> None:
-        """Check twice a second whether local phases are needed."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             await self._start_or_stop_local_phases()
@@ -174,5 +173,4 @@ class Fallback:
         return f" ({'; '.join(reasons)})" if reasons else ""
 
     def _apply_endpoints(self) -> None:
-        """Have the phase's client call the configured replicas and the local ones."""
         self._phase.set_endpoints([*self._configured, *self.addresses()])

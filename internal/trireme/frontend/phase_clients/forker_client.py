@@ -1,4 +1,7 @@
-"""Has the forker (`rpc.forker`) start the frontend's local phases, and reads what it reports about them."""
+"""Has the forker (`rpc.forker`) start the frontend's local phases, and reads what it reports about them.
+
+Tests: tests/contract/test_local_phases.py.
+"""
 
 import asyncio
 import contextlib

@@ -30,7 +30,11 @@ class InsightUnavailable(Exception):
 
 
 class InsightRefusal(Exception):
-    """Insight cannot answer this request; the text says what is wrong with it."""
+    """Insight cannot answer this request: the code of the call, and a text that says what is wrong with it."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class InsightReplicas:
@@ -134,7 +138,7 @@ class InsightReplicas:
             except aio.AioRpcError as error:
                 problem = f"{link.address}: {link.error_text(error)}"
                 if error.code() in refusals:
-                    raise InsightRefusal(error.details() or error.code().name) from error
+                    raise InsightRefusal(error.code(), error.details() or error.code().name) from error
             else:
                 return response
         raise InsightUnavailable(problem)

@@ -165,7 +165,6 @@ class LocalPhases:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _all_processes(self) -> list[LocalPhase]:
-        """The processes of all phases."""
         return [process for processes in self._by_phase.values() for process in processes]
 
 

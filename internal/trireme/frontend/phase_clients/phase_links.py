@@ -71,7 +71,7 @@ def make_links(
         for name in ("filter", "score")
     )
     binders = bind_phase_client.BindPhaseClient(
-        fence, fence_request, _make_dialer(completed, "bind"), own.bind.deadline.seconds, wake, config_hash
+        fence, fence_request, _make_dialer(completed, "bind"), own.phases.bind.deadline.seconds, wake, config_hash
     )
     insight = None
     if own.insight.endpoints:

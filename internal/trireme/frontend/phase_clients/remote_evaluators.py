@@ -1,4 +1,7 @@
-"""The evaluators of scheduling as gRPC clients: calls to filter and score, with patches if one has the rest."""
+"""The evaluators of scheduling as gRPC clients: calls to filter and score, with patches if one has the rest.
+
+Tests: tests/unit/frontend/test_stale_answers.py, tests/contract/test_phase_contract.py.
+"""
 
 from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Protocol, TypeVar
@@ -9,9 +12,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
-from trireme.frontend.phase_clients import class_answers, decision_log, follower_replicas, replica_link
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
+from trireme.frontend.phase_clients import class_answers, follower_replicas, replica_link
 from trireme.scheduling import ports
 from trireme.v1 import (
     core_pb2,
@@ -22,8 +23,9 @@ from trireme.v1 import (
     score_phase_pb2,
     score_phase_pb2_grpc,
 )
-from trireme.wire import identities, node_columns
+from trireme.wire import identities, node_columns, phase_answers
 from trireme.wire import status as wire_status
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 Answer = TypeVar("Answer")
 
@@ -43,7 +45,8 @@ Evaluated = TypeVar("Evaluated", bound=_HasEvaluatedGeneration)
 class RemoteEvaluators:
     """The evaluators of scheduling, which call the replicas of filter and score.
 
-    `fence` returns the current leadership for each call, `config_hash` the hash of the configuration in force.
+    `fence` returns the current leadership for each call, `config_hash` the hash of the configuration in force, and
+    `wants_remote_answers` whether phases are to return what remote plugins answer in calls about a profile.
     """
 
     def __init__(
@@ -53,26 +56,22 @@ class RemoteEvaluators:
         answers: class_answers.ClassAnswers,
         fence: Callable[[], cycle_pb2.Fence],
         config_hash: Callable[[], int],
+        wants_remote_answers: Callable[[str], bool],
         *,
         metrics: scheduler_metrics.SchedulerMetrics,
-        decisions: decision_log.DecisionLog,
     ) -> None:
         self._filters = filters
         self._scores = scores
         self._answers = answers
         self._fence = fence
         self._config_hash = config_hash
+        self._wants_remote_answers = wants_remote_answers
         self._metrics = metrics
-        self._decisions = decisions
 
     @property
     def answers(self) -> Container[ports.ClassKey]:
         """The classes whose last answer is cached here."""
         return self._answers
-
-    def forget_answers(self) -> None:
-        """Drop what is known of classes: the configuration changed, and with it perhaps the answers."""
-        self._answers.clear()
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
         """Make the context of a call: class, generation, our leadership and the configuration's hash."""
@@ -82,7 +81,7 @@ class RemoteEvaluators:
             config_hash=self._config_hash(),
             profile=profile,
             pod_class=class_id,
-            wants_remote_answers=self._decisions.wants_remote_answers(profile),
+            wants_remote_answers=self._wants_remote_answers(profile),
         )
 
     async def filter(
@@ -93,13 +92,13 @@ class RemoteEvaluators:
         generation: int,
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """Call Filter about the class, or about `nominee` alone, whose answer is not cached.
 
         A replica that gave the last complete answer sends only what changed.
         """
         # An answer about a nominated pod holds for that pod alone, so it is not kept for its class.
-        answer = self._answers.get_or_add((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
+        known = self._answers.get_or_add((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
             cycle=self.cycle(profile, class_id, generation),
             count=count,
@@ -108,48 +107,29 @@ class RemoteEvaluators:
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
 
-        response, source = await self._filter(request, answer)
+        response, source = await self._filter(request, known)
         _check_generation("filter", response.evaluated_generation, generation)
-        refusal = None
-        if response.HasField("pre_filter"):
-            pre_filter = wire_status.from_message(response.pre_filter.status)
-            refusal = None if pre_filter.code == status.Code.SUCCESS else pre_filter
-        if refusal is None:
-            try:
-                answer.update(node_columns.from_message(response.columns))
-                answer.source = source
-            except ValueError as error:
-                raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
-        result = FilterResult(
-            answer=answer,
-            columns=response.columns,
-            refusal=refusal,
-            constraints=tuple(response.constraints),
-            max_batch=response.max_batch,
-            needs_reserve=response.needs_reserve,
-            needs_pre_bind=response.needs_pre_bind,
-            evaluated=tuple(response.evaluated_plugins),
-            timings=response.timings,
-            of_one=nominee is not None,
-            narrowed_by=frozenset(response.narrowed_by),
-            post_filter=PostFilterResult.from_messages(response.post_filter_results),
-        )
-        self._decisions.add_filter((profile, class_id), generation, request, result, response.post_filter_results)
-        return result
+        try:
+            answer = phase_answers.filter_answer(response, known.columns)
+        except ValueError as error:
+            raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
+        if answer.refusal is None:
+            known.source = source
+        return answer
 
     async def _filter(
-        self, request: filter_phase_pb2.FilterPhaseFilterRequest, answer: class_answer.ClassAnswer
+        self, request: filter_phase_pb2.FilterPhaseFilterRequest, known: class_answers.ClassAnswer
     ) -> tuple[filter_phase_pb2.FilterPhaseFilterResponse, tuple[str, int]]:
         """Call Filter; returns the response, and the identity of the replica that sent it.
 
-        `answer` is the class's last complete answer: the replica that gave it sends a patch to it, any other a whole
+        `known` is the class's last complete answer: the replica that gave it sends a patch to it, any other a whole
         column.
         """
         answered_by: list[tuple[str, int]] = []
 
         async def call_filter(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
             # Each replica numbers statuses for itself: only the one that gave the complete answer can patch it.
-            request.base_generation = answer.generation if answer.source == link.identity else 0
+            request.base_generation = known.columns.generation if known.source == link.identity else 0
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             response = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
@@ -161,34 +141,25 @@ class RemoteEvaluators:
 
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
-    ) -> FilterResult:
+    ) -> FilterAnswer:
         """Ask filter how many of the nominees, from the first, may all go to the slots that they are nominated for.
 
         Raises: PhaseUnavailable; PhaseFault, also if filter admits more pods than were named.
         """
         request = filter_phase_pb2.FilterNominatedRequest(
-            cycle=self.cycle(profile, class_id, generation),
-            nominees=[identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)],
+            cycle=self.cycle(profile, class_id, generation), nominees=identities.nominees(nominees, slots)
         )
         response = await self._call_filter_checking_generation(
             "FilterNominated", request.cycle, lambda stub: stub.FilterNominated, request
         )
         if response.admitted > len(slots):
             raise ports.PhaseFault(f"filter admitted {response.admitted} of {len(slots)} nominated pods")
-        self._decisions.add_nominated((profile, class_id), generation, request.nominees, response.admitted)
-        return FilterResult.of_nominated(
-            slots[: response.admitted],
-            generation,
-            needs_reserve=response.needs_reserve,
-            needs_pre_bind=response.needs_pre_bind,
-            evaluated=response.evaluated_plugins,
-            timings=response.timings,
-        )
+        return phase_answers.nominated_answer(response, generation)
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
-    ) -> Sequence[PostFilterResult]:
-        """Have filter run PostFilter for pods that fit nowhere; returns results for the first ones."""
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterAnswer
+    ) -> filter_phase_pb2.RunPostFilterResponse:
+        """Have filter run PostFilter for pods that fit nowhere; the response has results for the first ones."""
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self.cycle(profile, class_id, generation), preemptors=identities.preemptors(pods, generation)
         )
@@ -198,25 +169,20 @@ class RemoteEvaluators:
         )
         if not 1 <= len(response.results) <= len(pods):
             raise ports.PhaseFault(f"filter answered {len(response.results)} PostFilter results for {len(pods)} pods")
-        self._decisions.add_post_filter(
-            (profile, class_id), generation, request.preemptors, filtered, response.results, response.remote_answers
-        )
-        return PostFilterResult.from_messages(response.results)
+        return response
 
     async def list_preemption_candidates(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
-    ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """Have filter list the nodes that preemption may choose from; PostFilter's result instead if there is none."""
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterAnswer
+    ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
+        """Have filter list the nodes that preemption may choose from; PostFilter's answer instead if there is none."""
         request = filter_phase_pb2.ListPreemptionCandidatesRequest(
             cycle=self.cycle(profile, class_id, generation), preemptor=identities.preemptor(pod, generation)
         )
         _add_refusal(request, filtered)
         rpc = "ListPreemptionCandidates"
-        response = await self._call_filter_checking_generation(
+        return await self._call_filter_checking_generation(
             rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request
         )
-        self._decisions.add_candidates((profile, class_id), generation, request.preemptor, filtered, response)
-        return response.candidates or PostFilterResult.from_message(response.answer)
 
     async def select_preemption_candidate(
         self,
@@ -224,9 +190,9 @@ class RemoteEvaluators:
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
-        filtered: FilterResult,
+        filtered: FilterAnswer,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
-    ) -> PostFilterResult:
+    ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """Have filter run PostFilter for the pod, where preemption may choose among the candidates alone."""
         request = filter_phase_pb2.SelectPreemptionCandidateRequest(
             cycle=self.cycle(profile, class_id, generation),
@@ -235,41 +201,33 @@ class RemoteEvaluators:
         )
         _add_refusal(request, filtered)
         rpc = "SelectPreemptionCandidate"
-        response = await self._call_filter_checking_generation(
+        return await self._call_filter_checking_generation(
             rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request
         )
-        self._decisions.add_candidate_choice((profile, class_id), generation, filtered, request, response)
-        return PostFilterResult.from_message(response.answer)
 
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Have filter list the pods and groups that may be evicted for a group."""
-        response = await self._call_filter_checking_generation(
+        return await self._call_filter_checking_generation(
             "ListPodGroupVictims", request.cycle, lambda stub: stub.ListPodGroupVictims, request
         )
-        self._decisions.add_group_call(request, response)
-        return response
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """Have filter list the victims that still have to be evicted for a group whose pods were placed."""
-        response = await self._call_filter_checking_generation(
+        return await self._call_filter_checking_generation(
             "ReprievePodGroupVictims", request.cycle, lambda stub: stub.ReprievePodGroupVictims, request
         )
-        self._decisions.add_group_call(request, response)
-        return response
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """Have filter list the claims of a group that may be released, as no node can use them as they are."""
-        response = await self._call_filter_checking_generation(
+        return await self._call_filter_checking_generation(
             "ListReleasableClaims", request.cycle, lambda stub: stub.ListReleasableClaims, request
         )
-        self._decisions.add_group_call(request, response)
-        return response
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
@@ -294,26 +252,25 @@ class RemoteEvaluators:
             raise ports.PhaseFault(
                 f"score answered {len(response.totals)} totals for {len(request.placements)} placements"
             )
-        self._decisions.add_group_call(request, response)
         return response
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
-    ) -> PlaceResult:
+        self, profile: str, class_id: int, count: int, filtered: FilterAnswer, extra_scores: Sequence[int] = ()
+    ) -> PlaceAnswer:
         """Have score choose slots for the next pods; a replica that has the last capacities gets what changed.
 
         One that has lost them (FAILED_PRECONDITION) gets all of them, in a second call.
         """
         key = (profile, class_id)
-        generation = filtered.answer.generation
+        generation, update = filtered.columns.generation, filtered.update
 
         async def call_place(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceResponse:
-            patch = filtered.columns.base_generation
-            known = bool(patch) and link.capacities.get(key) == patch
+            patched = 0 if update is None else update.base_generation
+            usable = update is not None and (not patched or link.capacities.get(key) == patched)
             request = score_phase_pb2.PlaceRequest(
                 cycle=self.cycle(profile, class_id, generation),
                 count=count,
-                capacities=filtered.columns if known or not patch else filtered.answer.to_message(),
+                capacities=update if usable else node_columns.to_message(filtered.columns),
                 constraints=filtered.constraints,
                 extra_scores=extra_scores,
                 seed=generation,
@@ -323,11 +280,11 @@ class RemoteEvaluators:
             try:
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
             except aio.AioRpcError as error:
-                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not known:
+                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not (usable and patched):
                     raise
-                request.capacities.CopyFrom(filtered.answer.to_message())
+                request.capacities.CopyFrom(node_columns.to_message(filtered.columns))
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
-            if not filtered.of_one:
+            if self._answers.has(key, filtered.columns):
                 link.note_capacities(key, generation)
             return response
 
@@ -335,20 +292,12 @@ class RemoteEvaluators:
             "score", "Place", self._scores.call(profile, class_id, call_place)
         )
         _check_generation("score", response.evaluated_generation, generation)
-        failure = None
-        if response.HasField("status"):
-            placed = wire_status.from_message(response.status)
-            failure = None if placed.code == status.Code.SUCCESS else placed
-        result = PlaceResult(
-            tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins
-        )
-        self._decisions.add_place(key, count, filtered, extra_scores, result, response.remote_answers)
-        return result
+        return phase_answers.place_answer(response)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-    ) -> Sequence[filter_pb2.Reservation]:
-        """Have filter run the Reserve plugins; returns a reservation, or why it failed, for each placement in order.
+    ) -> filter_pb2.ReserveResponse:
+        """Have filter run the Reserve plugins; a reservation, or why it failed, for each placement in order.
 
         Raises: PhaseUnavailable; PhaseFault, also if there is not one answer for each placement.
         """
@@ -356,8 +305,7 @@ class RemoteEvaluators:
         response = await self._call_filter_checking_generation("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
             raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
-        self._decisions.add_reserve(cycle, placements, response)
-        return response.reservations
+        return response
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Have filter notify the Reserve plugins that the pods will not be bound where they were placed."""
@@ -424,9 +372,7 @@ class RemoteEvaluators:
             code = grpc.StatusCode.UNAVAILABLE
             raise
         finally:
-            # Nothing else runs between here and the caller that adds the answer to the decisions.
-            seconds = self._decisions.call_seconds = self._metrics.clock() - started
-            self._metrics.record_phase_call(phase, rpc, code.name, seconds)
+            self._metrics.record_phase_call(phase, rpc, code.name, self._metrics.clock() - started)
 
 
 def _check_generation(phase: str, evaluated: int, wanted: int) -> None:
@@ -439,10 +385,10 @@ def _add_refusal(
     request: filter_phase_pb2.RunPostFilterRequest
     | filter_phase_pb2.ListPreemptionCandidatesRequest
     | filter_phase_pb2.SelectPreemptionCandidateRequest,
-    filtered: FilterResult,
+    filtered: FilterAnswer,
 ) -> None:
     """Add to the request why the class runs nowhere: PreFilter's status, or else the columns of all nodes."""
     if filtered.refusal is not None:
         request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
     else:
-        request.columns.CopyFrom(filtered.answer.to_message())
+        request.columns.CopyFrom(node_columns.to_message(filtered.columns))

@@ -217,7 +217,6 @@ class ReplicaLink:
 
     @property
     def _backlog_of_changes(self) -> int:
-        """The bytes of changes and decisions that wait."""
         return self._pending_bytes - self._pending_sync_bytes
 
     def request_acknowledgement(self) -> None:
@@ -521,7 +520,6 @@ class _Request:
 
 
 def _generation_of_request(request: bytes) -> int:
-    """The generation to which a serialised delta leads."""
     return snapshot_pb2.SyncRequest.FromString(request).delta.to_generation
 
 

@@ -378,7 +378,6 @@ def _unrecorded_events(counts: event_recorder.EventStatistics) -> Mapping[Values
 
 
 def _by_one_label(counts: Mapping[str, int]) -> dict[Values, float]:
-    """The counts as values of a metric with one label."""
     return {(label,): count for label, count in counts.items()}
 
 

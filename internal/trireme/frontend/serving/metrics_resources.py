@@ -116,5 +116,4 @@ def _combine_into(into: Nanos, more: Nanos, combine: Callable[[int, int], int]) 
 
 
 def _amounts_in_nanos(quantities: Quantities) -> Nanos:
-    """The quantities in billionths, by resource."""
     return {name: quantity.parse_quantity(amount.string).nanos for name, amount in quantities.items()}

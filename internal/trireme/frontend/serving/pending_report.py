@@ -8,11 +8,10 @@ pod is; the other parts are read at the moment of the request.
 import datetime
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
 
 from trireme.cache import cluster_cache, pod_projection
 from trireme.framework import event_phrases
-from trireme.frontend import plugin_membership, remote_plugins
+from trireme.frontend import plugin_membership, queue_plugin_calls
 from trireme.queueing import batch_key, pre_enqueue, queue_status, queued_pod, scheduling_queue
 from trireme.queueing.states import (
     Active,
@@ -27,15 +26,16 @@ from trireme.registry import in_tree
 from trireme.scheduling import (
     attempt_reporter,
     binding_cycle,
-    call_back_offs,
+    plugin_back_offs,
     preemption_executor,
     waiting_pods,
 )
+from trireme.v1 import cycle_pb2
+from trireme.v1.scheduler_explanation_pb2 import AlikePods, PendingPod, PodWait
 from trireme_kube.apimachinery import golang
 
-Json = dict[str, Any]
 # What the pod waits for, as data and in words.
-Waits = tuple[Json, str]
+Waits = tuple[PodWait, str]
 
 # States in which all pods of a class share everything that is reported.
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
@@ -62,7 +62,7 @@ class PendingReport:
         binding: binding_cycle.BindingCycle,
         preemptions: preemption_executor.PreemptionExecutor,
         pre_enqueue_plugins: pre_enqueue.LocalPreEnqueuePlugins,
-        remote_queue: remote_plugins.QueuePluginCaller,
+        remote_queue: queue_plugin_calls.QueuePluginCaller,
         membership: plugin_membership.PluginMembership,
         leading: bool,
         synced: bool,
@@ -90,25 +90,24 @@ class PendingReport:
         self._permits = {pod.uid: pod for pod in waiting.pods()}
         self._leaving: dict[str, list[str]] | None = None
 
-    def entry_of(self, pod: queued_pod.QueuedPodInfo) -> Json:
+    def entry_of(self, pod: queued_pod.QueuedPodInfo) -> PendingPod:
         """The entry of one pod."""
         status = self._queue.contents.status_of(pod)
         waits, summary = self._what_it_waits_for(pod, status)
-        return {
-            "pod": pod.key,
-            "uid": pod.uid,
-            "profile": pod.record.profile,
-            "class": pod.record.class_id,
-            "priority": pod.record.priority,
-            "place": status.state.label,
-            "waitsFor": waits,
-            "summary": summary,
-            "waitingSince": round(pod.waiting_since(self._to_wall), 3),
-            "since": round(self._to_wall(status.since), 3),
-            "attempts": status.attempts,
-        }
+        return PendingPod(
+            pod=_identity_of(pod),
+            profile=pod.record.profile,
+            pod_class=pod.record.class_id,
+            priority=pod.record.priority,
+            place=status.state.label,
+            waits_for=waits,
+            summary=summary,
+            waiting_since_ms=round(pod.waiting_since(self._to_wall) * 1000),
+            since_ms=self._to_wall_ms(status.since),
+            attempts=status.attempts,
+        )
 
-    def entries_by_class(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
+    def entries_by_class(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[AlikePods]:
         """One entry for all pods of one class that wait for the same; in the order of their first.
 
         Failures are the same if only the pod's name, times and counts differ; `summary` and `waitsFor` are those of the
@@ -122,24 +121,29 @@ class PendingReport:
         for same in by_circumstances.values():
             first = same[0]
             for_what, summary = self._what_it_waits_for(first, self._queue.contents.status_of(first))
-            failed = for_what.get("because") or for_what.get("until")
+            failed = for_what.because or for_what.until_ms
             key = (first.record.class_id, _without_details(summary, first) if failed else summary)
             alike.setdefault(key, []).extend(same)
             waits.setdefault(key, (for_what, summary))
         return [
-            {
-                "pods": len(same),
-                "example": same[0].key,
-                "class": key[0],
-                "place": same[0].state.label,
-                "waitsFor": waits[key][0],
-                "summary": waits[key][1],
-                "waitingSince": round(min(pod.waiting_since(self._to_wall) for pod in same), 3),
-                "since": round(self._to_wall(min(pod.timestamp for pod in same)), 3),
-                "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
-            }
+            AlikePods(
+                count=len(same),
+                example=_identity_of(same[0]),
+                pod_class=key[0],
+                place=same[0].state.label,
+                waits_for=waits[key][0],
+                summary=waits[key][1],
+                waiting_since_ms=round(min(pod.waiting_since(self._to_wall) for pod in same) * 1000),
+                since_ms=self._to_wall_ms(min(pod.timestamp for pod in same)),
+                min_attempts=min(pod.attempts for pod in same),
+                max_attempts=max(pod.attempts for pod in same),
+            )
             for key, same in alike.items()
         ]
+
+    def _to_wall_ms(self, moment: float) -> int:
+        """A moment of the queue's clock in milliseconds since 1970."""
+        return round(self._to_wall(moment) * 1000)
 
     def _shared_facts(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
         """Return the facts by which pods wait for the same, so that of very many pods only one for each is examined.
@@ -167,7 +171,7 @@ class PendingReport:
         """What the pod waits for, by its state in the queue: as data, and as a sentence without its subject."""
         retries = self._preemptions.retries
         if not pod.popped and _is_being_deleted(pod):
-            return {"for": "deletion"}, _BEING_DELETED
+            return PodWait(kind="deletion"), _BEING_DELETED
         match status.state:
             case Active() | PreEnqueuePending():
                 return self._waits_to_be_tried(pod)
@@ -175,14 +179,12 @@ class PendingReport:
                 until = self._to_wall(moment)
                 why = self._reporter.last_failure(pod.uid)
                 text = f"backs off after a failed attempt, until {_time_of_day(until)}"
-                return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
+                wait = PodWait(kind="time", until_ms=_in_ms(until), because=why)
+                return wait, f"{text}: {why}" if why else text
             case Gated() | Unschedulable() if retry := retries.delayed_retry(status.root or pod.uid):
                 why, until = retry[0], self._to_wall(retry[1])
-                return {
-                    "for": "time",
-                    "until": until,
-                    "because": why,
-                }, f"{why}; is tried again at {_time_of_day(until)}"
+                wait = PodWait(kind="time", until_ms=_in_ms(until), because=why)
+                return wait, f"{why}; is tried again at {_time_of_day(until)}"
             case Gated() as gate:
                 return self._waits_at_gate(pod, status, gate)
             case Unschedulable():
@@ -195,7 +197,7 @@ class PendingReport:
     def _waits_to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> Waits:
         """A pod in the active queue, or on its way there. A standby tries none: the leader may have refused it."""
         if not self._leading:
-            return {"for": "leadership"}, "is pending; the leader alone knows why"
+            return PodWait(kind="leadership"), "is pending; the leader alone knows why"
         if isinstance(pod.state, Active):
             return self._waits_in_active_queue(pod)
         return self._waits_for_pre_enqueue_calls(pod)
@@ -204,18 +206,20 @@ class PendingReport:
         """A pod for which remote plugins are called before the queue: which ones, or which failed and until when."""
         if failed := self._failed_call(pod):
             until = self._to_wall(failed.until)
-            waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
+            waits = PodWait(kind="plugin", plugins=[failed.plugin], because=failed.error, until_ms=_in_ms(until))
             text = f"plugin {failed.plugin} failed: {failed.error}; is tried again at {_time_of_day(until)}"
             return waits, text
         plugins = self._remote_queue.pre_enqueue_plugins(pod.record.profile)
         sorter = self._remote_queue.sort_keys.plugin if self._remote_queue.sort_keys.lacks_key(pod) else ""
         if not plugins:
-            return {"for": "queueSort", "plugin": sorter}, f"waits for plugin {sorter} to give it a place in the queue"
+            text = f"waits for plugin {sorter} to give it a place in the queue"
+            return PodWait(kind="queueSort", plugins=[sorter]), text
         agree = "agrees" if len(plugins) == 1 else "agree"
         text = f"may enter the queue if {_all_text(plugins)} {agree}"
-        return {"for": "preEnqueue", "plugins": plugins}, f"{text}, and {sorter} gives it a place" if sorter else text
+        wait = PodWait(kind="preEnqueue", plugins=plugins)
+        return wait, f"{text}, and {sorter} gives it a place" if sorter else text
 
-    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> call_back_offs.FailedCall | None:
+    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> plugin_back_offs.FailedCall | None:
         """The failed call of a remote plugin that the pod, or its place, waits for, unless it is being retried."""
         if isinstance(pod.state, Active):
             return self._remote_queue.sort_keys.last_failure(pod.uid)
@@ -228,23 +232,24 @@ class PendingReport:
         if failed is None:
             return waits, text
         until = self._to_wall(failed.until)
-        waits |= {"plugin": failed.plugin, "because": failed.error, "until": until}
+        waits.plugins.append(failed.plugin)
+        waits.because, waits.until_ms = failed.error, _in_ms(until)
         place = f"has its place of before, as plugin {failed.plugin} failed: {failed.error}"
         return waits, f"{text}; {place}; the plugin is called again at {_time_of_day(until)}"
 
     def _waits_for_its_turn(self) -> Waits:
         """A pod in the active queue of a leader: it waits for its turn, or for the caches or a phase."""
         if not self._synced:
-            return {"for": "caches"}, "waits until the caches are synced"
+            return PodWait(kind="caches"), "waits until the caches are synced"
         if self._missing:
             return self._waits_for_service(self._missing)
-        return {"for": "turn"}, "waits for its turn"
+        return PodWait(kind="turn"), "waits for its turn"
 
     def _waits_for_service(self, missing: Sequence[str]) -> Waits:
         """A pod that cannot be tried because these phases are missing."""
         names = " and ".join(missing)
         text = f"waits for {names}, which {'is' if len(missing) == 1 else 'are'} not available"
-        return {"for": "service", "services": list(missing)}, text
+        return PodWait(kind="service", names=missing), text
 
     def _waits_at_gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
         """What a pod waits for that a PreEnqueue plugin, or a missing one, holds back."""
@@ -259,17 +264,17 @@ class PendingReport:
             elif self._membership.is_unsynced(gate.plugin):
                 why = "has not acknowledged the snapshot of the cluster yet"
             text = f"waits for the plugin {gate.plugin}, which {why}"
-            return {"for": "plugin", "plugin": gate.plugin}, text
-        waits: Json = {"for": "gate", "plugin": gate.plugin, "events": list(status.events)}
+            return PodWait(kind="plugin", plugins=[gate.plugin]), text
+        waits = PodWait(
+            kind="gate", plugins=[gate.plugin], events=status.events, because=gate.reason, group=status.group
+        )
         text = f"is held back by {gate.plugin}"
-        for kind, names in self._pre_enqueue.waits_for(pod).items():
-            waits[kind] = list(names)
+        for names in self._pre_enqueue.waits_for(pod).values():
+            waits.names.extend(names)
             text += f": {', '.join(names)}"
         if gate.reason:
-            waits["because"] = gate.reason
             text += f": {gate.reason}"
         if status.group:
-            waits["group"] = status.group
             text += f", with its {_root_group_name(status)}"
         return waits, text
 
@@ -280,7 +285,7 @@ class PendingReport:
         if victims:
             return self._waits_for_victims(victims, node)
         events = event_phrases.likely_first(status.events)
-        waits = {"for": "event", "plugins": list(status.rejectors), "events": events}
+        waits = PodWait(kind="event", plugins=status.rejectors, events=events)
         longest = golang.format_duration(round(self._queue.max_in_unschedulable_seconds * 1e9))
         when = f"when {event_phrases.events_summary(events)}" if events else f"after {longest}"
         text = f"was refused by {', '.join(status.rejectors)}; is tried again {when}"
@@ -290,7 +295,7 @@ class PendingReport:
         """A preemptor: the victims that are still to go."""
         where = f" on node {node}" if node else ""
         text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
-        return {"for": "preemption", "victims": list(victims), "node": node}, text
+        return PodWait(kind="preemption", names=victims, node_name=node), text
 
     def _waits_in_attempt(self, pod: queued_pod.QueuedPodInfo) -> Waits:
         """Say how far the attempt at a pod is that is not in the queue: tried, waiting on Permit, or being bound.
@@ -308,17 +313,17 @@ class PendingReport:
                 return self._waits_for_service(("bind",))
             if pod.uid in self._binding.reported_bound:
                 text = f"was bound to node {node} according to an extender; waits until the API server shows it"
-                return {"for": "binding", "node": node}, text
+                return PodWait(kind="binding", node_name=node), text
             return self._waits_in_binding(pod.uid, node)
         if _is_being_deleted(pod):
-            return {"for": "deletion"}, _BEING_DELETED
+            return PodWait(kind="deletion"), _BEING_DELETED
         missing = [phase for phase in self._missing if phase != "bind"]
-        return self._waits_for_service(missing) if missing else ({"for": "attempt"}, "is being tried")
+        return self._waits_for_service(missing) if missing else (PodWait(kind="attempt"), "is being tried")
 
     def _waits_on_permit(self, wait: waiting_pods.WaitingPod, node: str) -> Waits:
         """A pod that waits on Permit: for which plugins, until when, and what these say of it."""
         until = self._wall_now + wait.seconds_left
-        waits: Json = {"for": "permit", "plugins": list(wait.plugins), "node": node, "until": round(until, 3)}
+        waits = PodWait(kind="permit", plugins=wait.plugins, node_name=node, until_ms=_in_ms(until))
         text = (
             f"waits for {' and '.join(wait.plugins)} to permit node {node}, until {_time_of_day(until)} at the latest"
         )
@@ -326,27 +331,27 @@ class PendingReport:
             message if len(wait.plugins) == 1 else f"{plugin}: {message}" for plugin, message in wait.messages.items()
         ]
         if said:
-            waits["because"] = "; ".join(said)
-            text += f": {waits['because']}"
+            waits.because = "; ".join(said)
+            text += f": {waits.because}"
         return waits, text
 
     def _waits_in_binding(self, uid: str, node: str) -> Waits:
         """A pod that is being bound, or that a PreBind plugin has wait for objects."""
         wait = self._binding.pre_bind_wait(uid)
         if wait is None:
-            return {"for": "binding", "node": node}, f"is being bound to node {node}"
+            return PodWait(kind="binding", node_name=node), f"is being bound to node {node}"
         objects, until = list(wait.objects), self._wall_now + wait.seconds_left
-        waits = {
-            "for": "preBind",
-            "plugin": wait.plugin,
-            "objects": objects,
-            "node": node,
-            "until": round(until, 3),
-        }
+        waits = PodWait(
+            kind="preBind",
+            plugins=[wait.plugin],
+            names=objects,
+            node_name=node,
+            until_ms=_in_ms(until),
+            because=wait.message,
+        )
         longest = f"until {_time_of_day(until)} at the latest"
         text = f"waits for {', '.join(objects)} before it is bound to node {node}, {longest}: {wait.plugin}"
         if wait.message:
-            waits["because"] = wait.message
             text += f": {wait.message}"
         return waits, text
 
@@ -364,6 +369,15 @@ class PendingReport:
                 if placed.flags & pod_projection.PREEMPTED:
                     self._leaving.setdefault(placed.node_name, []).append(placed.key)
         return self._leaving.get(node, ())
+
+
+def _identity_of(pod: queued_pod.QueuedPodInfo) -> cycle_pb2.PodIdentity:
+    namespace, _, name = pod.key.rpartition("/")
+    return cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
+
+
+def _in_ms(moment: float) -> int:
+    return round(moment * 1000)
 
 
 def _is_being_deleted(pod: queued_pod.QueuedPodInfo) -> bool:
@@ -388,16 +402,14 @@ def _waits_for_group(status: queue_status.QueueStatus) -> Waits:
         text = f"waits {status.state.missing}"
     else:
         text = f"waits while its {_root_group_name(status)} is being scheduled"
-    return {"for": "group", "group": status.group}, text
+    return PodWait(kind="group", group=status.group), text
 
 
 def _root_group_name(status: queue_status.QueueStatus) -> str:
-    """The group that the pod is scheduled with."""
     root = batch_key.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"
 
 
 def _without_details(text: str, pod: queued_pod.QueuedPodInfo) -> str:
-    """The text as it is for all pods that fail alike."""
     own = (pod.key.rpartition("/")[2], pod.uid)
     return _NUMBER.sub("", _WORD.sub(lambda word: "" if word[0] in own else word[0], text))

@@ -1,6 +1,8 @@
 """The frontend's HTTPS server, guarded like kube-scheduler's; and the same site on a Unix socket for this user alone.
 
 Source: cmd/kube-scheduler/app/server.go.
+
+Tests: tests/contract/test_serving_access.py, tests/contract/test_serving_http.py.
 """
 
 import asyncio
@@ -12,8 +14,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from trireme.config import commandline
-from trireme.config import serving as serving_config
+from trireme.config import commandline, secure_serving
 from trireme.delegated_access import delegated_guard, serving_trust
 from trireme.framework import release
 from trireme.frontend.serving import admin_socket_file, serving_site
@@ -44,8 +45,8 @@ async def serve(
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
             await stack.enter_async_context(_serve_over_tls(completed, completed.serving, served, supervisor))
-        if completed.trireme.admin_socket:
-            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin_socket, served, supervisor))
+        if completed.trireme.admin.socket:
+            await stack.enter_async_context(_serve_on_socket(completed.trireme.admin.socket, served, supervisor))
         await stack.enter_async_context(served.event_loop.measured(supervisor))
         await stack.enter_async_context(served.expiries.watched(supervisor))
         try:
@@ -107,7 +108,7 @@ async def _take_over_socket(path: str, served: serving_site.FrontendSite) -> Non
 @contextlib.asynccontextmanager
 async def _serve_over_tls(
     completed: commandline.CompletedConfig,
-    serving: serving_config.Serving,
+    serving: secure_serving.Serving,
     served: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
@@ -145,7 +146,7 @@ async def _serve_over_tls(
                 await supervisor.stop(following)
 
 
-def _tls_settings(serving: serving_config.Serving) -> tls_contexts.TlsSettings:
+def _tls_settings(serving: secure_serving.Serving) -> tls_contexts.TlsSettings:
     """The certificates to present, and the TLS versions and ciphers, as the flags say."""
     options = serving.options
     if serving.certificate:

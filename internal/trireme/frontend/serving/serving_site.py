@@ -3,8 +3,11 @@
 Health, metrics, configuration, flags and profiles as in kube-scheduler; and Trireme's own status and explanations.
 
 Source: cmd/kube-scheduler/app/server.go.
+
+Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py.
 """
 
+import asyncio
 import functools
 import json
 import os
@@ -12,21 +15,26 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 
+from google.protobuf.message import Message
+
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
     certificates_to_watch,
+    explanation,
     liveness,
     metrics_collector,
     metrics_resources,
     plugin_metrics,
-    pod_explanation,
+    scheduler_explanation,
     simulation_relay,
     status_report,
     unknown_pod,
 )
 from trireme.frontend.serving.frontend_state import FrontendState
+from trireme.rpc import http_status
+from trireme.wire import json_documents
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.leaderelection import lease_candidate
@@ -145,7 +153,6 @@ class FrontendSite:
         }
 
     def _plugin_notes(self) -> list[str]:
-        """A line of /readyz?verbose for each remote plugin."""
         return [plugin_calls.one_line(row) for row in self._served.plugin_rows()]
 
     def _election_problem(self) -> str:
@@ -315,20 +322,19 @@ class FrontendSite:
         return _json_reply(status_report.status(self._served, pods))
 
     async def _explain_reply(self, request: Request) -> Reply:
-        """What the queue, the cache and insight know of a pod."""
+        """The explanation of a pod, an ExplainResponse."""
         key = request.query.get("pod", [""])[0]
         if not key:
-            return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
-        report = status_report.explain(self._served, key)
-        if report is None:
+            return http_site.text("missing query parameter: pod=namespace/name\n", 400)
+        own = scheduler_explanation.explain(self._served, key)
+        if own is None:
             return http_site.text(f"{unknown_pod.text(self._served, key)}\n", 404 if self._served.synced else 503)
         extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
         try:
-            wanted = pod_explanation.Wanted.from_query(request.query)
-            await pod_explanation.add_insight(report, key, wanted, self._served.phases.links.insight, extenders)
-        except pod_explanation.BadQuery as error:
+            found = await explanation.with_insight(own, request.query, self._served.phases.links.insight, extenders)
+        except explanation.BadQuery as error:
             return http_site.text(f"{error}\n", 400)
-        return _json_reply(report)
+        return await _message_reply(found)
 
     async def _simulate_reply(self, request: Request) -> Reply:
         """Insight's answer to a SimulateRequest, both in protobuf's JSON mapping."""
@@ -336,12 +342,14 @@ class FrontendSite:
             return http_site.text("only POST is served here\n", 405)
         insight = self._served.phases.links.insight
         if insight is None:
-            return http_site.text("a simulation takes insight, and insight.endpoints names none\n", 400)
+            return http_site.text("simulation requires insight: set insight.endpoints\n", 400)
         extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
         try:
-            return _json_reply(await simulation_relay.simulate(insight, request.body, extenders))
-        except (simulation_relay.BadSimulationRequest, insight_replicas.InsightRefusal) as error:
+            return await _message_reply(await simulation_relay.simulate(insight, request.body, extenders))
+        except simulation_relay.BadSimulationRequest as error:
             return http_site.text(f"{error}\n", 400)
+        except insight_replicas.InsightRefusal as error:
+            return http_site.text(f"{error}\n", http_status.of_code(error.code))
         except insight_replicas.InsightUnavailable as error:
             return http_site.text(f"{error}\n", 503)
 
@@ -353,6 +361,10 @@ async def _debug_flags_reply(_: Request) -> Reply:
     return Reply(("\n".join((*lines, *rest, "</html>")) + "\n").encode(), "text/html; charset=utf-8")
 
 
+async def _message_reply(message: Message) -> Reply:
+    """The message as a JSON reply; made in a thread, for thousands of nodes take a while."""
+    return await asyncio.to_thread(lambda: _json_reply(json_documents.document(message)))
+
+
 def _json_reply(value: object) -> Reply:
-    """The value as a JSON reply."""
     return Reply(json.dumps(value).encode(), http_site.JSON)

@@ -1,7 +1,6 @@
 """Has insight answer a simulation: JSON in, JSON out, as over insight's own HTTP API."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from google.protobuf import json_format
 
@@ -13,7 +12,9 @@ class BadSimulationRequest(ValueError):
     """The body is no SimulateRequest; the text says why."""
 
 
-async def simulate(insight: insight_replicas.InsightReplicas, body: bytes, extenders: Sequence[str]) -> dict[str, Any]:
+async def simulate(
+    insight: insight_replicas.InsightReplicas, body: bytes, extenders: Sequence[str]
+) -> simulation_pb2.SimulateResponse:
     """The answer. `extenders` are the URLs of HTTP extenders, which no simulation calls.
 
     Raises: BadSimulationRequest, InsightRefusal, InsightUnavailable.
@@ -25,4 +26,4 @@ async def simulate(insight: insight_replicas.InsightReplicas, body: bytes, exten
     response = await insight.simulate(request)
     if extenders:
         response.not_simulated.append(f"HTTP extenders: {', '.join(extenders)}")
-    return json_format.MessageToDict(response, always_print_fields_with_no_presence=True)
+    return response

@@ -1,29 +1,17 @@
-"""The state of the frontend, and the explanation of one pod, as JSON: what `trireme status` and `trireme explain` show.
-
-Everything here is read from the scheduler's own state at the moment of the request: the queue's states, filter's last
-answer about the pod's class. So an explanation cannot differ from what happened.
-"""
+"""The state of the frontend as JSON: what `trireme status` shows."""
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
-from trireme.framework import status as framework_status
+from trireme.frontend.serving import scheduler_explanation
 from trireme.frontend.serving.frontend_state import FrontendState
-from trireme.queueing import states
-from trireme.results import class_answer
-from trireme.scheduling import fit_error
+from trireme.wire import json_documents
 from trireme_kube.client.informers import informer
 
 Json = dict[str, Any]
 
 MAX_PODS = 100
-# Nodes named for each reason: enough to look at one.
-MAX_NODES = 10
 
 
 def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
@@ -34,7 +22,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     cache = state.cluster.cache.statistics()
     return {
         "version": release.installed_version(),
-        "leadership": leadership_json(state),
+        "leadership": _leadership_json(state),
         "configuration": _configuration_json(state),
         "synced": state.synced,
         "missing": state.phases.links.missing() if state.context.leader.leading else [],
@@ -55,10 +43,18 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         "children": [dataclasses.asdict(child) for child in state.local_phase_statistics()],
         "informers": [_informer_json(each.statistics()) for each in state.informers],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
-        "pending": [report.entry_of(pod) for pod in pending[:max_pods]],
-        "pendingAlike": report.entries_by_class(pending),
+        "pending": [json_documents.document(report.entry_of(pod)) for pod in pending[:max_pods]],
+        "pendingAlike": [json_documents.document(alike) for alike in report.entries_by_class(pending)],
         "pendingPods": len(pending),
     }
+
+
+def _leadership_json(state: FrontendState) -> Json:
+    """Who leads, and for how long."""
+    out = scheduler_explanation.leadership(state)
+    if (term := state.context.leader.term) is not None:
+        out.seconds_left = round(term.remaining_seconds(), 1)
+    return json_documents.document(out)
 
 
 def _configuration_json(state: FrontendState) -> Json:
@@ -98,44 +94,6 @@ def _performance_json(state: FrontendState) -> Json:
     }
 
 
-def explain(state: FrontendState, key: str) -> Json | None:
-    """Explain the state of the pod (namespace/name), for /trireme/v1/explain; None: no informer knows such a pod.
-
-    A queued pod's report has what it waits for and filter's last answer about its class, if there is one; a placed
-    pod's has its node; of a pod of another scheduler there is only that. Evaluating the pod anew is insight's part.
-    `leadership` and `synced` say how far the rest is to be believed: without the lease, or with caches that are not
-    synced, a frontend does not know what becomes of pods.
-    """
-    report = _explain(state, key)
-    return None if report is None else {**report, "leadership": leadership_json(state), "synced": state.synced}
-
-
-def _explain(state: FrontendState, key: str) -> Json | None:
-    """The explanation without the frontend's own state; None: no informer knows such a pod."""
-    queued = state.scheduling.queue.contents.get(key)
-    if queued is None:
-        placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
-        return _pod_of_other_scheduler(state, key) if placed is None else _placed_pod_json(state, placed)
-    out = state.pending_report().entry_of(queued)
-    pending = queued.record.pod
-    if pending.invalid:
-        out["invalid"] = pending.invalid
-    if pending.parsed.condition:
-        out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
-    refused = state.scheduling.reporter.refused_placement(queued.uid)
-    if refused is not None:
-        out["refusedPlacement"] = {
-            "extensionPoint": refused.extension_point,
-            "node": refused.node,
-            **_status_json(refused.status),
-        }
-    answer = state.phases.answers.get((queued.record.profile, queued.record.class_id))
-    if answer is not None and answer.generation:
-        out |= _last_answer_json(state.cluster.cache, answer)
-    out["history"] = _transitions_json(state, key)
-    return out
-
-
 def _informer_json(entry: informer.InformerStatistics) -> Json:
     """How far an informer has got."""
     return {
@@ -145,16 +103,6 @@ def _informer_json(entry: informer.InformerStatistics) -> Json:
         "failures": entry.failures,
         "lastError": entry.last_error,
     }
-
-
-def leadership_json(state: FrontendState) -> Json:
-    """Who leads; `lastError` says why the last request for the Lease failed, and is empty if it did not."""
-    leader, error = state.context.leader, state.lease_error()
-    term = leader.term
-    if term is None:
-        return {"leading": False, "lease": leader.lease, "holder": leader.holder, "lastError": error}
-    seconds = round(term.remaining_seconds(), 1)
-    return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds, "lastError": error}
 
 
 def _endpoints_json(state: FrontendState) -> Json:
@@ -203,89 +151,3 @@ def _replicas_json(state: FrontendState) -> Json:
         for replica in replicas:
             replica["standsIn"] = replica["address"] in own
     return out
-
-
-def _pod_of_other_scheduler(state: FrontendState, key: str) -> Json | None:
-    """A pending pod of another scheduler; None: there is no such pod."""
-    scheduler = state.scheduling.handlers.pods.other_scheduler_of(key)
-    if not scheduler:
-        return None
-    profiles = sorted(state.scheduling.handlers.pods.profiles)
-    return {
-        "pod": key,
-        "place": "foreign",
-        "schedulerName": scheduler,
-        "profiles": profiles,
-        "summary": f"names the scheduler {scheduler} in spec.schedulerName; this one schedules pods that name "
-        f"{' or '.join(profiles)}",
-    }
-
-
-def _placed_pod_json(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
-    """Report on a pod that has a node: when it was bound if we bound it, else when it started, if it has."""
-    history = _transitions_json(state, pod.key)
-    bound = [move["at"] for move in history if move["uid"] == pod.uid and move["to"] == states.Done.label]
-    when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
-    known = state.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT
-    summary = f"is bound to node {pod.node_name}"
-    if not known and state.synced:
-        summary = f"{summary}, and there is no node of this name"
-    return {
-        "pod": pod.key,
-        "uid": pod.uid,
-        "class": pod.class_id,
-        "place": "bound",
-        "summary": summary,
-        "node": pod.node_name,
-        "nodeKnown": known,
-        **when,
-        "history": history,
-    }
-
-
-def _transitions_json(state: FrontendState, key: str) -> list[Json]:
-    """The pod's last transitions in the queue, oldest first; none while we do not lead: the leader's are others."""
-    if not state.context.leader.leading:
-        return []
-    moves = state.scheduling.queue.contents.transitions_of(key)
-    at = state.to_wall
-    return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
-
-
-def _status_json(entry: framework_status.Status) -> Json:
-    """A plugin's status."""
-    return {
-        "plugin": entry.plugin,
-        "code": entry.code.label,
-        "messages": list(entry.messages),
-        "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in entry.reasons],
-    }
-
-
-def _last_answer_json(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
-    """Filter's last answer about the pod's class: how many nodes pass, and why each of the others does not."""
-    refusals = []
-    numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}
-    for entry, count in sorted(fit_error.nodes_by_status(answer.statuses, answer.index), key=lambda found: -found[1]):
-        slots = np.flatnonzero(answer.index == numbers[id(entry)])
-        refusals.append(
-            {
-                **_status_json(entry),
-                "nodes": count,
-                "examples": list(_node_names(cache, slots[:MAX_NODES], answer.generation)),
-            }
-        )
-    return {
-        "nodes": cache.node_count,
-        "feasibleNodes": answer.feasible_count,
-        "generation": answer.generation,
-        "refusals": refusals,
-    }
-
-
-def _node_names(cache: cluster_cache.ClusterCache, slots: Iterable[int], generation: int) -> Iterable[str]:
-    """The names of the nodes at these slots; left out are nodes that came after the generation."""
-    for slot in slots:
-        name = cache.node_at(int(slot), generation)
-        if name is not None:
-            yield name

@@ -23,7 +23,6 @@ def text(state: FrontendState, key: str) -> str:
 
 
 def _statistics(state: FrontendState) -> list[informer.InformerStatistics]:
-    """How far each informer has got."""
     return [each.statistics() for each in state.informers]
 
 

@@ -2,6 +2,8 @@
 
 All nodes are columns of equal length, for 5,000 rows of named fields would be three times as long. A reader who has the
 nodes of an earlier generation gets those alone that changed since.
+
+Tests: tests/unit/insight/console/test_views.py.
 """
 
 from collections import Counter
@@ -161,7 +163,6 @@ def _label_keys(snap: snapshot.Snapshot) -> Sequence[str]:
 
 
 def _taints(taints: Sequence[tuple[str, str, str]]) -> Sequence[Json]:
-    """Taints as objects."""
     return [{"key": key, "value": value, "effect": effect} for key, value, effect in taints]
 
 

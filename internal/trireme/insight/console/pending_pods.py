@@ -118,7 +118,6 @@ class PendingPods:
         return out
 
     def _add(self, pod: PendingPod) -> None:
-        """Add a pod."""
         self._pods[pod.uid] = pod
         self._by_reason.setdefault(pod.reason, {})[pod.uid] = pod
         if pod.pod_group:
@@ -141,7 +140,6 @@ class PendingPods:
 
 
 def _pending_pod(message: snapshot_pb2.QueuedPod) -> PendingPod:
-    """The pod of a message."""
     state = _STATES.get(message.state, "unknown")
     plugins = tuple(message.plugins)
     reason = WaitReason(plugins, message.reason, "" if plugins else state)

@@ -119,17 +119,14 @@ def _of_scheduler(state: console_state.ConsoleState) -> Hashable:
 
 
 def _of_queue(state: console_state.ConsoleState) -> Hashable:
-    """What is in the queue."""
     return state.pending.version, state.cluster.snap.incarnation
 
 
 def _of_cluster(state: console_state.ConsoleState) -> Hashable:
-    """The snapshot."""
     return state.cluster.snap.incarnation, state.cluster.snap.generation
 
 
 def _of_both(state: console_state.ConsoleState) -> Hashable:
-    """The queue and the snapshot."""
     return _of_queue(state), _of_cluster(state)
 
 

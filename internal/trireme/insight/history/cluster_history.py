@@ -2,6 +2,8 @@
 
 A copy shares what does not change, and saves what does; a past generation is the last copy before it with the deltas
 from there on. The oldest copies go when the memory of all exceeds its bound.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 
 import asyncio
@@ -129,7 +131,6 @@ class ClusterHistory:
             self._begin_span(self._plugins)
 
     def _is_full(self, span: Span) -> bool:
-        """Whether another copy is due."""
         pods = max(_SPAN_PODS, self._cluster.snap.pods.count // _SPAN_SHARE)
         return len(span.deltas) >= _SPAN_DELTAS or span.size - _size_of(span.base) >= _SPAN_BYTES or span.pods >= pods
 

@@ -2,6 +2,8 @@
 
 Evaluation is deterministic, so this is what filter and score answered; only the node that was chosen is compared with
 what was recorded. Answers of HTTP extenders and of remote plugins are those that came with the decision.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 
 import dataclasses
@@ -130,7 +132,7 @@ async def evaluate(
     if place.HasField("capacities"):
         refusals, feasible = _left_by_others(place.capacities, refusals, feasible)
     compared = feasible
-    percentage = evaluating.score.chains[cycle.profile].percentage
+    percentage = evaluating.score.profiles.chains[cycle.profile].percentage
     if percentage:
         open_before = await _feasible_at_first(past, placement, cycle, feasible)
         sample = sampling.sample_slots(open_before, before.snap.nodes.count, percentage, cycle.generation)
@@ -160,7 +162,6 @@ async def _feasible_at_first(
 
 
 def _assume(past: cluster_history.PastCluster, slots: Sequence[int]) -> None:
-    """Have what remote plugins said of room count pods on these slots."""
     if past.plugins.recorded is not None:
         past.plugins.recorded.plugins.answer.assume(slots)
 

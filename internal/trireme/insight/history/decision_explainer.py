@@ -1,4 +1,7 @@
-"""Answers ExplainDecision: finds the decision of a pod, evaluates it on its cluster, and says what is not known."""
+"""Answers ExplainDecision: finds the decision of a pod, evaluates it on its cluster, and says what is not known.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
+"""
 
 import asyncio
 import contextlib
@@ -124,7 +127,6 @@ class DecisionExplainer:
         return past
 
     def _cycle_of(self, decision: decision_pb2.Decision) -> cycle_pb2.Cycle:
-        """The context of the decision's calls."""
         cycle = self._identity()
         cycle.generation, cycle.profile, cycle.pod_class = decision.generation, decision.profile, decision.pod_class
         return cycle

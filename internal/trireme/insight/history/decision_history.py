@@ -3,6 +3,8 @@
 A decision of Place names slots, and `PlacedPods` the pods that took them. Recordings of earlier releases lack it: there
 the next deltas bring pods of the class on these slots, and the first such pod is the first one that the decision
 placed. Nominated pods and preemptors are named by the decisions themselves.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 
 import collections
@@ -275,7 +277,6 @@ class DecisionHistory:
             del self._preemptions[uid]
 
     def _drop(self, uid: str) -> None:
-        """Forget a pod's placement."""
         del self._placements[uid]
         self._times.pop(uid, None)
 

@@ -1,4 +1,7 @@
-"""Who sends an HTTP request, and what of an answer it may see."""
+"""Who sends an HTTP request, and what of an answer it may see.
+
+Tests: tests/security/test_insight_http.py.
+"""
 
 import asyncio
 import ipaddress

@@ -4,6 +4,8 @@ A page is a line of `_pages`, or of `views.VIEWS` (`console_pages.py`); simulati
 passes, in this order: its size, the caller's credentials, a place among the caller's requests, the right to read the
 pod (or, for a simulation, to list nodes and pods), the query or body; then the RPC is called, and names that the caller
 may not list are left out of its answer.
+
+Tests: tests/security/test_insight_http.py, tests/contract/test_insight_recorded_console.py.
 """
 
 import asyncio
@@ -12,11 +14,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-import grpc
 from aiohttp import web
-from google.protobuf import json_format, message
+from google.protobuf import message
 
 from trireme.insight import http_metrics, service
 from trireme.insight.http_api import (
@@ -32,6 +33,7 @@ from trireme.insight.http_api import (
     visibility,
 )
 from trireme.v1 import decision_explanation_pb2, insight_pb2
+from trireme.wire import json_documents
 from trireme_kube.componentbase.server import http_site, status_documents
 from trireme_kube.componentbase.server.authentication import ReviewError, User
 
@@ -46,7 +48,7 @@ MAX_REQUESTS = 64
 MAX_AUTHENTICATIONS = 256
 """At once: requests whose caller is not known yet, shared between their addresses."""
 
-Rpc = Callable[[Any, Any], Awaitable[message.Message]]
+Rpc = Callable[[Any, str], Awaitable[message.Message]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +64,9 @@ def _pages(served: service.InsightService) -> Sequence[Page]:
     """All pages. An RPC of the service becomes a page by a line here; `visibility` lists who sees what of it."""
     decision = decision_explanation_pb2.ExplainDecisionRequest
     return (
-        Page(requests.PodPath("explanation"), insight_pb2.ExplainRequest, served.Explain),
-        Page(requests.PodPath("decision"), decision, served.ExplainDecision),
+        Page(requests.PodPath("explanation"), insight_pb2.ExplainRequest, served.explain),
+        Page(requests.PodPath("decision"), decision, served.explain_decision),
     )
-
-
-class _CallFailed(Exception):
-    """An RPC ended with a code other than OK."""
-
-    def __init__(self, code: grpc.StatusCode, details: str) -> None:
-        super().__init__(details)
-        self.code = code
-
-
-class _Call:
-    """Stands in for gRPC's context of a call."""
-
-    def __init__(self, user: str = "") -> None:
-        self._user = user
-
-    def peer(self) -> str:
-        """The caller."""
-        return f"user:{self._user}"
-
-    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
-        """No certificate of gRPC's: `peer` says who it is."""
-        return {}
-
-    async def abort(
-        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Sequence[tuple[str, str]] = ()
-    ) -> NoReturn:
-        """Raises: _CallFailed."""
-        raise _CallFailed(code, details)
 
 
 class HttpApi:
@@ -116,7 +89,7 @@ class HttpApi:
         self._past_names = served.remembered_names
         self._console = console_pages.ConsolePages(served.console, callers, served.remembered_names)
         self._pages = _pages(served)
-        self._simulate: Rpc = served.Simulate
+        self._simulate: Rpc = served.simulate
         self._access = callers
         self._seconds = seconds
         self._places = request_places.RequestPlaces(MAX_REQUESTS)
@@ -206,8 +179,8 @@ class HttpApi:
             raise failures.HttpFailure(403, "Forbidden", f"nodes is forbidden: {text}")
         names = visibility.NameReplacer(self._cluster, viewer, name, self._past_names, own_namespace=namespace)
         try:
-            answer = await page.rpc(message, _Call(user.name))
-        except _CallFailed as error:
+            answer = await page.rpc(message, _caller(user))
+        except service.NotAnsweredError as error:
             raise failures.of_call(error.code, names.without_names(str(error))) from error
         # At once: names are looked up in the state of the cluster that the answer was computed from.
         shown = visibility.limit(answer, viewer, names)
@@ -220,8 +193,8 @@ class HttpApi:
         access.check_sees_all(user, await self._access.viewer(user), "simulate")
         message = await simulation_page.read_request(request)
         try:
-            answer = await self._simulate(message, _Call(user.name))
-        except _CallFailed as error:
+            answer = await self._simulate(message, _caller(user))
+        except service.NotAnsweredError as error:
             raise failures.of_call(error.code, str(error)) from error
         body = await asyncio.to_thread(_to_json, answer, pretty=pretty)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
@@ -254,6 +227,10 @@ class HttpApi:
         return page, namespace, name
 
 
+def _caller(user: User) -> str:
+    return f"user:{user.name}"
+
+
 def _query_of(request: web.Request) -> Mapping[str, Sequence[str]]:
     """All values by name, but `pretty`, which every page has."""
     return {name: request.query.getall(name) for name in request.query if name != "pretty"}
@@ -261,6 +238,5 @@ def _query_of(request: web.Request) -> Mapping[str, Sequence[str]]:
 
 def _to_json(answer: message.Message, *, pretty: bool) -> bytes:
     """The message in protobuf's JSON mapping, with counts that are 0; `pretty`: indented for people."""
-    document = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
-    text = json.dumps(document, ensure_ascii=False, indent=2 if pretty else None)
+    text = json.dumps(json_documents.document(answer), ensure_ascii=False, indent=2 if pretty else None)
     return f"{text}\n".encode()

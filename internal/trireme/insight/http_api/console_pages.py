@@ -103,7 +103,6 @@ def _check_method(request: web.Request) -> None:
 
 
 def _has(request: web.Request, etag: str) -> bool:
-    """Whether the reader has the document with this tag."""
     return etag in [text.strip() for text in request.headers.get("If-None-Match", "").split(",")]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import grpc
 
+from trireme.rpc import http_status
 from trireme_kube.componentbase.server import http_site, status_documents
 
 RETRY_SECONDS = 1
@@ -74,17 +75,18 @@ def recording_timed_out(seconds: float) -> HttpFailure:
 
 def of_call(code: grpc.StatusCode, message: str) -> HttpFailure:
     """The failure of an RPC."""
-    status, reason = _OF_CODES.get(code, (500, "InternalError"))
-    return HttpFailure(status, reason, message, _RETRY if status in (429, 503, 504) else None)
+    status = http_status.of_code(code)
+    return HttpFailure(
+        status, _REASONS.get(status, "InternalError"), message, _RETRY if status in (429, 503, 504) else None
+    )
 
 
 _RETRY = {"Retry-After": str(RETRY_SECONDS)}
-_OF_CODES = {
-    grpc.StatusCode.INVALID_ARGUMENT: (400, "BadRequest"),
-    grpc.StatusCode.PERMISSION_DENIED: (403, "Forbidden"),
-    grpc.StatusCode.NOT_FOUND: (404, "NotFound"),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (429, "TooManyRequests"),
-    grpc.StatusCode.FAILED_PRECONDITION: (503, "ServiceUnavailable"),
-    grpc.StatusCode.UNAVAILABLE: (503, "ServiceUnavailable"),
-    grpc.StatusCode.DEADLINE_EXCEEDED: (504, "Timeout"),
+_REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
 }

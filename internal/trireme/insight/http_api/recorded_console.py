@@ -7,6 +7,8 @@ is ended, and replaced at the next request.
 
 Insight authenticates each caller, and checks that the caller may list all nodes and pods, before it forwards a request
 with the caller's name in a header. The process trusts that header: only this user can enter the folder of its socket.
+
+Tests: tests/contract/test_insight_recorded_console.py.
 """
 
 import asyncio
@@ -267,7 +269,6 @@ class RecordedConsole:
             self._idle = None
 
     def _begin_ending(self) -> None:
-        """End the process, for nobody has asked for a while."""
         self._idle = None
         if not self._places.in_use and (self._ending is None or self._ending.done()):
             self._ending = asyncio.create_task(self._end_idle())

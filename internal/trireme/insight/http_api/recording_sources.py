@@ -3,6 +3,8 @@
 A source reads all frames once for their times: from when to when it reaches, where nothing was recorded, and as of when
 each frame is shown (`frame_times`), which is its time where it is read again from a place on. `None` in place of a
 frame says that there is no further one, of a folder: not yet.
+
+Tests: tests/unit/insight/http_api/test_recorded_moments.py, tests/unit/insight/http_api/test_recorded_gaps.py.
 """
 
 import asyncio
@@ -123,7 +125,6 @@ class _TimedFrames:
 
 
 def _numbers_from(frames: Frames) -> decision_numbers.DecisionNumbers:
-    """The numbers of decisions that begin with the header of these frames."""
     return decision_numbers.DecisionNumbers(None if frames.header is None else frames.header.hello.fence)
 
 
@@ -302,7 +303,6 @@ class FolderSource:
             self._reader.close()
 
     def _begin_of(self, number: int) -> int:
-        """As of when the segment's full state is shown. It has one."""
         assert self._reader is not None
         return self._times.of((number, 0), self._reader.starts[number])
 

@@ -68,6 +68,7 @@ _FIELDS: Mapping[str, Mapping[str, Show]] = {
         "preemption": Show.ALWAYS,
         "not_known": Show.WITHOUT_NAMES,
         "feasible_at_most": Show.ALWAYS,
+        "pod": Show.ALWAYS,
     },
     "trireme.v1.ExplainDecisionResponse": {
         "node_name": Show.AS_NODE_NAME,

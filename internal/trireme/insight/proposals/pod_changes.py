@@ -120,7 +120,6 @@ def _untolerated(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> froz
 
 
 def _with_tolerations(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) -> PodChange:
-    """The pod with a toleration for each of the taints."""
     changed, proposal = copy_of(pod), insight_pb2.Proposal()
     for key, value, effect in taints:
         changed.spec.tolerations.add(key=key, operator="Equal", value=value, effect=effect)
@@ -129,7 +128,6 @@ def _with_tolerations(pod: core_pb2.Pod, taints: Sequence[tolerations.Taint]) ->
 
 
 def _dropping(pod: core_pb2.Pod, drop: insight_pb2.DropConstraint) -> PodChange:
-    """The changed pod with the proposal."""
     return PodChange(pod, insight_pb2.Proposal(drop_constraint=drop))
 
 

@@ -2,6 +2,8 @@
 
 Simulations take time, so their number is bounded: by kind, and by the time after which no further one begins. What was
 not tried is reported. Between two of them other calls are answered.
+
+Tests: tests/unit/insight/test_proposals.py.
 """
 
 import math
@@ -120,7 +122,6 @@ class _SearchOfPod:
 
     @property
     def _time_is_up(self) -> bool:
-        """Whether no further simulation begins."""
         return self._clock() >= self._deadline
 
     def _note_untried(self, kind: str, tried: int, candidates: int) -> None:
@@ -196,7 +197,7 @@ class _SearchOfPod:
 
     async def _add_node(self) -> None:
         """Add one node of the shape of another one; not with remote plugins, which know no node that is not there."""
-        chain = self._cluster.engine.chains[self._cluster.cycle.profile]
+        chain = self._cluster.engine.profiles.chains[self._cluster.cycle.profile]
         of_nodes = {plugin.name for plugin in chain.plugins if plugin.depends_on == interfaces.Dependency.NODE}
         refused = [slots for name, slots in self._refused.items() if name in of_nodes]
         shapes = node_shapes.node_shapes(self._cluster.snap, refused)

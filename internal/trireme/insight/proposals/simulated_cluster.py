@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trireme.evaluation import filter_engine
-from trireme.evaluation.filtering import filter_answers
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, snapshot_pb2
+from trireme.wire import phase_answers
 
 _NO_ROWS = np.zeros(0, dtype=np.intp)
 _NO_PODS = np.zeros(0, dtype=np.int32)
@@ -73,7 +73,7 @@ class SimulatedCluster:
         out.pod_class, out.generation = pod_class, self.snap.generation
         return out
 
-    async def filter(self, pod_class: int) -> filter_answers.FilterAnswer:
+    async def filter(self, pod_class: int) -> phase_answers.FilterAnswer:
         """What filter answers for the pod, as if it were of this class. Other calls are answered first."""
         await asyncio.sleep(0)
         return await self.engine.filter(self.cycle_of_class(pod_class))
@@ -87,11 +87,11 @@ class SimulatedCluster:
         verdicts = await self.engine.evaluate(self.cycle_of_class(self.cycle.pod_class))
         if verdicts.refusal is not None:
             return {}
-        size = self.snap.nodes.size
+        slots = arrays.first_slots(self.snap.nodes.size)
         return {
-            name: column.index[:size] != interfaces.PASSES
+            name: column.read(slots, verdicts.table)[0] != interfaces.PASSES
             for name, column in verdicts.plugins.items()
-            if column.index.shape[0] >= size
+            if column.has_verdicts(slots.shape[0])
         }
 
     def with_nodes(self, proposal: insight_pb2.Proposal, slots: arrays.SlotArray) -> insight_pb2.Proposal:
@@ -106,10 +106,8 @@ class SimulatedCluster:
 ADDED_NODE = "added-"
 
 
-def slots_of_answer(answer: filter_answers.FilterAnswer, snap: snapshot.Snapshot) -> arrays.SlotArray:
+def slots_of_answer(answer: phase_answers.FilterAnswer, snap: snapshot.Snapshot) -> arrays.SlotArray:
     """The feasible slots of an answer about all nodes. Shape: (n,), ascending."""
     columns = answer.columns
-    if columns is None:
-        return _NO_ROWS
     alive = snap.nodes.alive[: columns.size]
     return np.flatnonzero((columns.index == interfaces.PASSES) & (columns.capacity > 0) & alive)

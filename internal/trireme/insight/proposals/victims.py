@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from trireme.evaluation.preemption import candidate_selection, dry_run
 from trireme.insight.proposals import pod_changes, simulated_cluster
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2, insight_pb2
-from trireme.wire import node_columns
 
 
 async def preemption_candidates(
@@ -23,11 +20,9 @@ async def preemption_candidates(
     metadata = cycle.pod.metadata
     pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
     found = await cluster.engine.list_preemption_candidates(
-        cycle, answer.columns or _no_columns(cluster.snap), answer.refusal, filter_phase_pb2.Preemptor(pod=pod)
+        cycle, answer.columns, answer.refusal, filter_phase_pb2.Preemptor(pod=pod)
     )
-    if not isinstance(found, tuple):
-        return ()
-    candidates = candidate_selection.from_messages(found, cluster.snap)
+    candidates = candidate_selection.from_messages(found.candidates, cluster.snap)
     return sorted(candidates, key=lambda each: (each.violations, len(each.rows), each.slot))
 
 
@@ -45,9 +40,3 @@ def deletion(snap: snapshot.Snapshot, candidate: dry_run.Candidate) -> insight_p
         node_name=snap.nodes.names[candidate.slot], pods=pods, budget_violations=candidate.violations
     )
     return insight_pb2.Proposal(delete_pods=delete)
-
-
-def _no_columns(snap: snapshot.Snapshot) -> node_columns.NodeColumns:
-    """The columns of a pod that PreFilter refused on all nodes: they say nothing."""
-    none = np.zeros(0, dtype=np.int16)
-    return node_columns.NodeColumns(snap.generation, 0, 0, None, (), none, none.astype(np.int32))

@@ -1,4 +1,7 @@
-"""Answers of simulations as messages."""
+"""Answers of simulations as messages.
+
+Tests: tests/unit/insight/simulations/test_simulator.py.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -145,7 +148,6 @@ def _placement(pod: simulation.OncePendingPod, node_name: str) -> simulation_pb2
 
 
 def _eviction(each: writes.Eviction) -> simulation_pb2.PodEviction:
-    """A pod that left its node."""
     return simulation_pb2.PodEviction(pod=each.pod, node_name=each.node_name, preemptor=each.preemptor)
 
 

@@ -8,7 +8,7 @@ from trireme.framework import canaries
 from trireme.plugin_api import plugin_info_validation
 from trireme.registry import filter_profiles, score_profiles
 from trireme.registry.in_tree import IN_TREE
-from trireme.simulation import profiles, simulation
+from trireme.simulation import completed_profiles, simulation
 from trireme.v1 import cycle_pb2, simulation_pb2, snapshot_pb2
 
 MAX_PROFILES = 16
@@ -52,10 +52,10 @@ def make_setup(
 ) -> simulation.Setup:
     """The setup of a configuration. Raises: SetupError: a plugin is not known, or its arguments cannot be used."""
     try:
-        completed = profiles.completed_profiles(configuration)
+        completed = completed_profiles.completed_profiles(configuration)
         return simulation.Setup(
             completed,
-            profiles.feature_gates(configuration),
+            completed_profiles.feature_gates(configuration),
             filter_profiles.make_profiles(configuration, make_remote_filter),
             score_profiles.make_profiles(configuration, make_remote_score),
             _reads_of(completed, configuration.remote_plugins),

@@ -112,7 +112,6 @@ class Simulator:
         return group_proposals.GroupCheck(setup, self._known_classes(), queued, self._members(queued, setup))
 
     def _members(self, queued: snapshot_pb2.QueuedPod, setup: simulation.Setup) -> list[snapshot_pb2.QueuedPod]:
-        """The members of the pod's group that wait and can be tried."""
         group = queued.pod.namespace, queued.pod_group
         return [pod for pod in self._queued_pods(setup)[0] if (pod.pod.namespace, pod.pod_group) == group]
 
@@ -244,7 +243,6 @@ class Simulator:
             await plan.sim.close()
 
     def _fork(self, setup: simulation.Setup) -> simulation.Simulation:
-        """A simulation that begins with the snapshot as it is."""
         return simulation.Simulation(self._cluster.snap, setup, self._known_classes())
 
     def _known_classes(self) -> known_classes.KnownClasses:

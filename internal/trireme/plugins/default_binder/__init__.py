@@ -1,1 +1,1 @@
-"""DefaultBinder's room: a file for each side, and what they share."""
+"""DefaultBinder: binds a pod by a POST to its `binding` subresource."""

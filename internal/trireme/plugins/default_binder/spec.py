@@ -1,10 +1,10 @@
-"""What DefaultBinder consists of."""
+"""The spec of DefaultBinder."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "DefaultBinder",
     frozenset({ExtensionPoint.BIND}),
     __package__,
-    sides={ExtensionPoint.BIND: Side(".bind:make")},
+    implementations={ExtensionPoint.BIND: LazyImport(".bind:make")},
 )

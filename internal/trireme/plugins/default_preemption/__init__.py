@@ -1,1 +1,1 @@
-"""DefaultPreemption's room: a file for each side, and what they share."""
+"""DefaultPreemption: evicts less important pods so that a pod or a pod group fits."""

@@ -3,25 +3,26 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
-from trireme.plugin_kit import args_schema
+from trireme.framework.plugin_args import JsonArgs, PluginArgs
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
-from trireme_kube.apimachinery.schema import OPTIONAL_INT32, Field, struct
-
-_SCHEMA = struct(
-    "v1",
-    "DefaultPreemptionArgs",
-    *args_schema.TYPE_META,
-    Field("minCandidateNodesPercentage", OPTIONAL_INT32),
-    Field("minCandidateNodesAbsolute", OPTIONAL_INT32),
-)
+from trireme_kube.apimachinery.schema import OPTIONAL_INT32
 
 
-def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
-    """Set kube-scheduler's defaults: candidates on 10 % of the nodes, and on at least 100."""
-    value.setdefault("minCandidateNodesPercentage", 10)
-    value.setdefault("minCandidateNodesAbsolute", 100)
+@dataclass(frozen=True, slots=True)
+class DefaultPreemptionArgs:
+    """How many nodes are candidates of preemption."""
+
+    min_candidate_nodes_percentage: Annotated[
+        int, "Candidates on at least this percentage of the nodes.", Written(type=OPTIONAL_INT32)
+    ] = 10
+    min_candidate_nodes_absolute: Annotated[
+        int, "Candidates on at least so many nodes.", Written(type=OPTIONAL_INT32)
+    ] = 100
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
@@ -41,4 +42,4 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
     return problems
 
 
-ARGS = PluginArgs(_SCHEMA, _problems_of_args, "got args of type <nil>, want *DefaultPreemptionArgs", _set_defaults)
+ARGS = PluginArgs(DefaultPreemptionArgs, _problems_of_args, "got args of type <nil>, want *DefaultPreemptionArgs")

@@ -1,18 +1,18 @@
-"""What DefaultPreemption consists of."""
+"""The spec of DefaultPreemption."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec, Role
 
 SPEC = PluginSpec(
     "DefaultPreemption",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER}),
     __package__,
     pod_fields=("spec.priority", "spec.preemptionPolicy", "spec.schedulingGroup"),
-    sides={
-        ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
-        ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
-        ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
+    implementations={
+        ExtensionPoint.PRE_ENQUEUE: LazyImport(".pre_enqueue:make"),
+        ExtensionPoint.POST_FILTER: LazyImport(".post_filter:make"),
+        ExtensionPoint.POD_GROUP_POST_FILTER: LazyImport(".pod_group_post_filter:make"),
     },
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
     role=Role.PREEMPTION,
 )

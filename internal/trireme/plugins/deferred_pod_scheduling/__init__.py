@@ -1,1 +1,1 @@
-"""DeferredPodScheduling's room: a file for each side, and what they share."""
+"""DeferredPodScheduling: makes room for a running pod whose resize is deferred, on its own node."""

@@ -30,5 +30,4 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _forbids_resizes(node: core_pb2.Node) -> bool:
-    """Whether the node's preemption policy forbids that resizes of its pods preempt."""
     return bool(node.spec.pod_preemption_policy.disable_resize_preemption)

@@ -1,14 +1,14 @@
-"""What DeferredPodScheduling consists of."""
+"""The spec of DeferredPodScheduling."""
 
-from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "DeferredPodScheduling",
     frozenset({*FILTERING, ExtensionPoint.PERMIT}),
     __package__,
     pod_fields=("spec.nodeName", "status.conditions"),
-    sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events_to_register=Side(".hints:events_to_register"),
+    implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
+    events_to_register=LazyImport(".hints:events_to_register"),
     # What it looks at while a pod is resized is not part of a pod's signature.
     supports_signature=False,
 )

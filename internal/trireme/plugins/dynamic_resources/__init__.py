@@ -1,4 +1,4 @@
-"""DynamicResources: devices are given to claims, and pods go where their claims' devices are.
+"""DynamicResources: allocates devices to the claims of pods, and refuses nodes without them.
 
 `inventory` reads slices, classes and taint rules into devices and pools; `allocated_devices` knows which are allocated;
 `allocator` searches devices for claims on one node, with `device_matching`, `constraints`, `consumable_capacity`,

@@ -5,22 +5,24 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
-from trireme.plugin_kit import args_schema
 from trireme.plugins.dynamic_resources import features
 from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
-from trireme_kube.apimachinery.schema import OPTIONAL_DURATION, Field, struct
 
-_SCHEMA = struct(
-    "v1",
-    "DynamicResourcesArgs",
-    *args_schema.TYPE_META,
-    Field("filterTimeout", OPTIONAL_DURATION, omitempty=False),
-    Field("bindingTimeout", OPTIONAL_DURATION),
-)
+
+@dataclass(frozen=True, slots=True)
+class DynamicResourcesArgs:
+    """The time-outs of claims."""
+
+    filter_timeout: Annotated[
+        golang.Duration | None, "How long Filter may take for one node.", Written(omitempty=False)
+    ] = None
+    binding_timeout: Annotated[golang.Duration | None, "How long devices may take to get ready."] = None
 
 
 def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
@@ -69,4 +71,6 @@ def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
     )
 
 
-ARGS = PluginArgs(_SCHEMA, _problems_of_args, "got args of type <nil>, want *DynamicResourcesArgs", _set_defaults)
+ARGS = PluginArgs(
+    DynamicResourcesArgs, _problems_of_args, "got args of type <nil>, want *DynamicResourcesArgs", _set_defaults
+)

@@ -12,6 +12,8 @@ there. If several pods of a batch share a claim, each writes the same: the secon
 
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim).
+
+Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 
 import asyncio

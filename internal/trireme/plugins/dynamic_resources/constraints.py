@@ -2,6 +2,8 @@
 
 They are monotonic: what does not hold for some devices does not hold for more, so the search may stop there. With list
 attributes an attribute is a set of values, of which all devices must share one, or no two devices any.
+
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 import abc

@@ -1,9 +1,11 @@
 """The search for the devices of a class's claims on nodes, as Filter, Score and Reserve need it.
 
 The outcome of a search depends on the snapshot alone: the same search on the same snapshot has the same result, so that
-nothing has to be carried from one side to the other. Outcomes are kept with the version of what their nodes see in the
+nothing has to be carried from one to the other. Outcomes are kept with the version of what their nodes see in the
 inventory, and searched anew where that has changed. Nodes of one kind, from which the same devices can be reached, are
 searched once.
+
+Tests: tests/unit/plugins/dynamic_resources/test_preparing.py.
 """
 
 import collections
@@ -71,7 +73,7 @@ class _PreparedOutcomes:
 class DeviceSearch:
     """Searches devices for the claims of a class, once for each kind of node, and remembers the outcomes.
 
-    It is held by the plugin's sides; the arguments are those of one profile.
+    The plugin's Filter and Reserve hold it; the arguments are those of one profile.
     """
 
     def __init__(self, args: device_args.Args, clock: Callable[[], float]) -> None:

@@ -94,7 +94,6 @@ def _generated_claim_name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimTo
 
 
 def _claim_name_prefix(pod: cycle_pb2.PodIdentity) -> str:
-    """Return the claim's generateName."""
     return f"{pod.name}-extended-resources-"
 
 

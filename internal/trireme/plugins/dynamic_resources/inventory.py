@@ -283,7 +283,6 @@ class DeviceInventory:
             self._views[slot] = self._shared_view((seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]))
 
     def _slots_declaring_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
-        """Return those of the slots whose nodes declare support for skipping steps on the node."""
         declared = node_operations.declares_skipping(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 
@@ -346,11 +345,6 @@ def _older_class_first(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
     """Return the sort key by which the older device class comes first."""
     created = entry.metadata.creation_timestamp
     return created.seconds, created.nanos
-
-
-def _claim_key(claim: resource_pb2.ResourceClaim) -> objects.Key:
-    """Return the claim's namespace and name, its key among the snapshot's objects."""
-    return claim.metadata.namespace, claim.metadata.name
 
 
 def inventory_of(snap: snapshot_view.SnapshotView, on: features.Features) -> DeviceInventory:

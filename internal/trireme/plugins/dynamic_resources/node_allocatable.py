@@ -208,7 +208,6 @@ def _mapped_amount(
 
 
 def _multiply_quantities(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
-    """The product, rounded up to a nano."""
     if factor.nanos == _ONE.nanos:
         return amount
     return quantity.Quantity(-(-amount.nanos * factor.nanos // quantity.NANOS_PER_UNIT), amount.format)

@@ -8,6 +8,8 @@ What was unavailable was found while the group was tried: then a claim may have 
 pod, which is not known any more. So the request has what Reserve returned for each.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (PodGroupPostFilter, deallocatePodGroupClaims).
+
+Tests: tests/conformance/test_group_claims.py.
 """
 
 from collections.abc import Iterator, MutableSequence, Sequence
@@ -31,7 +33,7 @@ _Unavailable = Sequence[resource_pb2.ResourceClaim]
 
 
 def make(context: plugin_context.PluginContext) -> "ClaimRelease":
-    """Make the plugin for PodGroupPostFilter; it asks the filter side of the same profile, if there is one."""
+    """Make the plugin for PodGroupPostFilter; it asks the filter of the same profile, if there is one."""
     plugin = context.filter_plugin
     return ClaimRelease(plugin if isinstance(plugin, device_filter.DynamicResourcesFilter) else None)
 

@@ -110,7 +110,6 @@ def is_used_by_nobody_else(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
 
 
 def _response_with_actions(result: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
-    """Make the response with this status and these actions."""
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(result), actions=actions)
 
 

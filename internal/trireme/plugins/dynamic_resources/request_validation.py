@@ -2,6 +2,8 @@
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go
 (validateDeviceRequest).
+
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -124,7 +124,6 @@ class DeviceReserve:
 
 
 def _namespace_and_name(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
-    """Return the claim's namespace and name."""
     return claim.metadata.namespace, claim.metadata.name
 
 

@@ -1,6 +1,6 @@
-"""What DynamicResources consists of."""
+"""The spec of DynamicResources."""
 
-from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, LazyImport, PluginSpec, Role
 from trireme.framework.resource_fields import RESOURCE_FIELDS
 
 SPEC = PluginSpec(
@@ -24,18 +24,21 @@ SPEC = PluginSpec(
         "status.resourceClaimStatuses",
         "status.extendedResourceClaimStatus",
     ),
-    sides={
-        ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
-        ExtensionPoint.FILTER: Side(".filter:make"),
-        ExtensionPoint.SCORE: Side(".score:make"),
-        ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
-        ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
-        ExtensionPoint.PRE_BIND: Side(".bind:make"),
-        ExtensionPoint.RESERVE: Side(".unreserve:unreserve"),
+    implementations={
+        ExtensionPoint.PRE_ENQUEUE: LazyImport(".pre_enqueue:make"),
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+        ExtensionPoint.POST_FILTER: LazyImport(".post_filter:make"),
+        ExtensionPoint.POD_GROUP_POST_FILTER: LazyImport(".pod_group_post_filter:make"),
+        ExtensionPoint.PRE_BIND: LazyImport(".bind:make"),
+        ExtensionPoint.RESERVE: LazyImport(".unreserve:unreserve"),
     },
-    actions={"deallocate": Side(".claim_actions:deallocate"), "remove_claim_user": Side(".claim_actions:remove_user")},
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
+    actions={
+        "deallocate": LazyImport(".claim_actions:deallocate"),
+        "remove_claim_user": LazyImport(".claim_actions:remove_user"),
+    },
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
     ignores_deferred_resizes=True,
     role=Role.CLAIM_RELEASE,
 )

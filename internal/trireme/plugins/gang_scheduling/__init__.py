@@ -1,1 +1,1 @@
-"""GangScheduling's room: a file for each side, and what they share."""
+"""GangScheduling: holds pods of a group until as many have arrived as it requires."""

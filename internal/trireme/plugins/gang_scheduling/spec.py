@@ -1,12 +1,12 @@
-"""What GangScheduling consists of."""
+"""The spec of GangScheduling."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec, Role
 
 SPEC = PluginSpec(
     "GangScheduling",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PERMIT}),
     __package__,
     pod_fields=("metadata.namespace", "spec.schedulingGroup"),
-    events_to_register=Side(".hints:events_to_register"),
+    events_to_register=LazyImport(".hints:events_to_register"),
     role=Role.GANGS,
 )

@@ -1,1 +1,1 @@
-"""ImageLocality's room: a file for each side, and what they share."""
+"""ImageLocality: prefers nodes that have the pod's images."""

@@ -1,11 +1,11 @@
-"""What ImageLocality consists of."""
+"""The spec of ImageLocality."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "ImageLocality",
     frozenset({ExtensionPoint.SCORE}),
     __package__,
     pod_fields=("spec.containers.image", "spec.initContainers.image", "spec.volumes"),
-    sides={ExtensionPoint.SCORE: Side(".score:make")},
+    implementations={ExtensionPoint.SCORE: LazyImport(".score:make")},
 )

@@ -1,1 +1,1 @@
-"""InterPodAffinity's room: a file for each side, and what they share."""
+"""InterPodAffinity: requires or prefers nodes near certain pods, or far from them."""

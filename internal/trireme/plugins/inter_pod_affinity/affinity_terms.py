@@ -136,7 +136,6 @@ def namespace_labels(snap: snapshot_view.SnapshotView, name: str) -> dict[str, s
 
 
 def _resolve_namespaces(terms: Sequence[AffinityTerm], snap: snapshot_view.SnapshotView) -> tuple[AffinityTerm, ...]:
-    """Return the terms with their namespace selectors replaced by the names of the matching namespaces."""
     return tuple(_resolve_namespaces_of_term(term, snap) for term in terms)
 
 

@@ -4,25 +4,30 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
-from trireme.plugin_kit import args_schema
+from trireme.framework.plugin_args import JsonArgs, PluginArgs
+from trireme_kube.apimachinery import declaration
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
-from trireme_kube.apimachinery.schema import BOOL, OPTIONAL_INT32, Field, struct
-
-_SCHEMA = struct(
-    "v1",
-    "InterPodAffinityArgs",
-    *args_schema.TYPE_META,
-    Field("hardPodAffinityWeight", OPTIONAL_INT32),
-    Field("ignorePreferredTermsOfExistingPods", BOOL, omitempty=False),
-)
+from trireme_kube.apimachinery.schema import OPTIONAL_INT32
 
 
-def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
-    """Set kube-scheduler's defaults: hard pod affinity weighs 1."""
-    value.setdefault("hardPodAffinityWeight", 1)
+@dataclass(frozen=True, slots=True)
+class Args:
+    """InterPodAffinityArgs."""
+
+    GO_TYPE: ClassVar = "v1.InterPodAffinityArgs"
+
+    hard_weight: Annotated[
+        int, "The weight of hard pod affinity.", Written("hardPodAffinityWeight", OPTIONAL_INT32)
+    ] = 1
+    ignore_preferred_of_existing: Annotated[
+        bool,
+        "Whether preferred terms of existing pods are ignored, unless the pod has terms itself.",
+        Written("ignorePreferredTermsOfExistingPods", omitempty=False),
+    ] = False
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
@@ -33,18 +38,10 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class Args:
-    """InterPodAffinityArgs."""
-
-    hard_weight: int = 1
-    ignore_preferred_of_existing: bool = False
-
-
 def read(args: JsonArgs) -> Args:
     """Read the arguments from their JSON, which is checked and has its defaults."""
-    ignores = bool(args.get("ignorePreferredTermsOfExistingPods"))
-    return Args(hard_weight=args.get("hardPodAffinityWeight", 1), ignore_preferred_of_existing=ignores)
+    found: Args = declaration.read(Args, args)
+    return found
 
 
-ARGS = PluginArgs(_SCHEMA, _problems_of_args, "want args to be of type InterPodAffinityArgs, got <nil>", _set_defaults)
+ARGS = PluginArgs(Args, _problems_of_args, "want args to be of type InterPodAffinityArgs, got <nil>")

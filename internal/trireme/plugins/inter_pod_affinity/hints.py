@@ -83,5 +83,4 @@ def _matches_all_terms(terms: Sequence[_Term], pod_class: classes.PodClass | Non
 
 
 def _matches_any_term(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
-    """Return whether pods of the class match any of the terms."""
     return any(term.matches_pods_of(pod_class, _UNKNOWN) for term in terms)

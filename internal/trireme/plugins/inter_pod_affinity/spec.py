@@ -1,14 +1,17 @@
-"""What InterPodAffinity consists of."""
+"""The spec of InterPodAffinity."""
 
-from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "InterPodAffinity",
     frozenset({*FILTERING, *SCORING}),
     __package__,
     pod_fields=("metadata.namespace", "spec.affinity.podAffinity", "spec.affinity.podAntiAffinity"),
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
+    implementations={
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+    },
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
     ignores_deferred_resizes=True,
 )

@@ -1,1 +1,1 @@
-"""NodeAffinity's room: a file for each side, and what they share."""
+"""NodeAffinity: requires or prefers nodes by the labels and fields that a pod or its profile selects."""

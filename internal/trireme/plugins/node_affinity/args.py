@@ -5,10 +5,13 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs
 from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import (
     NamedString,
     Problem,
@@ -20,50 +23,68 @@ from trireme_kube.apimachinery.field_errors import (
     label_value_problems,
     not_supported,
 )
-from trireme_kube.apimachinery.schema import INT32, STRING, Field, Many, struct
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
-_NODE_SELECTOR_REQUIREMENT = struct(
-    "v1",
-    "NodeSelectorRequirement",
-    Field("key", STRING, omitempty=False),
-    Field("operator", args_schema.named("v1.NodeSelectorOperator"), omitempty=False),
-    Field("values", Many(STRING)),
-)
-_NODE_SELECTOR_TERM = struct(
-    "v1",
-    "NodeSelectorTerm",
-    Field("matchExpressions", Many(_NODE_SELECTOR_REQUIREMENT)),
-    Field("matchFields", Many(_NODE_SELECTOR_REQUIREMENT)),
-)
-_NODE_AFFINITY = struct(
-    "v1",
-    "NodeAffinity",
-    Field(
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        struct(
-            "v1",
-            "NodeSelector",
-            Field("nodeSelectorTerms", Many(_NODE_SELECTOR_TERM), omitempty=False),
-            optional=True,
-        ),
-    ),
-    Field(
-        "preferredDuringSchedulingIgnoredDuringExecution",
-        Many(
-            struct(
-                "v1",
-                "PreferredSchedulingTerm",
-                Field("weight", INT32, omitempty=False),
-                Field("preference", _NODE_SELECTOR_TERM, omitempty=False),
-            )
-        ),
-    ),
-    optional=True,
-)
-_SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", _NODE_AFFINITY))
+_ALWAYS = Written(omitempty=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorRequirement:
+    """A requirement on labels or fields of nodes."""
+
+    key: Annotated[str, "The label's key, or the field's path.", _ALWAYS]
+    operator: Annotated[
+        str,
+        "In, NotIn, Exists, DoesNotExist, Gt or Lt.",
+        Written(type=args_schema.named("v1.NodeSelectorOperator"), omitempty=False),
+    ]
+    values: Annotated[tuple[str, ...], "The values that the operator takes."] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """Requirements that nodes must all meet."""
+
+    match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], "Requirements on labels."] = ()
+    match_fields: Annotated[tuple[NodeSelectorRequirement, ...], "Requirements on fields."] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Terms, one of which nodes must match."""
+
+    node_selector_terms: Annotated[tuple[NodeSelectorTerm, ...], "The terms.", _ALWAYS] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredSchedulingTerm:
+    """A term that nodes should match."""
+
+    weight: Annotated[int, "Its weight, 1 to 100.", _ALWAYS]
+    preference: Annotated[NodeSelectorTerm, "The term.", _ALWAYS]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinity:
+    """Affinity to nodes."""
+
+    required: Annotated[
+        NodeSelector | None, "What nodes must match.", Written("requiredDuringSchedulingIgnoredDuringExecution")
+    ] = None
+    preferred: Annotated[
+        tuple[PreferredSchedulingTerm, ...],
+        "What nodes should match.",
+        Written("preferredDuringSchedulingIgnoredDuringExecution"),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinityArgs:
+    """The affinity of all pods."""
+
+    added_affinity: Annotated[NodeAffinity | None, "Affinity beside that of each pod."] = None
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
@@ -144,8 +165,8 @@ def _is_int64(text: str) -> bool:
 
 
 ARGS = PluginArgs(
-    _SCHEMA,
+    NodeAffinityArgs,
     _problems_of_args,
     "args are not of type NodeAffinityArgs, got <nil>",
-    core_types=frozenset({_NODE_AFFINITY.name}),
+    core_types=frozenset({NodeAffinity.__name__}),
 )

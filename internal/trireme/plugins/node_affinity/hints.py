@@ -34,7 +34,6 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 
 def _matches_any_term(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) -> bool:
-    """Return whether the node matches any of the terms."""
     return any(term.matches(node.metadata.name, node.metadata.labels) for term in terms)
 
 

@@ -1,1 +1,1 @@
-"""NodeDeclaredFeatures's room: a file for each side, and what they share."""
+"""NodeDeclaredFeatures: refuses nodes whose kubelet does not declare the features that a pod needs."""

@@ -1,6 +1,6 @@
-"""What NodeDeclaredFeatures consists of."""
+"""The spec of NodeDeclaredFeatures."""
 
-from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "NodeDeclaredFeatures",
@@ -15,8 +15,8 @@ SPEC = PluginSpec(
         "spec.hostNetwork",
         "spec.hostUsers",
     ),
-    sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events_to_register=Side(".hints:events_to_register"),
-    explain=Side(".explain:TEXTS"),
+    implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
+    events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:TEXTS"),
     ignores_deferred_resizes=True,
 )

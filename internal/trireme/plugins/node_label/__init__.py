@@ -1,1 +1,1 @@
-"""NodeLabel's room: a file for each side, and what they share."""
+"""NodeLabel: refuses or prefers nodes by the presence of labels that the profile names."""

@@ -3,44 +3,36 @@
 Source: pkg/scheduler/apis/config (types_pluginargs.go, validation) of Kubernetes 1.22, the last to have the plugin.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs
-from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery import declaration
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, index, invalid
-from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
-
-_SCHEMA = struct(
-    "v1",
-    "NodeLabelArgs",
-    *args_schema.TYPE_META,
-    Field("presentLabels", Many(STRING)),
-    Field("absentLabels", Many(STRING)),
-    Field("presentLabelsPreference", Many(STRING)),
-    Field("absentLabelsPreference", Many(STRING)),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """NodeLabelArgs: keys of labels that nodes must have, must not have, should have and should not have."""
+    """NodeLabelArgs: keys of labels."""
 
-    present: Sequence[str] = ()
-    absent: Sequence[str] = ()
-    preferred_present: Sequence[str] = ()
-    preferred_absent: Sequence[str] = ()
+    GO_TYPE: ClassVar = "v1.NodeLabelArgs"
+
+    present: Annotated[tuple[str, ...], "Labels that nodes must have.", Written("presentLabels")] = ()
+    absent: Annotated[tuple[str, ...], "Labels that nodes must not have.", Written("absentLabels")] = ()
+    preferred_present: Annotated[
+        tuple[str, ...], "Labels that nodes should have.", Written("presentLabelsPreference")
+    ] = ()
+    preferred_absent: Annotated[
+        tuple[str, ...], "Labels that nodes should not have.", Written("absentLabelsPreference")
+    ] = ()
 
 
 def read(args: JsonArgs) -> Args:
     """Read the arguments from their JSON, which is checked and has its defaults."""
-    return Args(
-        tuple(args.get("presentLabels") or ()),
-        tuple(args.get("absentLabels") or ()),
-        tuple(args.get("presentLabelsPreference") or ()),
-        tuple(args.get("absentLabelsPreference") or ()),
-    )
+    found: Args = declaration.read(Args, {name: value for name, value in args.items() if value is not None})
+    return found
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
@@ -61,4 +53,4 @@ def _problems_of_labels_in_both(path: str, args: JsonArgs, present: str, absent:
     ]
 
 
-ARGS = PluginArgs(_SCHEMA, _problems_of_args, "want args to be of type NodeLabelArgs, got <nil>")
+ARGS = PluginArgs(Args, _problems_of_args, "want args to be of type NodeLabelArgs, got <nil>")

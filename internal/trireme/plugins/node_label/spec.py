@@ -1,14 +1,17 @@
-"""What NodeLabel consists of. No profile has it unless it names it."""
+"""The spec of NodeLabel. No profile has it unless it names it."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "NodeLabel",
     frozenset({ExtensionPoint.FILTER, ExtensionPoint.SCORE}),
     __package__,
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
-    explain=Side(".explain:TEXTS"),
+    implementations={
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+    },
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
+    explain=LazyImport(".explain:TEXTS"),
     ignores_deferred_resizes=True,
 )

@@ -1,1 +1,1 @@
-"""NodeName's room: a file for each side, and what they share."""
+"""NodeName: refuses all nodes but the one that the pod names."""

@@ -1,12 +1,12 @@
-"""What NodeName consists of."""
+"""The spec of NodeName."""
 
-from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "NodeName",
     frozenset(FILTERING),
     __package__,
     pod_fields=("spec.nodeName",),
-    sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events_to_register=Side(".hints:events_to_register"),
+    implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
+    events_to_register=LazyImport(".hints:events_to_register"),
 )

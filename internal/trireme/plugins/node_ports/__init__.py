@@ -1,1 +1,1 @@
-"""NodePorts's room: a file for each side, and what they share."""
+"""NodePorts: refuses nodes on which a wanted host port is taken."""

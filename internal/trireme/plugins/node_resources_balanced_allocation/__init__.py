@@ -1,1 +1,1 @@
-"""NodeResourcesBalancedAllocation's room: a file for each side, and what they share."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes more evenly used."""

@@ -4,19 +4,19 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid
-from trireme_kube.apimachinery.schema import Field, Many, struct
 
-_SCHEMA = struct(
-    "v1",
-    "NodeResourcesBalancedAllocationArgs",
-    *args_schema.TYPE_META,
-    Field("resources", Many(args_schema.RESOURCE_SPEC)),
-)
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesBalancedAllocationArgs:
+    """Which resources are balanced."""
+
+    resources: Annotated[tuple[args_schema.ResourceSpec, ...], "The resources; their weight is 1."] = ()
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
@@ -48,5 +48,8 @@ class Args:
 
 
 ARGS = PluginArgs(
-    _SCHEMA, _problems_of_args, "want args to be of type NodeResourcesBalancedAllocationArgs, got <nil>", _set_defaults
+    NodeResourcesBalancedAllocationArgs,
+    _problems_of_args,
+    "want args to be of type NodeResourcesBalancedAllocationArgs, got <nil>",
+    _set_defaults,
 )

@@ -1,6 +1,6 @@
-"""What NodeResourcesBalancedAllocation consists of."""
+"""The spec of NodeResourcesBalancedAllocation."""
 
-from trireme.framework.plugin_spec import SCORING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import SCORING, ExtensionPoint, LazyImport, PluginSpec
 from trireme.framework.resource_fields import RESOURCE_FIELDS
 
 SPEC = PluginSpec(
@@ -8,6 +8,6 @@ SPEC = PluginSpec(
     frozenset(SCORING),
     __package__,
     pod_fields=(*RESOURCE_FIELDS,),
-    sides={ExtensionPoint.SCORE: Side(".score:make")},
-    args=Side(".args:ARGS"),
+    implementations={ExtensionPoint.SCORE: LazyImport(".score:make")},
+    args=LazyImport(".args:ARGS"),
 )

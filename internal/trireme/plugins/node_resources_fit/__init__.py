@@ -1,1 +1,1 @@
-"""NodeResourcesFit's room: a file for each side, and what they share."""
+"""NodeResourcesFit: refuses nodes without enough free resources, and prefers nodes by how full they get."""

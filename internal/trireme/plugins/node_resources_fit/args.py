@@ -5,10 +5,12 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import (
     NamedString,
     Problem,
@@ -20,29 +22,39 @@ from trireme_kube.apimachinery.field_errors import (
     qualified_name_problems,
     required,
 )
-from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
 
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-_STRATEGY_SCHEMA = struct(
-    "v1",
-    "ScoringStrategy",
-    Field("type", args_schema.named("v1.ScoringStrategyType")),
-    Field("resources", Many(args_schema.RESOURCE_SPEC)),
-    Field(
-        "requestedToCapacityRatio",
-        struct("v1", "RequestedToCapacityRatioParam", Field("shape", Many(args_schema.SHAPE_POINT)), optional=True),
-    ),
-    optional=True,
-)
 
-_SCHEMA = struct(
-    "v1",
-    "NodeResourcesFitArgs",
-    *args_schema.TYPE_META,
-    Field("ignoredResources", Many(STRING)),
-    Field("ignoredResourceGroups", Many(STRING)),
-    Field("scoringStrategy", _STRATEGY_SCHEMA),
-)
+
+@dataclass(frozen=True, slots=True)
+class RequestedToCapacityRatioParam:
+    """The scoring function of RequestedToCapacityRatio."""
+
+    shape: Annotated[tuple[args_schema.UtilizationShapePoint, ...], "Its points."] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringStrategy:
+    """How nodes are scored."""
+
+    type: Annotated[
+        str,
+        "LeastAllocated, MostAllocated or RequestedToCapacityRatio.",
+        Written(type=args_schema.named("v1.ScoringStrategyType")),
+    ] = ""
+    resources: Annotated[tuple[args_schema.ResourceSpec, ...], "The resources that are scored."] = ()
+    requested_to_capacity_ratio: Annotated[
+        RequestedToCapacityRatioParam | None, "The scoring function of RequestedToCapacityRatio."
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesFitArgs:
+    """Which resources count, and how nodes are scored by them."""
+
+    ignored_resources: Annotated[tuple[str, ...], "Extended resources that are not checked."] = ()
+    ignored_resource_groups: Annotated[tuple[str, ...], "Groups of extended resources that are not checked."] = ()
+    scoring_strategy: Annotated[ScoringStrategy | None, "How nodes are scored; unset: LeastAllocated."] = None
 
 
 def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
@@ -129,7 +141,7 @@ def read(args: JsonArgs, features: Mapping[str, bool]) -> Args:
 
 
 ARGS = PluginArgs(
-    _SCHEMA,
+    NodeResourcesFitArgs,
     _problems_of_args,
     "want args to be of type NodeResourcesFitArgs, got <nil>",
     _set_defaults,

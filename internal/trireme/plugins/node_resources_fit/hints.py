@@ -80,7 +80,6 @@ def _after_neighbour_scale_up(old: Any, new: Any) -> ClassHint:
 
 
 def _is_resize_deferred(pod_class: classes.PodClass) -> bool:
-    """Whether the class is a pod whose resize is deferred."""
     return pod_class.resize_deferred
 
 

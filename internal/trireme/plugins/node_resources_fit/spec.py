@@ -1,6 +1,6 @@
-"""What NodeResourcesFit consists of."""
+"""The spec of NodeResourcesFit."""
 
-from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, LazyImport, PluginSpec, Role
 from trireme.framework.resource_fields import RESOURCE_FIELDS
 
 SPEC = PluginSpec(
@@ -8,13 +8,13 @@ SPEC = PluginSpec(
     frozenset({*FILTERING, *SCORING, ExtensionPoint.PLACEMENT_SCORE}),
     __package__,
     pod_fields=(*RESOURCE_FIELDS, "spec.nodeName"),
-    sides={
-        ExtensionPoint.FILTER: Side(".filter:make"),
-        ExtensionPoint.SCORE: Side(".score:make"),
-        ExtensionPoint.PLACEMENT_SCORE: Side(".placement_score:make"),
+    implementations={
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+        ExtensionPoint.PLACEMENT_SCORE: LazyImport(".placement_score:make"),
     },
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
-    explain=Side(".explain:TEXTS"),
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
+    explain=LazyImport(".explain:TEXTS"),
     role=Role.RESOURCES,
 )

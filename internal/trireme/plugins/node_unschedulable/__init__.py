@@ -1,1 +1,1 @@
-"""NodeUnschedulable's room: a file for each side, and what they share."""
+"""NodeUnschedulable: refuses cordoned nodes, unless the pod tolerates their taint."""

@@ -1,13 +1,13 @@
-"""What NodeUnschedulable consists of."""
+"""The spec of NodeUnschedulable."""
 
-from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "NodeUnschedulable",
     frozenset(FILTERING),
     __package__,
     pod_fields=("spec.tolerations",),
-    sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events_to_register=Side(".hints:events_to_register"),
+    implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
+    events_to_register=LazyImport(".hints:events_to_register"),
     ignores_deferred_resizes=True,
 )

@@ -1,1 +1,1 @@
-"""NodeVolumeLimits's room: a file for each side, and what they share."""
+"""NodeVolumeLimits: refuses nodes that cannot attach as many more volumes of the pod's CSI drivers."""

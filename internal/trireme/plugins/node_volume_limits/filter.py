@@ -3,6 +3,8 @@
 What a pod of the class would attach is known without looking at nodes, but for whether the node has a CSINode: then
 in-tree volumes count as their driver's. The rest is arithmetic on columns: how many volumes of the driver are attached,
 which of the pod's own are among them, and the limit.
+
+Tests: tests/conformance/test_volume_sequences.py, tests/conformance/test_decisions.py.
 """
 
 from collections import Counter

@@ -1,14 +1,14 @@
-"""What NodeVolumeLimits consists of."""
+"""The spec of NodeVolumeLimits."""
 
-from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "NodeVolumeLimits",
     frozenset(FILTERING),
     __package__,
     pod_fields=("metadata.namespace", "spec.volumes"),
-    sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events_to_register=Side(".hints:events_to_register"),
-    explain=Side(".explain:TEXTS"),
+    implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
+    events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:TEXTS"),
     ignores_deferred_resizes=True,
 )

@@ -1,1 +1,1 @@
-"""PodGroupPodsCount's room: a file for each side, and what they share."""
+"""PodGroupPodsCount: prefers placements of a pod group that take more of its pods."""

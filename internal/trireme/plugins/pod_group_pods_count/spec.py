@@ -1,10 +1,10 @@
-"""What PodGroupPodsCount consists of."""
+"""The spec of PodGroupPodsCount."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "PodGroupPodsCount",
     frozenset({ExtensionPoint.PLACEMENT_SCORE}),
     __package__,
-    sides={ExtensionPoint.PLACEMENT_SCORE: Side(".placement_score:make")},
+    implementations={ExtensionPoint.PLACEMENT_SCORE: LazyImport(".placement_score:make")},
 )

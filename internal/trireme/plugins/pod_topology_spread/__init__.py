@@ -1,1 +1,1 @@
-"""PodTopologySpread's room: a file for each side, and what they share."""
+"""PodTopologySpread: spreads pods over the values of a node label, as a rule or as a preference."""

@@ -3,9 +3,13 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
+from dataclasses import dataclass
+from typing import Annotated, Any
+
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
+from trireme.framework.plugin_args import JsonArgs, PluginArgs
 from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import (
     NamedString,
     Problem,
@@ -18,50 +22,64 @@ from trireme_kube.apimachinery.field_errors import (
     qualified_name_problems,
     required,
 )
-from trireme_kube.apimachinery.schema import INT32, OPTIONAL_INT32, STRING, Field, Many, StringMap, struct
+from trireme_kube.apimachinery.schema import StringMap
 
-_LABEL_SELECTOR = struct(
-    "v1",
-    "LabelSelector",
-    Field("matchLabels", StringMap()),
-    Field(
-        "matchExpressions",
-        Many(
-            struct(
-                "v1",
-                "LabelSelectorRequirement",
-                Field("key", STRING, omitempty=False),
-                Field("operator", args_schema.named("v1.LabelSelectorOperator"), omitempty=False),
-                Field("values", Many(STRING)),
-            )
-        ),
-    ),
-    optional=True,
-)
-_SPREAD_CONSTRAINT = struct(
-    "v1",
-    "TopologySpreadConstraint",
-    Field("maxSkew", INT32, omitempty=False),
-    Field("topologyKey", STRING, omitempty=False),
-    Field("whenUnsatisfiable", args_schema.named("v1.UnsatisfiableConstraintAction"), omitempty=False),
-    Field("labelSelector", _LABEL_SELECTOR),
-    Field("minDomains", OPTIONAL_INT32),
-    Field("nodeAffinityPolicy", args_schema.named("v1.NodeInclusionPolicy", optional=True)),
-    Field("nodeTaintsPolicy", args_schema.named("v1.NodeInclusionPolicy", optional=True)),
-    Field("matchLabelKeys", Many(STRING)),
-)
-_SCHEMA = struct(
-    "v1",
-    "PodTopologySpreadArgs",
-    *args_schema.TYPE_META,
-    Field("defaultConstraints", Many(_SPREAD_CONSTRAINT)),
-    Field("defaultingType", args_schema.named("v1.PodTopologySpreadConstraintsDefaulting")),
-)
+_INCLUSION_POLICY = Written(type=args_schema.named("v1.NodeInclusionPolicy", optional=True))
 
 
-def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
-    """Set kube-scheduler's default, the built-in constraints (`System`)."""
-    value["defaultingType"] = value.get("defaultingType") or "System"
+@dataclass(frozen=True, slots=True)
+class LabelSelectorRequirement:
+    """A requirement on labels."""
+
+    key: Annotated[str, "The label's key.", Written(omitempty=False)]
+    operator: Annotated[
+        str,
+        "In, NotIn, Exists or DoesNotExist.",
+        Written(type=args_schema.named("v1.LabelSelectorOperator"), omitempty=False),
+    ]
+    values: Annotated[tuple[str, ...], "The values, for In and NotIn."] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Which pods are counted."""
+
+    match_labels: Annotated[Any, "Labels with their values.", Written(type=StringMap())] = None
+    match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], "Requirements on labels."] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpreadConstraint:
+    """A constraint of pods that have none."""
+
+    max_skew: Annotated[int, "The largest difference between two domains.", Written(omitempty=False)]
+    topology_key: Annotated[str, "The label of nodes whose values are the domains.", Written(omitempty=False)]
+    when_unsatisfiable: Annotated[
+        str,
+        "DoNotSchedule or ScheduleAnyway.",
+        Written(type=args_schema.named("v1.UnsatisfiableConstraintAction"), omitempty=False),
+    ]
+    label_selector: Annotated[LabelSelector | None, "Must be unset: it is found for each pod."] = None
+    min_domains: Annotated[int | None, "The fewest domains."] = None
+    node_affinity_policy: Annotated[str | None, "Whether nodes that the pod cannot use count.", _INCLUSION_POLICY] = (
+        None
+    )
+    node_taints_policy: Annotated[str | None, "Whether nodes with taints count.", _INCLUSION_POLICY] = None
+    match_label_keys: Annotated[tuple[str, ...], "Keys of labels whose values are the pod's own."] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTopologySpreadArgs:
+    """The constraints of pods that have none."""
+
+    default_constraints: Annotated[
+        tuple[TopologySpreadConstraint, ...], "The constraints, with defaultingType List."
+    ] = ()
+    defaulting_type: Annotated[
+        str,
+        "System: built-in constraints; List: `defaultConstraints`.",
+        Written(type=args_schema.named("v1.PodTopologySpreadConstraintsDefaulting")),
+    ] = "System"
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
@@ -106,9 +124,8 @@ def _constraint_problems(path: str, constraint: JsonArgs) -> list[Problem]:
 
 
 ARGS = PluginArgs(
-    _SCHEMA,
+    PodTopologySpreadArgs,
     _problems_of_args,
     "want args to be of type PodTopologySpreadArgs, got <nil>",
-    _set_defaults,
-    core_types=frozenset({_SPREAD_CONSTRAINT.name}),
+    core_types=frozenset({TopologySpreadConstraint.__name__}),
 )

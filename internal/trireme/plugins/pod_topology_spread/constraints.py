@@ -180,5 +180,4 @@ _OWNERS = {
 
 
 def _selector_matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Return whether the labels have all pairs of a service's or ReplicationController's selector."""
     return all(labels.get(key) == value for key, value in selector.items())

@@ -222,7 +222,6 @@ class PodTopologySpreadFilter:
         domains: spread_domains.ConstraintDomains,
         count: arrays.Int64Array,
     ) -> _HardConstraint:
-        """Put together a constraint, its domains and what it has counted by domain."""
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
         return _HardConstraint(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)

@@ -1,6 +1,6 @@
-"""What PodTopologySpread consists of."""
+"""The spec of PodTopologySpread."""
 
-from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "PodTopologySpread",
@@ -14,9 +14,12 @@ SPEC = PluginSpec(
         "spec.affinity.nodeAffinity",
         "spec.tolerations",
     ),
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
-    explain=Side(".explain:TEXTS"),
+    implementations={
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+    },
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
+    explain=LazyImport(".explain:TEXTS"),
     ignores_deferred_resizes=True,
 )

@@ -1,1 +1,1 @@
-"""PrioritySort's room: a file for each side, and what they share."""
+"""PrioritySort: orders the queue by priority, and pods of one priority by when they arrived."""

@@ -1,4 +1,4 @@
-"""What PrioritySort consists of."""
+"""The spec of PrioritySort."""
 
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
 

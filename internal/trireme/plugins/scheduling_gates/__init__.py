@@ -1,1 +1,1 @@
-"""SchedulingGates's room: a file for each side, and what they share."""
+"""SchedulingGates: holds a pod until all of its scheduling gates are removed."""

@@ -1,12 +1,12 @@
-"""What SchedulingGates consists of."""
+"""The spec of SchedulingGates."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "SchedulingGates",
     frozenset({ExtensionPoint.PRE_ENQUEUE}),
     __package__,
     pod_fields=("spec.schedulingGates",),
-    sides={ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make")},
-    events_to_register=Side(".hints:events_to_register"),
+    implementations={ExtensionPoint.PRE_ENQUEUE: LazyImport(".pre_enqueue:make")},
+    events_to_register=LazyImport(".hints:events_to_register"),
 )

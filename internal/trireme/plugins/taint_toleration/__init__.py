@@ -1,1 +1,1 @@
-"""TaintToleration's room: a file for each side, and what they share."""
+"""TaintToleration: refuses nodes with hard taints that a pod does not tolerate, and prefers few soft ones."""

@@ -1,13 +1,16 @@
-"""What TaintToleration consists of."""
+"""The spec of TaintToleration."""
 
-from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "TaintToleration",
     frozenset({*FILTERING, *SCORING}),
     __package__,
     pod_fields=("spec.tolerations",),
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events_to_register=Side(".hints:events_to_register"),
+    implementations={
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+    },
+    events_to_register=LazyImport(".hints:events_to_register"),
     ignores_deferred_resizes=True,
 )

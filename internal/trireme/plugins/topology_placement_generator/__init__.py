@@ -1,1 +1,1 @@
-"""TopologyPlacementGenerator's room: a file for each side, and what they share."""
+"""TopologyPlacementGenerator: proposes the domains of a node label as placements of a pod group."""

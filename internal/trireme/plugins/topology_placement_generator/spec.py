@@ -1,10 +1,10 @@
-"""What TopologyPlacementGenerator consists of."""
+"""The spec of TopologyPlacementGenerator."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "TopologyPlacementGenerator",
     frozenset({ExtensionPoint.PLACEMENT_GENERATE}),
     __package__,
-    sides={ExtensionPoint.PLACEMENT_GENERATE: Side(".placement_generate:make")},
+    implementations={ExtensionPoint.PLACEMENT_GENERATE: LazyImport(".placement_generate:make")},
 )

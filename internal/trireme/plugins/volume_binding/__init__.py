@@ -1,1 +1,1 @@
-"""VolumeBinding's room: a file for each side, and what they share."""
+"""VolumeBinding: refuses nodes where a pod's claims cannot be bound, and binds them."""

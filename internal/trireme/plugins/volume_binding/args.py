@@ -4,25 +4,28 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
-from trireme_kube.apimachinery.schema import OPTIONAL_INT64, Field, Many, struct
+from trireme_kube.apimachinery.schema import OPTIONAL_INT64
 
-_SCHEMA = struct(
-    "v1",
-    "VolumeBindingArgs",
-    *args_schema.TYPE_META,
-    Field("bindTimeoutSeconds", OPTIONAL_INT64),
-    Field("shape", Many(args_schema.SHAPE_POINT)),
-)
+
+@dataclass(frozen=True, slots=True)
+class VolumeBindingArgs:
+    """How long volumes may take, and how nodes are scored by their capacity."""
+
+    bind_timeout_seconds: Annotated[int, "How long the binding of volumes may take.", Written(type=OPTIONAL_INT64)] = (
+        600
+    )
+    shape: Annotated[tuple[args_schema.UtilizationShapePoint, ...], "The points of the scoring function."] = ()
 
 
 def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
-    """Set kube-scheduler's default time-out and, with StorageCapacityScoring, its default shape."""
-    value.setdefault("bindTimeoutSeconds", 600)
+    """Set kube-scheduler's default shape, with the gate StorageCapacityScoring."""
     if not value.get("shape") and gates.enabled("StorageCapacityScoring"):
         value["shape"] = [{"utilization": 0, "score": args_schema.MAX_SHAPE_SCORE}, {"utilization": 100, "score": 0}]
 
@@ -70,4 +73,6 @@ def args_of(args: JsonArgs, scoring: bool, resizing: bool = False) -> Args:
     return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape), resizing)
 
 
-ARGS = PluginArgs(_SCHEMA, _problems_of_args, "want args to be of type VolumeBindingArgs, got <nil>", _set_defaults)
+ARGS = PluginArgs(
+    VolumeBindingArgs, _problems_of_args, "want args to be of type VolumeBindingArgs, got <nil>", _set_defaults
+)

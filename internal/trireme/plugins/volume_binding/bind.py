@@ -105,7 +105,6 @@ class _PodVolumesToBind:
         return _result_with_code(status_pb2.CODE_SUCCESS)
 
     def _pod_ref_for_log(self) -> klog.Ref:
-        """Return the pod's name for log lines."""
         return klog.Ref(f"{self._item.pod.namespace}/{self._item.pod.name}")
 
     def _wait_for_volumes_result(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
@@ -297,17 +296,14 @@ def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult
 
 
 def _are_all_written(bindings: volume_bindings.VolumeBindings) -> bool:
-    """Whether the API server has all of the bindings."""
     return all(one.written for one in bindings.to_bind) and all(one.written for one in bindings.to_provision)
 
 
 def _volume_path(name: str) -> str:
-    """Return the API path of the PersistentVolume."""
     return f"/api/v1/persistentvolumes/{name}"
 
 
 def _claim_path(namespace: str, name: str) -> str:
-    """Return the API path of the PersistentVolumeClaim."""
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
 
 

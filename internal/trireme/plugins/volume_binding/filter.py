@@ -7,6 +7,8 @@ volumes, so that nothing has to be carried from one to the other.
 
 A placement takes volumes away that the next pod of the class would see, so a class with waiting claims goes one pod at
 a time.
+
+Tests: tests/conformance/test_volume_sequences.py.
 """
 
 from typing import Any

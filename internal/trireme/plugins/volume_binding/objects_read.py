@@ -1,4 +1,4 @@
-"""The kinds of objects that both sides of VolumeBinding look at."""
+"""The kinds of objects that Filter and Score of VolumeBinding look at."""
 
 from trireme.plugin_kit import volumes_claims, volumes_nodes
 

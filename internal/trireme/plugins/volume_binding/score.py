@@ -1,4 +1,7 @@
-"""VolumeBinding's Score: prefers nodes whose storage is used least, or most, as the shape says."""
+"""VolumeBinding's Score: prefers nodes whose storage is used least, or most, as the shape says.
+
+Tests: tests/conformance/test_decisions.py, tests/unit/plugin_kit/test_volumes_matching.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,19 +1,19 @@
-"""What VolumeBinding consists of."""
+"""The spec of VolumeBinding."""
 
-from trireme.framework.plugin_spec import ASSUMING, FILTERING, SCORING, ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.plugin_spec import ASSUMING, FILTERING, SCORING, ExtensionPoint, LazyImport, PluginSpec, Role
 
 SPEC = PluginSpec(
     "VolumeBinding",
     frozenset({*FILTERING, *SCORING, *ASSUMING}),
     __package__,
     pod_fields=("metadata.namespace", "spec.volumes"),
-    sides={
-        ExtensionPoint.FILTER: Side(".filter:make"),
-        ExtensionPoint.SCORE: Side(".score:make"),
-        ExtensionPoint.PRE_BIND: Side(".bind:make"),
+    implementations={
+        ExtensionPoint.FILTER: LazyImport(".filter:make"),
+        ExtensionPoint.SCORE: LazyImport(".score:make"),
+        ExtensionPoint.PRE_BIND: LazyImport(".bind:make"),
     },
-    events_to_register=Side(".hints:events_to_register"),
-    args=Side(".args:ARGS"),
+    events_to_register=LazyImport(".hints:events_to_register"),
+    args=LazyImport(".args:ARGS"),
     ignores_deferred_resizes=True,
     role=Role.VOLUMES,
 )

@@ -1,1 +1,1 @@
-"""VolumeRestrictions's room: a file for each side, and what they share."""
+"""VolumeRestrictions: refuses nodes where a disk or claim of the pod is in use by a pod it cannot share it with."""

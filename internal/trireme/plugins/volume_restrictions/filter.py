@@ -6,6 +6,8 @@ table. A claim of one pod is in use wherever that pod is, so the answer depends 
 In a dry run kube-scheduler counts: a claim in use is one, however many pods use it, and each pod that goes takes one
 off for each of its volumes that names a claim so, in whatever namespace. That decides who is evicted where several pods
 use such a claim, so it is counted like that here.
+
+Tests: tests/conformance/test_decisions.py, tests/conformance/test_volume_sequences.py.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""VolumeZone's room: a file for each side, and what they share."""
+"""VolumeZone: refuses nodes outside the zones and regions of the pod's volumes."""

@@ -7,6 +7,8 @@ the pods below wait.
 Pure: objects in, trees out. Where the gate is off no group has a parent, and each PodGroup is a tree of its own.
 
 Source: pkg/scheduler/backend/queue/workload_forest.go.
+
+Tests: tests/unit/queueing/test_pod_group_forest.py.
 """
 
 import dataclasses
@@ -177,6 +179,5 @@ class Forest:
 
 
 def _creation_order(node: GroupNode) -> tuple[int, int, str]:
-    """Sorts groups by age, then by name."""
     created = node.message.metadata.creation_timestamp
     return created.seconds, created.nanos, node.name

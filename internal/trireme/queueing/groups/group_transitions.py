@@ -4,6 +4,8 @@ Each change for a group (a member, its object, an answer) ends here, with the st
 the business of `queue_groups`.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
+
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_group_state_machine.py.
 """
 
 from typing import Final
@@ -336,7 +338,6 @@ class GroupTransitions:
         return result
 
     def _needs_pre_enqueue_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
-        """Whether remote plugins have to be called for the member before the group enters."""
         return pod.uid not in group.calls.passed and self._pre_enqueue(pod) is PreEnqueueResult.CALL_REMOTE
 
 

@@ -93,11 +93,9 @@ class MemberPreEnqueueCaller:
         entry.refused = refused
 
     def _open_call(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
-        """Open a call for the member, with a cursor for the events meanwhile."""
         call_id = self._calls.call_pre_enqueue(pod)
         entry.open[pod.uid] = PreEnqueueCall(call_id, self._events.open_cursor(1), entry.destination, label)
 
     def _close_call(self, call: PreEnqueueCall) -> None:
-        """Close a call and its cursor."""
         self._calls.close_pre_enqueue(call.call_id)
         self._events.close_cursor(call.cursor)

@@ -14,6 +14,8 @@ What concerns pods too arrives through `SchedulingQueue`, which returns the inst
 called here, and returns them.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
+
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/scheduling/test_pod_group_trees.py.
 """
 
 import enum
@@ -372,5 +374,4 @@ class QueueGroups:
         return [] if root is None else [self.registry.get_or_add(root)]
 
     def _groups_held_back(self) -> Iterator[QueuedPodGroupInfo]:
-        """The groups that a PreEnqueue plugin gates."""
         return (group for group in self.registry if group.gated_by)

@@ -9,6 +9,8 @@ The invariant: a member without a node is in `members`, and in exactly one of `w
 binding (then it is in flight, or done); one that the watch shows on a node is in `placed` alone.
 
 Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queue/workload_forest.go.
+
+Tests: tests/unit/queueing/test_group_state_machine.py, tests/unit/queueing/test_group_queue.py.
 """
 
 from collections import Counter

@@ -12,7 +12,7 @@ from trireme.plugin_api.hints import ClassHint, EventHint, HintContext
 from trireme.queueing.hints.cluster_view import CacheView
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, HintFunction
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.registry import queue_sides
+from trireme.registry import queue_plugins
 
 # An extender cannot name the events that would help a pod that it refused: every event of a kind that the scheduler
 # follows may.
@@ -43,7 +43,7 @@ def of_in_tree_plugins(
             None if registered.hint is None else _hint_by_class(registered.hint, cluster),
         )
         for plugin in profile.all_names()
-        for registered in queue_sides.events_to_register(plugin, HintContext(profile.args(plugin), features, cluster))
+        for registered in queue_plugins.events_to_register(plugin, HintContext(profile.args(plugin), features, cluster))
     ]
 
 

@@ -73,6 +73,5 @@ def _compared_fields_of_members(
 
 
 def _compared_fields_of_class(pod: core_pb2.Pod) -> tuple[str, int, str]:
-    """schedulerName, priority and preemption policy of a class."""
     spec = pod.spec
     return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER

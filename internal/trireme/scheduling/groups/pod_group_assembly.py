@@ -1,4 +1,7 @@
-"""What a frontend has beside the rest where the gate GenericWorkload is on: a queue with groups, and their cycle."""
+"""What a frontend has beside the rest where the gate GenericWorkload is on: a queue with groups, and their cycle.
+
+Tests: tests/unit/scheduling/test_assembly.py, tests/unit/scheduling/test_pod_group_cycle.py.
+"""
 
 from collections.abc import Awaitable, Callable
 

@@ -158,7 +158,6 @@ class PodGroupCycle:
         return pod_group_post_filters.failed_preemption_result(failed) if failed else post_filter
 
     def _members_to_try(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
-        """The members to try now, in order within each PodGroup."""
         return queued_group.in_scheduling_order(
             [group.members[uid] for uid in group.attempt or () if uid in group.members]
         )

@@ -9,6 +9,8 @@ lie within it. So the topology of a group bounds all groups below it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,7 +107,6 @@ class PodGroupPlacements:
     async def _try_placement(
         self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
     ) -> PodGroupResult:
-        """Try a group in one placement."""
         if node.composite:
             return await self._try_children(request, node, placement)
         started = self._observer.clock()
@@ -147,7 +148,6 @@ class PodGroupPlacements:
         return result
 
     def _undo_results(self, results: Sequence[PodGroupResult]) -> None:
-        """Unassume all members that these results have placed."""
         self._trials.undo([member for result in results for member in result.placed_members()])
 
     def _generate_placements(

@@ -6,6 +6,8 @@ state is never used: no other pods are scheduled while pods are hidden. The rema
 are scheduled, as for single pods, and the members are nominated for the nodes that were found.
 
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 import dataclasses
@@ -15,7 +17,7 @@ from typing import Protocol
 from trireme.cache import cluster_cache
 from trireme.framework import status
 from trireme.queueing import queued_pod
-from trireme.registry import group_sides, in_tree
+from trireme.registry import group_plugins, in_tree
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
     GroupCode,
@@ -99,9 +101,9 @@ class PodGroupPostFilters:
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
-            if group_sides.releases_claims(plugin):
+            if group_plugins.releases_claims(plugin):
                 result = await self._list_claims_to_release(request, tried.attempts)
-            elif group_sides.preempts(plugin):
+            elif group_plugins.preempts(plugin):
                 result = await self._preempt_by_trial_without_victims(request)
                 self._observer.on_group_preemption_attempted(result.code)
             else:
@@ -250,7 +252,6 @@ def _plugin_error_text(plugin: str, message: str) -> str:
 
 
 def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
-    """The identity of a pod or PodGroup, for messages."""
     return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
 
 

@@ -4,6 +4,8 @@ Results form a tree as the groups do. Each group succeeds or fails by itself. A 
 below it, and without any pod placed the whole tree is unschedulable.
 
 Source: pkg/scheduler/schedule_one_podgroup.go (podGroupAlgorithmResult, completeCompositePodGroupAlgorithmResult).
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 import dataclasses

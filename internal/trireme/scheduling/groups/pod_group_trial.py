@@ -7,6 +7,8 @@ nothing is left of the trial. Consecutive members of one class share an attempt.
 Before the first member and after each, PlacementFeasible decides whether the group can still be scheduled.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorithm.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_pod_group_trial_marks.py.
 """
 
 import dataclasses
@@ -16,8 +18,7 @@ from collections.abc import Callable, Sequence
 from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
-from trireme.registry import group_sides
-from trireme.results.phase_results import FilterResult
+from trireme.registry import group_plugins
 from trireme.scheduling import assumed_pod, attempt, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
@@ -31,6 +32,8 @@ from trireme.scheduling.groups.pod_group_results import (
     unschedulable_if_none_placed,
 )
 from trireme.v1 import cycle_pb2, filter_pb2
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer
 
 
 class PodGroupTrials:
@@ -273,12 +276,12 @@ class PodGroupTrials:
         if uids:
             self._reserved.end_claim_sharing(uids)
 
-    def _columns_for_claim_release(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
+    def _columns_for_claim_release(self, class_id: int, filtered: FilterAnswer) -> filter_pb2.NodeColumns | None:
         """The columns by which PodGroupPostFilter finds claims to release: those where their plugin refuses nodes.
 
         None: it refuses none, the class has more than one pod (so no claims), or PreFilter refused everywhere.
         """
         if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
-        refused = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
-        return filtered.answer.to_message() if refused else None
+        refused = any(group_plugins.releases_claims(refusal.plugin) for refusal in filtered.columns.statuses)
+        return node_columns.to_message(filtered.columns) if refused else None

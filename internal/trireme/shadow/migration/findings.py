@@ -2,6 +2,8 @@
 
 Pure: what was read is an argument. Judged by the same code that the frontend starts with, so that a finding is what the
 frontend would do.
+
+Tests: tests/unit/shadow/test_migration_findings.py.
 """
 
 import dataclasses
@@ -87,7 +89,6 @@ def next_steps(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _numbered(texts: Sequence[str]) -> list[Finding]:
-    """The steps in order."""
     return [Finding(FindingKind.NEXT, f"{number}.", text) for number, text in enumerate(texts, start=1)]
 
 

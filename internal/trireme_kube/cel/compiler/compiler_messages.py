@@ -1,10 +1,12 @@
 """Translates the library's compiler messages to Kubernetes': both show the place, and differ in wording.
 
 Source: github.com/google/cel-go/common (error), github.com/google/cel-go/checker (errors).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 _CODE = re.compile(r"^[A-Z_]+: (?=ERROR: )")
@@ -63,43 +65,22 @@ def message_at(expression: str, offset: int, message: str) -> tuple[tuple[int, i
 
 def translate_library_messages(text: str, expression: str) -> str:
     """Translate the library's messages."""
-    return "\n".join(
-        text
-        for _, text in sorted(
-            translated_problems(text, expression, expression, lambda at: at), key=_position_of_problem
-        )
-    )
-
-
-def translated_problems(
-    text: str, compiled: str, expression: str, original: Callable[[int], int]
-) -> list[tuple[tuple[int, int], str]]:
-    """Split and translate the library's messages about the compiled text, with their places in the expression.
-
-    `original` maps an offset in the compiled text to the expression.
-    """
     bare = _TRAILING_CODE.sub("", _CODE.sub("", text)).replace(_NO_TREE, "")
     messages = re.split(r"\n(?=ERROR: <input>)", bare)
     # Drop errors that only follow from an earlier one.
     first = [part for part in messages if _FOLLOWING.search(part.partition("\n")[0]) is None]
-    return [_translate_message(part, compiled, expression, original) for part in first or messages]
+    problems = [_translate_message(part, expression) for part in first or messages]
+    return "\n".join(message for _, message in sorted(problems, key=lambda problem: problem[0]))
 
 
-def _position_of_problem(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
-    """Return line and column, to sort by."""
-    return problem[0]
-
-
-def _translate_message(
-    message_block: str, compiled: str, expression: str, original: Callable[[int], int]
-) -> tuple[tuple[int, int], str]:
+def _translate_message(message_block: str, expression: str) -> tuple[tuple[int, int], str]:
     """Translate one message; returns it with its place."""
     head, _, _ = message_block.partition("\n")
     match = _PLACED.fullmatch(head)
     if match is None:
         return (0, 0), message_block
     row, column, message = int(match.group(1)), int(match.group(2)) - 1, _in_kubernetes_words(match.group(3))
-    lines = compiled.split("\n")
+    lines = expression.split("\n")
     line = lines[row - 1]
     # What follows depends on the place in the expression; some messages of Kubernetes name another place.
     variables = _FIRST_OF_TWO.match(line, column)
@@ -108,7 +89,7 @@ def _translate_message(
     token = _NO_TOKEN.match(message)
     if token is not None:
         message = (
-            f"{token.group(1)}{_original_excerpt(token.group(2), compiled, _offset_of_position(lines, row, column))}'"
+            f"{token.group(1)}{_original_excerpt(token.group(2), expression, _offset_of_position(lines, row, column))}'"
         )
     overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None:
@@ -127,7 +108,7 @@ def _translate_message(
         if places:
             column = places[0]
             message = message.replace(name.group(2), first, 1)
-    return message_at(expression, original(_offset_of_position(lines, row, column)), message)
+    return message_at(expression, _offset_of_position(lines, row, column), message)
 
 
 def _in_kubernetes_words(message: str) -> str:
@@ -166,7 +147,6 @@ def _original_excerpt(escaped: str, text: str, at: int) -> str:
 
 
 def _ends_with_method_name(before: str) -> bool:
-    """Whether the text ends with the name of a function called on a receiver."""
     match = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
     return match is not None and match.group(1) not in _NAMESPACES
 

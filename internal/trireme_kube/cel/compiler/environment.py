@@ -2,6 +2,8 @@
 
 The library parses and checks; `program` evaluates the checked expression.
 Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import functools
@@ -11,21 +13,15 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
 from trireme_kube.cel import syntax
-from trireme_kube.cel.compiler import (
-    arity_errors,
-    compiler_messages,
-    expressions_beyond_parser_limit,
-    nesting,
-    validation,
-)
+from trireme_kube.cel.compiler import arity_errors, compiler_messages, validation
 from trireme_kube.cel.interpreter import planner, program
 from trireme_kube.cel.library import functions
 
 _CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
 # `has` does not work on variables, only on fields of messages.
 _HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
-# The library's messages for reaching its depth limit.
-_TOO_DEEP = re.compile(r"recursion (depth|limit)")
+# The library's messages for reaching its depth limit. Kubernetes' is 250.
+_TOO_DEEP = re.compile(r"recursion (?:depth of|limit exceeded. limit:) ([0-9]+)")
 _OLD_NAME: Final = "exists_one"
 _NEW_NAME: Final = "existsOne"
 _OLD_NAME_UNKNOWN = re.compile(rf"ERROR: <input>:([0-9]+):([0-9]+): undeclared reference to '{_OLD_NAME}'")
@@ -86,21 +82,20 @@ class RefusedError(Exception):
     """The compiler's messages about an expression."""
 
 
-def compile_expression(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
-    """Compile an expression to a program; programs are cached. Raises: RefusedError with Kubernetes' message.
+def compile_expression(expression: str, *, attribute: bool = False) -> program.Program:
+    """Compile an expression to a program. Raises: RefusedError with Kubernetes' message.
 
-    `deepest_part`: read it in parts of this depth, needed or not (tests). `attribute`: its value is an attribute of a
-    device; else it says whether a device matches.
+    `attribute`: its value is an attribute of a device; else it says whether a device matches.
     """
     try:
-        return _compile_uncached(expression, deepest_part, attribute)
+        return _compile_uncached(expression, attribute)
     except RefusedError as refused:
         renamed = _with_the_newer_name(expression, str(refused))
         if renamed == expression:
             raise
         original = refused
     try:
-        return _compile_uncached(renamed, deepest_part, attribute)
+        return _compile_uncached(renamed, attribute)
     except RefusedError as refused:
         message = str(refused)
         if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in message:
@@ -111,22 +106,17 @@ def compile_expression(expression: str, *, deepest_part: int = 0, attribute: boo
         raise RefusedError(message) from refused
 
 
-def _compile_uncached(expression: str, deepest_part: int, attribute: bool) -> program.Program:
-    """Compile an expression, in parts of `deepest_part` levels (0: whole, if the library's limit allows).
+def _compile_uncached(expression: str, attribute: bool) -> program.Program:
+    """Compile an expression.
 
     `attribute`: it computes an attribute instead of selecting devices. Raises: RefusedError with Kubernetes' message.
     """
     whole = _HAS_FIELD.search(expression) is not None
     try:
-        if deepest_part:
-            checked, result = _compile_in_parts(expression, whole, deepest_part)
-        else:
-            tree = _make_environment(whole).compile(expression)
-            checked, result = syntax.decode_checked(tree.serialize()), tree.return_type().name()
+        tree = _make_environment(whole).compile(expression)
     except RuntimeError as error:
-        if _TOO_DEEP.search(str(error)) is None:
-            raise RefusedError(f"compilation failed: {_translated_messages(expression, whole, str(error))}") from error
-        checked, result = _compile_in_parts(expression, whole, expressions_beyond_parser_limit.DEEPEST_PART)
+        raise RefusedError(f"compilation failed: {_translated_messages(expression, whole, str(error))}") from error
+    checked, result = syntax.decode_checked(tree.serialize()), tree.return_type().name()
     problems = validation.validation_message(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
@@ -157,6 +147,9 @@ def _with_the_newer_name(expression: str, message: str) -> str:
 
 def _translated_messages(expression: str, whole: bool, message: str) -> str:
     """Return the messages about an invalid expression, translated."""
+    limit = _TOO_DEEP.search(message)
+    if limit is not None:
+        return f"ERROR: <input>:-1:0: expression recursion limit exceeded: {limit.group(1)}"
     if arity_errors.UNKNOWN not in message:
         return compiler_messages.translate_library_messages(message, expression)
     environment = _make_environment(whole, misused=True)
@@ -167,43 +160,6 @@ def _translated_messages(expression: str, whole: bool, message: str) -> str:
             expression, compiler_messages.translate_library_messages(str(error), expression)
         )
     return arity_errors.arity_problems(expression, syntax.decode_checked(tree.serialize()))
-
-
-def _compile_in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
-    """Compile in parts; return the checked expression and its type. Raises: RefusedError."""
-    try:
-        return expressions_beyond_parser_limit.compile_in_parts(
-            expression, _make_environment(whole).compile, deepest_part
-        )
-    except nesting.UnreadableError as unreadable:
-        try:
-            _make_environment(whole).compile(expression)
-        except RuntimeError as error:
-            raise RefusedError(
-                f"compilation failed: {compiler_messages.translate_library_messages(str(error), expression)}"
-            ) from error
-        raise AssertionError("the library has read what cannot be read") from unreadable
-    except expressions_beyond_parser_limit.RefusedError as error:
-        message = _compiler_message_of_parts(expression, whole, deepest_part, str(error))
-        raise RefusedError(f"compilation failed: {message}") from error
-    except nesting.TooDeepError as error:
-        raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
-
-
-def _compiler_message_of_parts(expression: str, whole: bool, deepest_part: int, message: str) -> str:
-    """Return Kubernetes' message for an expression that was refused in parts.
-
-    A call of an unknown shape is explained by compiling again with overloads for wrong calls.
-    """
-    if arity_errors.UNKNOWN not in message:
-        return message
-    try:
-        checked, _ = expressions_beyond_parser_limit.compile_in_parts(
-            expression, _make_environment(whole, misused=True).compile, deepest_part
-        )
-    except expressions_beyond_parser_limit.RefusedError as error:
-        return arity_errors.explain_empty_calls(expression, str(error))
-    return arity_errors.arity_problems(expression, checked)
 
 
 @functools.cache
@@ -265,7 +221,6 @@ def _function_declarations(cel: Any, misused: bool) -> list[Any]:
 
 
 def _library_type_name(code: str) -> str:
-    """Return a type in the library's syntax, from its code of letters."""
     if code[0] in _CONTAINERS:
         return f"{_CONTAINERS[code[0]]}<{_library_type_name(code[1:])}>"
     return _SIGNATURES.get(code) or _OPAQUE[code]

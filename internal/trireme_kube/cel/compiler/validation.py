@@ -1,6 +1,8 @@
 """Kubernetes' checks of expressions beyond types: valid literals, and lists with one element type.
 
 Source: k8s.io/apiserver/pkg/cel/environment, github.com/google/cel-go/cel (validator), ext (formatting).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence

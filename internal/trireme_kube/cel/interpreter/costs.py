@@ -4,6 +4,8 @@ A look-up costs one, a list literal ten and a map literal thirty; a call costs w
 proportion to the length of its arguments. If the overload is unknown, the cost depends on the function's name alone.
 
 Source: k8s.io/apiserver/pkg/cel/library (cost), github.com/google/cel-go (interpreter/runtimecost, ext).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import math
@@ -61,14 +63,12 @@ def _size_or_one(value: Any) -> int:
 
 
 def _size_of_elements(value: Any) -> int:
-    """Return the length of a value, or of what an optional value holds."""
     if isinstance(value, Optional) and value.present:
         return _size_of_elements(value.value)
     return _size_or_one(value)
 
 
 def _cost_per_letter(size: float, factor: float = 1.0) -> int:
-    """Return the cost of reading so many letters, times a factor."""
     return math.ceil(size * factor * _TRAVERSAL)
 
 
@@ -86,7 +86,6 @@ def _traversal_cost(value: Any) -> int:
 
 
 def _search_cost(arguments: Sequence[Any], result: Any) -> int:
-    """Return the cost of matching a pattern (second argument) with a text."""
     return _cost_per_letter(1 + _size_or_one(arguments[0])) * math.ceil(_size_or_one(arguments[1]) * _PATTERN)
 
 
@@ -104,12 +103,10 @@ def _address_cost(arguments: Sequence[Any], result: Any) -> int:
 
 
 def _contains_address_cost(arguments: Sequence[Any], result: Any) -> int:
-    """Return the cost of cidr.containsIP."""
     return _cost_per_letter(2 * _size_or_one(arguments[0]))
 
 
 def _contains_network_cost(arguments: Sequence[Any], result: Any) -> int:
-    """Return the cost of cidr.containsCIDR."""
     return _contains_address_cost(arguments, result) + _cost_per_letter(_size_or_one(arguments[0])) + 1
 
 
@@ -132,7 +129,6 @@ def inequality(arguments: Sequence[Any], result: Any) -> int:
 
 
 def _list_allocation_cost(factor: float, size: int) -> int:
-    """Return the cost of making a list of so many elements."""
     return int(size * (factor if factor >= 0 else 1.0)) + 1 + NEW_LIST
 
 
@@ -146,19 +142,16 @@ def _list_sorting_cost(list_: Any) -> int:
 
 
 def _flatten_cost(arguments: Sequence[Any], result: Any) -> int:
-    """Return the cost of list.flatten(depth)."""
     if type(arguments[1]) is not int:
         raise CrashError(f"{_CONVERSION}ref.Val is {values.go_type(arguments[1])}, not types.Int")
     return _list_allocation_cost(float(arguments[1]), _size_or_one(arguments[0]))
 
 
 def _sort_cost(arguments: Sequence[Any], result: Any) -> int:
-    """Return the cost of list.sort()."""
     return _list_sorting_cost(arguments[0])
 
 
 def _sort_by_cost(arguments: Sequence[Any], result: Any) -> int:
-    """Return the cost of list.sortBy(), by its list of keys."""
     return _list_sorting_cost(arguments[1])
 
 

@@ -3,6 +3,8 @@
 Constants are folded and cost nothing.
 
 Source: github.com/google/cel-go/interpreter (planner, attributes).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 from collections.abc import Callable, Sequence

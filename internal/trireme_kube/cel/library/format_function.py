@@ -1,6 +1,8 @@
 """string.format(list): replaces printf-like clauses by values.
 
 Source: github.com/google/cel-go/ext (formatting).
+
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import math
@@ -169,7 +171,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _non_finite_text(number: float) -> str:
-    """Format NaN or an infinity."""
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 

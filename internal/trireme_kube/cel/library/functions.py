@@ -4,6 +4,8 @@ The checker knows the language's operators and functions; those of Kubernetes an
 here. Overloads have their names in Kubernetes.
 
 Source: k8s.io/apiserver/pkg/cel/environment (the environment of stored expressions), k8s.io/apiserver/pkg/cel/library.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import functools
@@ -82,13 +84,11 @@ _ZEROS: Final[dict[str, Any]] = {"i": 0, "u": Uint(0), "d": 0.0, "D": Duration(0
 def _language_function(
     name: str, *calls: tuple[str, Callable[..., Any]], member: bool = False
 ) -> dict[str, Sequence[Overload]]:
-    """A function of the language, or of an extension in the library."""
     made = [Overload("", parameters, "*", call, member, declared=False) for parameters, call in calls]
     return {name: made}
 
 
 def _function_without_type_check(name: str, parameters: str, call: Callable[..., Any]) -> dict[str, Sequence[Overload]]:
-    """Return a function that checks the types of its arguments by itself."""
     return {name: [Overload("", parameters, "*", call, declared=False, guarded=False)]}
 
 
@@ -104,7 +104,6 @@ def _value_of_optional(value: Optional) -> Any:
 
 
 def _optional_of_non_zero(value: Any) -> Optional:
-    """Return an optional value that is absent if the value is its type's zero value."""
     return Optional() if values.is_zero(value) else Optional(value, True)
 
 

@@ -1,6 +1,8 @@
 """The functions of lists and sets: those that Kubernetes adds to CEL, and those of its extensions.
 
 Source: k8s.io/apiserver/pkg/cel/library (lists), github.com/google/cel-go/ext (lists, sets).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import functools

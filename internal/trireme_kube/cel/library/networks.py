@@ -4,6 +4,8 @@ The standard library does the arithmetic. It accepts a little more than Kubernet
 module decides which texts are addresses, and why others are not.
 
 Source: k8s.io/apiserver/pkg/cel/library (ip, cidr), net/netip of Go.
+
+Tests: tests/unit/plugins/dynamic_resources/test_networks.py.
 """
 
 import ipaddress

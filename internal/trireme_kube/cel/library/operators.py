@@ -4,6 +4,8 @@ If an operand never goes with the operator, the message names the operator; if o
 not.
 
 Source: github.com/google/cel-go/common (stdlib, types).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import math

@@ -1,6 +1,8 @@
 """Quantities and versions in expressions.
 
 Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import re

@@ -4,6 +4,8 @@ Regular expressions use RE2, as in Go: its time is linear in the text for any pa
 may create a claim, and Python's engine could be made to search for hours.
 
 Source: github.com/google/cel-go/ext (strings), k8s.io/apiserver/pkg/cel/library (regex), regexp of Go.
+
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 import functools

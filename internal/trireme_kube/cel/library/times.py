@@ -1,6 +1,8 @@
 """Durations and timestamps: parsing, formatting and functions.
 
 Source: time of Go, github.com/google/cel-go/common/types (duration, timestamp).
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 import datetime

@@ -1,6 +1,8 @@
 """URLs in expressions, parsed as Go parses request URLs.
 
 Source: net/url of Go, k8s.io/apiserver/pkg/cel/library (urls).
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 import re

@@ -6,8 +6,6 @@ five minutes. events.k8s.io/v1 has neither rule: client-go only makes series of 
 Source: client-go tools/record EventCorrelator.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import OrderedDict
 from typing import NamedTuple, TypeVar

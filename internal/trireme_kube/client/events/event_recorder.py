@@ -12,9 +12,9 @@ the Lease is always core/v1, as kube-scheduler's is. Repeated events become a se
 events are aggregated and limited per object (`event_correlation`). A write that reached no server is retried up to 12
 times, about ten seconds apart; a refusal by the server is final.
 Source: client-go tools/events and tools/record.
-"""
 
-from __future__ import annotations
+Tests: tests/contract/test_kube_events.py.
+"""
 
 import asyncio
 import collections

@@ -7,8 +7,6 @@ a series keeps its first one. A `Scheduled` event never repeats (a pod is bound 
 Source: client-go tools/events. Unlike there, memory is bounded: beyond the limit the oldest series is dropped.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping

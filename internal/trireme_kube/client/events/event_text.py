@@ -4,8 +4,6 @@ Pure string functions.
 Source: client-go tools/record/util (names), pkg/scheduler (the limit), Go's fmt.Sprintf.
 """
 
-from __future__ import annotations
-
 import uuid
 
 # A name of an API object is a DNS subdomain of at most 253 bytes.

@@ -8,6 +8,8 @@ chose.
 
 If decoding an object raises, the informer counts, logs and skips that event and continues. A consumer that raises is a
 defect, and ends `run`.
+
+Tests: tests/unit/client/informers/test_informer_failures.py, tests/contract/test_kube_informer.py.
 """
 
 from __future__ import annotations
@@ -170,7 +172,6 @@ class Informer(Generic[T]):
 
     @property
     def _accept_header(self) -> str:
-        """The encodings to request."""
         return content_types.JSON if self._wants_json else self._api.accept
 
     def request_json(self) -> None:
@@ -208,7 +209,6 @@ class Informer(Generic[T]):
             delivered.cancel()  # of no effect once it is set
 
     def _is_idle(self) -> bool:
-        """Whether no list is in progress or waiting for delivery."""
         listing = self._protocol.state is listwatch.State.LISTING
         return self._synced and not listing and not self._delivering
 

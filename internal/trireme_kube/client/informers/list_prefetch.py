@@ -8,8 +8,6 @@ The prefetch decodes nothing and buffers at most AHEAD_BYTES; beyond that, back-
 informer takes over, it reads the buffer first and then the stream itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import contextlib

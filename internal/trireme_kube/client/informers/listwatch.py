@@ -24,8 +24,6 @@ Invariants: between LIST_START and LIST_END come only LISTED events, and DELETED
 list; `listed` never becomes false again.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ a time, in order; at most AHEAD_BYTES, plus one page, wait for the reader; no pa
 page that failed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any

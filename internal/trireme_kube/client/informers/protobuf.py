@@ -7,8 +7,6 @@ numbers, so the protobuf library parses an object's bytes, in C; fields that our
 Raw objects stay bytes until a decode function takes them. Malformed bytes raise only the documented exceptions.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message

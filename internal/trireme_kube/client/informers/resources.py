@@ -5,8 +5,6 @@ The list is kube-scheduler's.
 Source: the informers of kube-scheduler v1.37.0.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 # Terminated pods use no resources of a node; this makes the API server leave them out.

@@ -5,8 +5,6 @@ name; the cluster cache consumes the events of nodes and pods itself. As every c
 objects that a list did not contain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 

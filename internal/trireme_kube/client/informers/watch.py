@@ -5,8 +5,6 @@ is pure, buffers at most one incomplete line, and rejects a line longer than any
 `protobuf.WatchEventDecoder` is its protobuf counterpart.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar

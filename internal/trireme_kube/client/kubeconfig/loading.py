@@ -1,6 +1,8 @@
 """Decodes a kubeconfig file strictly, with the messages of Kubernetes' serializers.
 
 Source: k8s.io/client-go/tools/clientcmd.
+
+Tests: tests/unit/client/kubeconfig/test_connection.py.
 """
 
 from collections.abc import Mapping

@@ -338,7 +338,6 @@ class Election:
         return (Observed(lease.holder),)
 
     def _read_instruction(self, now: float) -> Read:
-        """Return the instruction to read the Lease."""
         return Read(self._request_timeout(now))
 
     def _request_timeout(self, now: float) -> float:

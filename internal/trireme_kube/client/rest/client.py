@@ -11,6 +11,8 @@ whether that is safe.
 
 One client belongs to one event loop and has one rate limit (`qps`, `burst`): the frontend has one for its informers,
 one for events and, in another thread, one for its Lease.
+
+Tests: tests/contract/test_kube_client.py.
 """
 
 from __future__ import annotations
@@ -349,12 +351,10 @@ async def connect(
 
 
 def _request_target(path: str, params: Params | None) -> str:
-    """Return path and encoded query."""
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 
 
 def _is_worth_repeating(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
     return isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.transient)
 
 

@@ -4,8 +4,6 @@ Separate from lists and watches because the response to any request may be an er
 Source: apimachinery's runtime/serializer/protobuf.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf.message import DecodeError

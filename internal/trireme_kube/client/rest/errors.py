@@ -6,8 +6,6 @@
   reads the object back before it does anything else.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ that into one line that names the file and the field. Importing this module impo
 imports it only where it is needed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

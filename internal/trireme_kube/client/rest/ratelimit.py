@@ -6,8 +6,6 @@ pure (the time is an argument); the caller does the waiting.
 Source: golang.org/x/time/rate, as client-go's flowcontrol uses it.
 """
 
-from __future__ import annotations
-
 
 class TokenBucket:
     """How long each request waits. Units: seconds, on any monotonic clock."""

@@ -4,8 +4,6 @@ It is made of a `kubeconfig.connection.Connection`, in the form that OpenSSL and
 change it.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import functools

@@ -9,6 +9,8 @@ aiohttp session.
 Invariants: a connection has at most one request in flight; it is closed and not reused if its request was cancelled or
 its response was not read to the end; no request is sent twice, and nothing of one that was given up is sent later.
 Errors tell whether the server may have received the request (see `errors.ApiUnreachable`).
+
+Tests: tests/contract/test_kube_write_pool.py.
 """
 
 from __future__ import annotations
@@ -294,7 +296,6 @@ class _PooledConnection(asyncio.Protocol):
         self._finish_answer(Answer(status, self._reason, headers, b"".join(self._body)))
 
     def _fail_answer_by_timeout(self) -> None:
-        """End the pending response with TimeoutError."""
         self._finish_answer(TimeoutError())
 
     def _finish_answer(self, outcome: Answer | Exception) -> None:

@@ -68,7 +68,6 @@ def _noted(options: type, kind: type[T]) -> Iterator[tuple["dataclasses.Field[An
 
 
 def _default_of(field: "dataclasses.Field[Any]") -> Any:
-    """The default of a field."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
@@ -108,6 +107,5 @@ def _type_of(field: "dataclasses.Field[Any]") -> Any:
 
 
 def _replace_at(record: Any, path: str, value: Any) -> Any:
-    """The record with another value in the field at the path."""
     name, _, rest = path.partition(".")
     return dataclasses.replace(record, **{name: _replace_at(getattr(record, name), rest, value) if rest else value})

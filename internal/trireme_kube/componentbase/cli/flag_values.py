@@ -4,6 +4,8 @@ Each `FlagType` is a pair of functions. `parse` gets the value so far and whethe
 lists and maps grow with every use of the flag and replace their default with the first.
 
 Source: github.com/spf13/pflag, k8s.io/component-base/cli/flag.
+
+Tests: tests/unit/config/test_command_flags.py.
 """
 
 import ipaddress

@@ -4,6 +4,8 @@ The standard library's argparse differs in what an operator sees: abbreviations,
 repeated flags, every message. So this is a small parser of that style: `FlagSet` describes, `parse` reads.
 
 Source: github.com/spf13/pflag, k8s.io/component-base/cli/flag.
+
+Tests: tests/unit/componentbase/cli/test_flag_declarations.py, tests/unit/config/test_command_flags.py.
 """
 
 import textwrap

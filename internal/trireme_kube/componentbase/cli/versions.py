@@ -4,6 +4,8 @@
 `Effective` holds the three versions that result and checks that they can be emulated.
 
 Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
+
+Tests: tests/unit/config/test_gates.py, tests/unit/frontend/test_start_with_each_gate.py.
 """
 
 import re
@@ -105,12 +107,10 @@ BINARY = parse(KUBERNETES)
 
 
 def _minor_version_before(minor: tuple[int, int]) -> tuple[int, int]:
-    """Return the minor version before this one."""
     return minor[0], max(minor[1] - 1, 0)
 
 
 def _version_text(minor: tuple[int, int]) -> str:
-    """Format a minor version."""
     return f"{minor[0]}.{minor[1]}"
 
 

@@ -64,7 +64,6 @@ class Instrument:
         raise NotImplementedError
 
     def _label_values(self, values: Values) -> dict[str, str]:
-        """Return the values by label name."""
         return dict(zip(self.labels, values, strict=True))
 
 

@@ -5,6 +5,8 @@ refused, even if anonymous callers would be served. TLS has already refused cert
 issued; here the authorities of clients and of proxies are distinguished.
 
 Source: k8s.io/apiserver/pkg/authentication.
+
+Tests: tests/unit/componentbase/server/test_access.py.
 """
 
 import asyncio

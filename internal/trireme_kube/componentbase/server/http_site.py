@@ -2,6 +2,8 @@
 
 Its responses have the headers of Kubernetes' components. The same site can be served twice: guarded over TLS, and
 unguarded on a Unix socket that only this user can open.
+
+Tests: tests/contract/test_serving_http.py, tests/security/test_https_attacks.py.
 """
 
 import asyncio
@@ -189,7 +191,6 @@ def _to_aiohttp_response(request: web.Request, reply: Reply) -> web.Response:
 
 
 async def _without_server_header(_: web.Request, response: web.StreamResponse) -> None:
-    """Remove the header that names the server's software."""
     response.headers.pop("Server", None)
 
 

@@ -82,7 +82,6 @@ class Page:
         return failure(406, "NotAcceptable", _NOT_ACCEPTABLE, pretty=True)
 
     def _as_text(self) -> str:
-        """Return the page as text."""
         lines = "".join(f"{name}{_SEPARATOR}{self.space}{value}\n" for name, value in self.lines().items())
         return f"\n{self.program} {self.title}\n{_WARNING}\n{self.gap}{lines}"
 
@@ -109,5 +108,4 @@ def uptime(seconds: float) -> str:
 
 
 def _json_text(value: Any) -> str:
-    """Return compact JSON with a final line end."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"

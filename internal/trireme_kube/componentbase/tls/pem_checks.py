@@ -4,6 +4,8 @@ This module only checks; the server or client loads them again, and again when t
 `crypto/tls`, which operators can search for.
 
 Source: k8s.io/client-go/transport.
+
+Tests: tests/unit/client/kubeconfig/test_connection.py, tests/unit/config/test_profiles.py.
 """
 
 import re

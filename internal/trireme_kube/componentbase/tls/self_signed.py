@@ -19,7 +19,6 @@ _LIFETIME = timedelta(days=365)
 
 
 def _x509_name(text: str) -> x509.Name:
-    """Make a name that consists of a common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 

@@ -2,6 +2,8 @@
 
 The files are checked when a connection comes, at most once a second. Unusable ones are ignored: the server keeps the
 previous ones, and logs that once.
+
+Tests: tests/contract/test_serving_access.py.
 """
 
 import logging

@@ -3,9 +3,9 @@
 Clients decide by `reason` and `code` and print `message`, so all three follow the API server's own (Source:
 k8s.io/apimachinery, pkg/api/errors). A refusal is raised as `ApiError` and becomes a response in one place, the HTTP
 handler; the controllers inside the process catch the same exception.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_registry.py.
+"""
 
 from collections.abc import Sequence
 from typing import Any

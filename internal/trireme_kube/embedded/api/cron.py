@@ -1,9 +1,9 @@
 """Schedules of CronJobs, in Kubernetes' dialect: five fields, or @hourly, @every 1h30m and the like.
 
 Source: github.com/robfig/cron, parser.go and spec.go; no Python library parses this dialect with its error messages.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_cron_jobs.py.
+"""
 
 import datetime
 import re

@@ -6,8 +6,6 @@ discovery, selectors, columns, the status and scale subresources, and versions t
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Problems of single fields, in the API server's words (Source: k8s.io/apimachinery, pkg/util/validation/field)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

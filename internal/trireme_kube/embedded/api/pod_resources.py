@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/core/v1/helper/qos.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from trireme_kube.embedded.api import quantities
@@ -20,8 +18,8 @@ def containers(spec: Object) -> Iterator[Object]:
 def _qos_class_of_resources(resources: Object) -> str:
     """Return the QoS class by a container's, or the pod's, cpu and memory."""
     relevant = ("cpu", "memory")
-    requests = {name: quantities.value(one) for name, one in (resources.get("requests") or {}).items()}
-    limits = {name: quantities.value(one) for name, one in (resources.get("limits") or {}).items()}
+    requests = {name: quantities.nanos(one) for name, one in (resources.get("requests") or {}).items()}
+    limits = {name: quantities.nanos(one) for name, one in (resources.get("limits") or {}).items()}
     nonzero = {name: one for name, one in requests.items() if name in relevant and one > 0}
     capped = {name: one for name, one in limits.items() if name in relevant and one > 0}
     if not nonzero and not capped:

@@ -3,8 +3,6 @@
 Routing and discovery read it; `revision` tells them that it has changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import RESOURCES, Resource, stored_as

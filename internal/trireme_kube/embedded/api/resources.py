@@ -3,6 +3,8 @@
 Everything generic (routing, discovery, storage, selectors, tables) reads this table; what is particular to a kind
 (defaults, validation, columns) is looked up by the row's `key` in the module of that concern. Adding a resource
 means adding a row.
+
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/storage/test_store.py.
 """
 
 from __future__ import annotations
@@ -292,7 +294,6 @@ RESOURCES: tuple[Resource, ...] = (
 )  # fmt: skip
 
 BY_KEY: dict[str, Resource] = {resource.key: resource for resource in RESOURCES}
-BY_PATH: dict[tuple[str, str, str], Resource] = {(one.group, one.version, one.plural): one for one in RESOURCES}
 BY_KIND: dict[tuple[str, str], Resource] = {(one.api_version, one.kind): one for one in RESOURCES}
 
 

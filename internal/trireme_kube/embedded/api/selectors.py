@@ -4,8 +4,6 @@ Source: k8s.io/apimachinery, pkg/labels and pkg/fields. Field selectors support 
 in the API server: an unknown one is refused, so that a client never mistakes "not supported" for "nothing found".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The two forms in which Kubernetes writes times, and how they are read."""
 
-from __future__ import annotations
-
 import datetime
 import time
 

@@ -1,7 +1,5 @@
 """Runs the controllers of the embedded cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol

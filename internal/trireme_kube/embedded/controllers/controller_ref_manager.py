@@ -7,8 +7,6 @@ orphan nor a workload has to scan for the other.
 Source: k8s.io/kubernetes, pkg/controller/controller_ref_manager.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource
@@ -69,13 +67,11 @@ class ControllerRefManager:
         return self._children.of(owner.uid)
 
     def _adopt_child(self, child: Record, owner: Record) -> None:
-        """Make the owner the child's managing controller."""
         references = child.object["metadata"].get("ownerReferences") or []
         others = [one for one in references if one["uid"] != owner.uid]
         self._write_owner_references(child, [*others, owner_reference(owner)])
 
     def _remove_owner_reference(self, child: Record, uid: str) -> None:
-        """Remove the reference to the owner with that UID from the child."""
         references = child.object["metadata"].get("ownerReferences") or []
         self._write_owner_references(child, [one for one in references if one["uid"] != uid])
 

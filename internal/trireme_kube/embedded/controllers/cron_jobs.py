@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/cronjob.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import orjson
@@ -36,7 +34,6 @@ class CronJobController:
         self._jobs.queue_owner_on_change(CRON_JOBS.kind, self._queue)
 
     def _on_cron_job(self, event: Event) -> None:
-        """Queue a CronJob that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

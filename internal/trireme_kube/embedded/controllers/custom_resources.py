@@ -3,8 +3,6 @@
 Source: k8s.io/apiextensions-apiserver, pkg/controller/establish, .../status and .../finalizer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import custom_resource_definitions
@@ -50,7 +48,6 @@ class CustomResourceController:
             self._serve_definition(record)
 
     def _stop_serving(self, name: str) -> None:
-        """Remove the definition's resources from the catalog."""
         if self._specs.pop(name, None) is not None:
             self._registry.catalog.replace(name, ())
             del self._storage[name]

@@ -2,9 +2,9 @@
 
 The pod is pinned to its node by node affinity and placed by the scheduler like any other.
 Source: k8s.io/kubernetes, pkg/controller/daemon.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_workloads.py.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -100,7 +100,6 @@ class DaemonSetController:
         pods.queue_owner_on_change(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
 
     def _on_daemon_set(self, event: Event) -> None:
-        """Queue a DaemonSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

@@ -5,9 +5,9 @@ never fewer than `replicas - maxUnavailable` available. Each step is taken when 
 had its effect.
 
 Source: k8s.io/kubernetes, pkg/controller/deployment.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_workloads.py.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -54,17 +54,14 @@ def _without_template_hash(template: Object) -> Object:
 
 
 def _desired_replicas(record: Record) -> int:
-    """How many replicas the spec of the workload asks for."""
     return int(record.object["spec"]["replicas"])
 
 
 def _available_replicas(record: Record) -> int:
-    """How many replicas the status counts as available."""
     return int((record.object.get("status") or {}).get("availableReplicas", 0))
 
 
 def _pods_with_terminating(record: Record) -> int:
-    """The number of pods, terminating ones included."""
     status = record.object.get("status") or {}
     return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
 
@@ -109,7 +106,6 @@ class DeploymentController:
         self._sets.queue_owner_on_change(DEPLOYMENTS.kind, self._queue)
 
     def _on_deployment(self, event: Event) -> None:
-        """Queue a Deployment that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
@@ -134,12 +130,10 @@ class DeploymentController:
         self._update_status(key, template)
 
     def _current_replica_set(self, deployment: Record, template: Object) -> Record | None:
-        """The ReplicaSet of the current template."""
         sets = self._sets.of(deployment.uid)
         return next((one for one in sets if _without_template_hash(one.object["spec"]["template"]) == template), None)
 
     def _old_replica_sets(self, deployment: Record, template: Object) -> list[Record]:
-        """Return the Deployment's ReplicaSets of other templates."""
         new = self._current_replica_set(deployment, template)
         return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
 

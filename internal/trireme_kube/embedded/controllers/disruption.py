@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/disruption.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import selectors
@@ -60,7 +58,6 @@ class DisruptionController:
         registry.store.listen(PODS, self._on_pod)
 
     def _on_budget(self, event: Event) -> None:
-        """Queue a budget that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

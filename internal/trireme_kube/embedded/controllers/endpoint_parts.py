@@ -3,8 +3,6 @@
 Source: k8s.io/endpointslice (utils.go, util/controller_utils.go).
 """
 
-from __future__ import annotations
-
 from trireme_kube.embedded.api.resources import Object
 
 Port = tuple[str, str, int, str]

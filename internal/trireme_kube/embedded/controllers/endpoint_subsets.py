@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/endpoint/endpoints_controller.go and pkg/api/v1/endpoints/util.go.
 """
 
-from __future__ import annotations
-
 import math
 
 from trireme_kube.embedded.api.resources import Object

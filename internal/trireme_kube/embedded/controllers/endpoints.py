@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/endpointslice and pkg/controller/endpoint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +37,6 @@ def _selector_of_service(service: Object) -> Object:
 
 
 def _pod_parts_in_endpoint(pod: Object) -> tuple[Any, ...]:
-    """The parts of a pod that its endpoint shows."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
     return endpoint_parts.pod_ip(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
 
@@ -62,7 +59,6 @@ class EndpointsController:
         self._queue.add(event.record.key)
 
     def _on_slice(self, event: Event) -> None:
-        """Restore a slice that was deleted."""
         labels = event.record.object["metadata"].get("labels") or {}
         if event.type == DELETED and labels.get(_MANAGED_BY) == _CONTROLLER and _SERVICE_NAME in labels:
             self._queue.add((event.record.namespace, labels[_SERVICE_NAME]))

@@ -5,8 +5,6 @@ An event that was recorded before, about the same object with the same text, is 
 Source: k8s.io/client-go, tools/record.
 """
 
-from __future__ import annotations
-
 import collections
 
 from trireme_kube.embedded.api.resources import EVENTS, NAMESPACES, Object

@@ -5,9 +5,9 @@ a finalizer, until its dependents are gone. Orphan: the references to it are rem
 object created under an owner that no longer exists is collected too, as in the real collector.
 
 Source: k8s.io/kubernetes, pkg/controller/garbagecollector.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_controllers.py.
+"""
 
 from collections.abc import Callable
 

@@ -3,9 +3,9 @@
 The count of a finished pod is recorded by its uid, so that deleting finished pods does not run them again.
 
 Source: k8s.io/kubernetes, pkg/controller/job.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_workloads.py.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -234,7 +234,6 @@ class JobController:
 
 
 def _has_condition(conditions: list[Object] | None, condition: Object) -> bool:
-    """Whether one of the conditions has all these fields with these values."""
     return any(condition.items() <= one.items() for one in conditions or ())
 
 

@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/namespace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import NAMESPACES, Resource

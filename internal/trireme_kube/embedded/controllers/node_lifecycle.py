@@ -6,8 +6,6 @@ that every node is created with once the node is ready.
 Source: k8s.io/kubernetes, pkg/controller/nodelifecycle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import NODES, Object
@@ -58,7 +56,6 @@ class NodeLifecycleController:
         registry.store.listen(NODES, self._on_node)
 
     def _on_node(self, event: Event) -> None:
-        """Queue a node that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.name)
 

@@ -1,9 +1,10 @@
 """An index of the objects that each workload owns, updated by events, by which controllers find their pods.
 
 It also makes pods from templates, which is the same for every workload.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_cron_jobs.py,
+    tests/unit/embedded/controllers/test_controller_ref_manager.py.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar

@@ -7,8 +7,6 @@ Provisioning is simulated for every class with a provisioner: a volume appears a
 Source: k8s.io/kubernetes, pkg/controller/volume.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api import quantities, selectors
@@ -64,7 +62,7 @@ def satisfies_claim(volume: Object, claim: Object) -> bool:
     if not set(requested.get("accessModes") or ()) <= set(offered.get("accessModes") or ()):
         return False
     request = ((requested.get("resources") or {}).get("requests") or {}).get("storage", "0")
-    if quantities.value((offered.get("capacity") or {}).get("storage", "0")) < quantities.value(request):
+    if quantities.nanos((offered.get("capacity") or {}).get("storage", "0")) < quantities.nanos(request):
         return False
     selector = requested.get("selector")
     return selector is None or selectors.compile_label_selector(selector)(volume["metadata"].get("labels") or {})
@@ -158,7 +156,7 @@ class PersistentVolumeController:
             for one in volumes
             if not one.object["spec"].get("claimRef") and satisfies_claim(one.object, claim.object)
         ]
-        return min(free, key=lambda one: quantities.value(one.object["spec"]["capacity"]["storage"]), default=None)
+        return min(free, key=lambda one: quantities.nanos(one.object["spec"]["capacity"]["storage"]), default=None)
 
     def _provision_volume(self, claim: Record) -> Record | None:
         """Create the volume for a claim; None if its class does not provision, or waits for the pod's node."""

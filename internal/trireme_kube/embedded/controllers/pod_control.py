@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/controller_utils.go (RealPodControl).
 """
 
-from __future__ import annotations
-
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.controllers.event_recorder import EventRecorder

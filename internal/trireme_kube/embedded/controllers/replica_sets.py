@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/replicaset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import Object, Resource
@@ -45,7 +43,6 @@ class ReplicaSetController:
         pods.queue_owner_on_change(resource.kind, self._queue)
 
     def _on_replica_set(self, event: Event) -> None:
-        """Queue a ReplicaSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 

@@ -7,9 +7,9 @@ If a PodGroup has a claim with the same name and template, the claim is the grou
 pods, and the group is its consumer until it is deleted, whatever becomes of the pods. So a pod waits for its group.
 
 Source: k8s.io/kubernetes, pkg/controller/resourceclaim.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_controllers.py.
+"""
 
 from collections.abc import Callable
 
@@ -38,7 +38,6 @@ def _will_not_run(pod: Object) -> bool:
 
 
 def _group_has_claim(group: Object, name: str, template: str) -> bool:
-    """Whether a pod's claim with that name and template is its group's."""
     pod_claims = group["spec"].get("resourceClaims") or ()
     return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in pod_claims)
 

@@ -3,12 +3,10 @@
 Source: k8s.io/kubernetes, pkg/controller/resourcequota.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
+from trireme_kube.apimachinery.quantity import Quantity
 from trireme_kube.embedded.api import quantities
-from trireme_kube.embedded.api.quantities import Amount
 from trireme_kube.embedded.api.resources import PODS, Object, Resource
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.quotas import pod_usage
@@ -59,10 +57,10 @@ class ResourceQuotaController:
         status = {part: amounts for part, amounts in (("hard", dict(hard)), ("used", used)) if amounts}
         self._registry.store_update(QUOTAS, record, {**quota, "metadata": dict(quota["metadata"]), "status": status})
 
-    def _usage(self, quota: Record, hard: list[str]) -> dict[str, Amount]:
+    def _usage(self, quota: Record, hard: list[str]) -> dict[str, Quantity]:
         """What the objects of the namespace use of what a quota limits."""
         now = self._registry.clock_and_ids.clock()
-        used: dict[str, Amount] = {}
+        used: dict[str, Quantity] = {}
         for resource in self._registry.catalog.stored_in_namespaces():
             evaluator = evaluator_of(resource)
             names = [] if evaluator is None else [name for name in hard if evaluator.tracks(name)]

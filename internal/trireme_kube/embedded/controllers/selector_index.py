@@ -1,7 +1,5 @@
 """An index of objects with selectors by label, to find those that select an object without a full scan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -1,9 +1,9 @@
 """StatefulSets: pods with stable names, created in order, each with its own claims.
 
 Source: k8s.io/kubernetes, pkg/controller/statefulset.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_workloads.py.
+"""
 
 from collections.abc import Callable
 
@@ -22,12 +22,10 @@ REVISION = "controller-revision-hash"
 
 
 def _ordinal_of_pod(record: Record) -> int:
-    """Return the number at the end of a pod's name."""
     return int(record.name.rpartition("-")[2])
 
 
 def _is_pod_of_set(record: Record, pod: Record) -> bool:
-    """Whether the pod's name is one of the StatefulSet's."""
     parent, _, ordinal = pod.name.rpartition("-")
     return parent == record.name and ordinal.isdecimal()
 
@@ -54,7 +52,6 @@ class StatefulSetController:
         pods.queue_owner_on_change(STATEFUL_SETS.kind, self._queue)
 
     def _on_stateful_set(self, event: Event) -> None:
-        """Queue a StatefulSet that was created or changed."""
         if event.type != DELETED:
             self._queue.add(event.record.key)
 
@@ -143,7 +140,6 @@ class StatefulSetController:
         self._record_pod_event(record, "create", "Create", name)
 
     def _delete_pod(self, record: Record, pod: Record) -> None:
-        """Delete a pod, with an event about it."""
         self._registry.delete(PODS, *pod.key)
         self._record_pod_event(record, "delete", "Delete", pod.name)
 

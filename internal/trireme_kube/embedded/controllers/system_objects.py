@@ -4,8 +4,6 @@ They are created at the start and again whenever they are deleted, as the API se
 Source: k8s.io/kubernetes, pkg/controlplane/controller/systemnamespaces and .../kubernetesservice.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/controller/tainteviction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
@@ -51,7 +49,6 @@ class TaintEvictionController:
             self._queue_pods_of_node(name)
 
     def _queue_pods_of_node(self, node: str) -> None:
-        """Queue the pods of a node."""
         for pod in self._store.scan(PODS):
             if pod.object["spec"].get("nodeName") == node:
                 self._queue.add(pod.key)

@@ -1,7 +1,5 @@
 """Evaluates tolerations, for the controllers that act on taints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from trireme_kube.embedded.api.resources import Object

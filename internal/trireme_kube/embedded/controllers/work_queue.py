@@ -5,8 +5,6 @@ the keys, a few at a time, so that a burst of thousands does not block the serve
 retried later, while the others continue.
 """
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

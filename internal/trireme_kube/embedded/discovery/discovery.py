@@ -2,9 +2,9 @@
 
 Made from the catalog, in both forms that clients use: the plain documents per group, and the aggregated one that newer
 clients request at once. Each is made for its first request, and again after the catalog has changed.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+"""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -154,7 +154,6 @@ def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -
 
 
 def _api_group_document(name: str, served: Iterable[GroupVersion]) -> Object:
-    """The APIGroup of a group, its versions in clients' order of preference."""
     versions = sorted((version for group, version in served if group == name), key=version_order)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}

@@ -3,9 +3,9 @@
 The schemas of built-in kinds are those of the real API server (`openapi_from_server` fetches them); they are unpacked
 for the first request. Custom resources have the schema of their definition. Paths contain just enough to find the kind
 of a resource, and that the server validates fields, so that `kubectl` leaves that to it.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+"""
 
 import functools
 import gzip

@@ -9,8 +9,6 @@ Run by hand for a new release, with KUBECONFIG naming a cluster of that release:
         -- python -m trireme_kube.embedded.discovery.openapi_from_server
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import ssl

@@ -3,8 +3,6 @@
 Source: github.com/google/gnostic-models, openapiv2/OpenAPIv2.proto; the numbers below are the fields of its messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -6,8 +6,6 @@ differ in nothing but its name. Requests and responses are converted.
 Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
 """
 
-from __future__ import annotations
-
 from trireme_kube.embedded.api.resources import EVENTS, Object, Resource
 from trireme_kube.embedded.storage.store import Record
 

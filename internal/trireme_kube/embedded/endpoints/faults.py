@@ -5,8 +5,6 @@ waits, drops the connection before acting, or acts and *then* drops the connecti
 whether its write happened. Without faults the list is empty and costs nothing.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ shares its unchanged parts.
 Source: k8s.io/apimachinery, pkg/util/strategicpatch; patchMergeKey tags in k8s.io/api.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

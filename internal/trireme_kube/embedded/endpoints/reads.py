@@ -5,8 +5,6 @@ that costs a list of references, stored for the most recent such lists only; an 
 token for continuing from the present state, as in the API server after a compaction.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import bisect

@@ -4,8 +4,6 @@
 discovery documents, health, reviews) are matched as a whole elsewhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog

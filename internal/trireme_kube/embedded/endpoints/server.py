@@ -3,9 +3,9 @@
 Plain aiohttp without its router and middlewares, because a scheduler's load is thousands of small requests a second and
 the table-driven dispatch below needs neither. All work between reading the body and sending the response is
 synchronous, so a client that disconnects in between leaves no half-done write.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/test_parts.py, tests/e2e/test_e2e_up.py.
+"""
 
 import asyncio
 import contextlib

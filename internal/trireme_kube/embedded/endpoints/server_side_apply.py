@@ -8,8 +8,6 @@ written by update and patch have no recorded owner, so they are taken over witho
 Source: sigs.k8s.io/structured-merge-diff; FieldsV1 in k8s.io/apimachinery.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +25,6 @@ _SET_LISTS = frozenset({"finalizers"})
 
 
 def _managed_field_name_of_item(key: str, item: Object) -> str:
-    """Return a list item's name among managed fields, by its merge key."""
     return "k:" + orjson.dumps({key: item[key]}).decode()
 
 

@@ -6,8 +6,6 @@ API server's rules: an Origin is required, and at most one subprotocol may be of
 Source: k8s.io/apiserver, pkg/endpoints/handlers/watch.go (HandleWS), and golang.org/x/net/websocket.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol

@@ -1,9 +1,9 @@
 """POST, PUT, PATCH and DELETE: from a decoded request to the registry and back.
 
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -59,7 +59,6 @@ class WriteHandler:
         self._reader = reader
 
     def _reply_with_object(self, target: RequestInfo, record: Record, form: ResponseForm, code: int = 200) -> Reply:
-        """Make the reply that has the object in the form and version that were requested."""
         return Reply(code, self._reader.object_in_form(target.resource, record, form))
 
     @staticmethod

@@ -3,9 +3,9 @@
 A pod bound to a node becomes Running after a moment; a pod without restarts succeeds after a while; a terminating pod
 is removed; and every node's Lease is renewed. This applies to the nodes that the cluster starts with and to any Node
 object that a client creates, unless its annotation is `trireme.dev/kubelet: none`: so a test can make a node fail.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_controllers.py, tests/unit/embedded/controllers/test_workloads.py.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -192,7 +192,6 @@ class Kubelets:
             self._write_pod_status(record, self._ended_status(pod))
 
     def _write_pod_status(self, record: Record, status: Object) -> None:
-        """Store the pod with another status."""
         pod = record.object
         self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 

@@ -5,8 +5,6 @@ Requests are refused as by the API server and the kubelet, so that clients wait 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy.go (LogLocation) and pkg/kubelet/kubelet_pods.go.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

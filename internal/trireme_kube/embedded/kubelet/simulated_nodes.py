@@ -1,7 +1,5 @@
 """The shape of the simulated nodes, and the Node objects made from it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

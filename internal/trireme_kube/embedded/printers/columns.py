@@ -2,9 +2,9 @@
 
 Names, order and contents follow the API server's, so that output of `kubectl get` looks as people and scripts know it.
 Resources without an entry get the name and the age. Source: k8s.io/kubernetes, pkg/printers/internalversion.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/printers/test_tables.py.
+"""
 
 import re
 from collections.abc import Callable
@@ -42,7 +42,6 @@ def value_at(obj: Any, path: str, default: Any = None) -> Any:
 
 
 def _text_column(name: str, path: str, default: str = "", *, wide: bool = False) -> Column:
-    """A column with the text at the path."""
     return Column(name, lambda obj, now: str(value_at(obj, path, default)), wide=wide)
 
 
@@ -52,7 +51,6 @@ def _number_column(name: str, path: str) -> Column:
 
 
 def _flag_column(name: str, path: str) -> Column:
-    """A column that says whether the value at the path is true."""
     return Column(name, lambda obj, now: bool(value_at(obj, path, False)), "boolean")
 
 
@@ -62,7 +60,6 @@ def _age_column(name: str, path: str, *, wide: bool = False) -> Column:
 
 
 def _count_column(name: str, path: str) -> Column:
-    """A column with the number of elements of the list at the path."""
     return Column(name, lambda obj, now: len(value_at(obj, path, ())), "string")
 
 
@@ -107,7 +104,6 @@ def _ratio_cell(part: str, whole: str, whole_default: int = 0) -> Cell:
 
 
 def _node_status(obj: Object, now: float) -> str:
-    """The cell STATUS of a Node."""
     ready = next((one["status"] for one in value_at(obj, "status.conditions", ()) if one["type"] == "Ready"), None)
     status = "Unknown" if ready is None else ("Ready" if ready == "True" else "NotReady")
     return f"{status},SchedulingDisabled" if value_at(obj, "spec.unschedulable", False) else status
@@ -134,7 +130,6 @@ def _node_address_cell(kind: str) -> Cell:
 
 
 def _kernel_version(obj: Object, now: float) -> str:
-    """The cell KERNEL-VERSION of a Node."""
     info = value_at(obj, "status.nodeInfo", {})
     kernel = info.get("kernelVersion") or "<unknown>"
     return f"{kernel} ({info['architecture']})" if info.get("architecture") else kernel
@@ -190,7 +185,6 @@ def _event_first_seen(obj: Object, now: float) -> str:
 
 
 def _event_last_seen(obj: Object, now: float) -> str:
-    """The cell LAST SEEN of an Event."""
     last = value_at(obj, "series.lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
     return human_durations.age_text(last, now) if last else _event_first_seen(obj, now)
 
@@ -218,7 +212,6 @@ _EVENT = (
 
 
 def _access_modes_cell(path: str) -> Cell:
-    """The cell of the access modes at the path, in their short form."""
     short = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
     return lambda obj, now: ",".join(short.get(mode, mode) for mode in value_at(obj, path, ()))
 
@@ -229,7 +222,6 @@ def _phase_or_terminating(obj: Object, now: float) -> str:
 
 
 def _claim_reference(obj: Object, now: float) -> str:
-    """The cell CLAIM of a PersistentVolume."""
     claim = value_at(obj, "spec.claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
@@ -260,7 +252,6 @@ def _nominated_column(name: str, path: str) -> Column:
 
 
 def _readiness_gates(obj: Object, now: float) -> str:
-    """The cell READINESS GATES of a Pod."""
     gates = [one["conditionType"] for one in value_at(obj, "spec.readinessGates", ())]
     true = {one["type"] for one in value_at(obj, "status.conditions", ()) if one["status"] == "True"}
     return f"{sum(gate in true for gate in gates)}/{len(gates)}" if gates else "<none>"
@@ -285,7 +276,6 @@ def _certificate_request_condition(obj: Object, now: float) -> str:
 
 
 def _certificate_duration(obj: Object, now: float) -> str:
-    """The cell REQUESTEDDURATION of a CertificateSigningRequest."""
     seconds = value_at(obj, "spec.expirationSeconds")
     return "<none>" if seconds is None else human_durations.human_duration(seconds)
 
@@ -546,7 +536,6 @@ def _custom_column(column: PrintedColumn) -> Column:
 
 
 def _custom_columns(resource: Resource) -> tuple[Column, ...]:
-    """The columns that a custom resource's definition declares."""
     return (_NAME, *(_custom_column(one) for one in resource.printed)) if resource.printed else _DEFAULT
 
 

@@ -3,8 +3,6 @@
 Source: k8s.io/apimachinery, pkg/util/duration.
 """
 
-from __future__ import annotations
-
 from trireme_kube.embedded.api.timestamps import parse_timestamp
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 31_536_000

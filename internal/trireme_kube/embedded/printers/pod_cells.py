@@ -3,8 +3,6 @@
 Source: printPod in k8s.io/kubernetes, pkg/printers/internalversion/printers.go.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api.resources import Object
@@ -16,7 +14,6 @@ def _container_statuses(pod: Object, part: str = "containerStatuses") -> list[An
 
 
 def _pod_conditions(pod: Object) -> list[Any]:
-    """The pod's conditions."""
     return (pod.get("status") or {}).get("conditions") or []
 
 

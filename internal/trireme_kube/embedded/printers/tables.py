@@ -4,8 +4,6 @@ The server chooses the columns and fills the cells; this module builds the meta.
 `columns` defines for each resource.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,9 +3,9 @@
 Priority from priority classes, the service account, the token volume, the tolerations of failing nodes, the taint of a
 new node, the default storage class: the admission plugins that are on by default and that a scheduler's or a client's
 behaviour depends on. Defaults that need nothing but the object itself are in `defaults`; quotas are in `quotas`.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_registry.py.
+"""
 
 from collections.abc import Callable
 

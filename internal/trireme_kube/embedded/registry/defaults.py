@@ -4,9 +4,9 @@ Only defaults that a client or a scheduler can observe are filled in; each funct
 which is not stored yet.
 
 Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_registry.py.
+"""
 
 import base64
 from collections.abc import Callable

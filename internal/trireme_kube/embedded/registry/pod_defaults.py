@@ -6,9 +6,9 @@ the ReplicaSet made from it.
 
 Source: k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/strategy.go, and the admission plugins
 DefaultTolerationSeconds and ServiceAccount.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_registry.py.
+"""
 
 from typing import Any
 

@@ -7,8 +7,6 @@ resource comes from its row in the table and from `defaults`, `admission` and `v
 Source: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import orjson

@@ -4,8 +4,6 @@ It authenticates nobody: a bearer token is tolerated and every caller may do eve
 response is the object sent with its status filled in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,9 +1,9 @@
 """The subresources that are more than a view of the status: binding, eviction, scale, finalize.
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_registry.py.
+"""
 
 from typing import Any
 
@@ -235,7 +235,6 @@ def _value_at_path(obj: Any, path: str) -> Any:
 
 
 def _with_value_at_path(obj: Any, parts: list[str], value: Any) -> Object:
-    """A copy of the object with another value at a path."""
     below = obj if isinstance(obj, dict) else {}
     return {**below, parts[0]: _with_value_at_path(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
 

@@ -5,9 +5,9 @@ table of field numbers into the same dictionaries as JSON, so that no other code
 always JSON, which every client accepts.
 
 Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf, and the generated.proto files of k8s.io/api.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/serializer/test_bodies.py.
+"""
 
 import base64
 import functools
@@ -106,7 +106,6 @@ def _decode_quantity(data: memoryview) -> str:
 
 
 def _decode_int_or_string(data: memoryview) -> int | str:
-    """Decode an IntOrString to the one that it is."""
     fields = _fields_by_number(data)
     return _decode_text(fields.get(3)) if fields.get(1) else _to_signed_int64(fields.get(2, 0))
 
@@ -143,7 +142,6 @@ def _decode_raw_json(data: memoryview) -> Any:
 
 
 def _decode_schema_or_bool(data: memoryview) -> Any:
-    """Decode a JSONSchemaPropsOrBool to the one that it is."""
     fields = _fields_by_number(data)
     return _decode_message_value(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
 
@@ -169,7 +167,6 @@ def _decode_schema_or_names(data: memoryview) -> Any:
 
 
 def _decode_string_list(data: memoryview) -> list[str]:
-    """Decode a message that is a list of texts."""
     return [_decode_text(value) for number, value in _read_fields(data) if number == 1]
 
 

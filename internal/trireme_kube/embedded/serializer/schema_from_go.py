@@ -10,8 +10,6 @@ JSON, and which zero values JSON leaves out) comes from the struct tags beside t
 numbers, names and types.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

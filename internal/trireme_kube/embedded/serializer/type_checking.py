@@ -3,9 +3,9 @@
 A value of the wrong type is rejected before any other code runs, so that code may rely on shapes. An unknown field is
 rejected if the client requests strict validation (`kubectl` does) and dropped otherwise; null equals absent. The types
 come from the same table as the protobuf decoder's.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/serializer/test_bodies.py.
+"""
 
 import functools
 import re
@@ -112,7 +112,7 @@ class _TypeCheck:
         if code == "api.resource.Quantity":
             try:
                 return quantities.canonical(value)
-            except quantities.QuantityError as error:
+            except ValueError as error:
                 raise api_errors.bad_request(str(error)) from error
         if code in _ANYTHING:
             return value

@@ -9,8 +9,6 @@ All calls are synchronous and belong to one event loop: between a read and a wri
 happen, so no locks are needed.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

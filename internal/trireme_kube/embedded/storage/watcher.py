@@ -5,8 +5,6 @@ that falls behind is disconnected and has to resume from the last version it saw
 that starts or stops matching the selectors appears as added or deleted to this client.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

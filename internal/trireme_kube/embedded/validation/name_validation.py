@@ -3,8 +3,6 @@
 Source: k8s.io/apimachinery, pkg/util/validation and pkg/api/validation.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,9 +4,9 @@ Not a second copy of Kubernetes' validation: names, required parts of a pod, qua
 or a test could wrongly rely on being able to change. Each function returns the causes that it found.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_registry.py.
+"""
 
 import base64
 import binascii
@@ -49,7 +49,6 @@ _UPDATABLE = (
 
 
 def _validate_pod(obj: Object) -> list[Cause]:
-    """Return what is wrong with a new Pod."""
     return validate_pod_spec("spec", obj.get("spec"))
 
 
@@ -117,7 +116,7 @@ def _validate_volume_claim(obj: Object) -> list[Cause]:
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
         causes.append(field_errors.required("spec.resources[storage]"))
-    elif quantities.value(requests["storage"]) <= 0:
+    elif quantities.nanos(requests["storage"]) <= 0:
         causes.append(
             field_errors.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
         )
@@ -140,10 +139,10 @@ def _validate_persistent_volume(obj: Object) -> list[Cause]:
         text = f'Unsupported value: {value}: supported values: "storage"'
         causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
     for name, amount in (capacity or {}).items():
-        if quantities.value(amount) < 0:
+        if quantities.nanos(amount) < 0:
             text = f"Invalid value: {amount}: must be a valid resource quantity"
             causes.append(Cause("FieldValueInvalid", f"spec.capacity[{name}]", text))
-        if quantities.value(amount) <= 0:
+        if quantities.nanos(amount) <= 0:
             causes.append(field_errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in _RECLAIM:
@@ -218,12 +217,10 @@ def _validate_backend(path: str, backend: Object) -> list[Cause]:
 
 
 def _validate_ingress_class(obj: Object) -> list[Cause]:
-    """Return what is wrong with an IngressClass."""
     return [] if (obj.get("spec") or {}).get("controller") else [field_errors.required("spec.controller")]
 
 
 def _validate_runtime_class(obj: Object) -> list[Cause]:
-    """Return what is wrong with a RuntimeClass."""
     handler = obj.get("handler")
     return name_validation.validate_label("handler", handler) if handler else [field_errors.required("handler")]
 

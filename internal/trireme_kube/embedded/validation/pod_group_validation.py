@@ -6,8 +6,6 @@ turns them into a response.
 Source: k8s.io/kubernetes, pkg/apis/scheduling/v1alpha3 and v1beta1, zz_generated.validations.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

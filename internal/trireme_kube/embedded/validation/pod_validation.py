@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodSpec and what it calls).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from trireme_kube.embedded.api import field_errors, quantities
@@ -27,7 +25,7 @@ def validate_not_negative_amounts(path: str, quantities_by_name: Any) -> list[Ca
     """The negative ones of some amounts."""
     causes: list[Cause] = []
     for name, amount in (quantities_by_name or {}).items():
-        if quantities.value(amount) < 0:
+        if quantities.nanos(amount) < 0:
             causes.append(field_errors.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
     return causes
 
@@ -47,10 +45,10 @@ def _validate_resources(path: str, resources: Object) -> list[Cause]:
             if not _may_be_overcommitted(name):
                 detail = "Limit must be set for non overcommitable resources"
                 causes.append(field_errors.required(f"{path}.limits", detail))
-        elif not _may_be_overcommitted(name) and quantities.value(amount) != quantities.value(limits[name]):
+        elif not _may_be_overcommitted(name) and quantities.nanos(amount) != quantities.nanos(limits[name]):
             detail = f"must be equal to {name} limit of {limits[name]}"
             causes.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
-        elif quantities.value(amount) > quantities.value(limits[name]):
+        elif quantities.nanos(amount) > quantities.nanos(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             causes.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
     return causes

@@ -1,15 +1,16 @@
 """Validates resource quotas.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidateResourceQuota and what it calls).
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_quotas.py.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 
+from trireme_kube.apimachinery.quantity import NANOS_PER_UNIT
 from trireme_kube.embedded.api import field_errors, quantities
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object
@@ -71,7 +72,6 @@ def _validate_name(path: str, name: str) -> list[Cause]:
 
 
 def _is_of_quotas(name: str) -> bool:
-    """Whether it is a name that quotas have always known."""
     return name in _OF_QUOTAS or name.startswith(_HUGE_PAGES)
 
 
@@ -90,21 +90,19 @@ def _validate_hard(path: str, hard: Any) -> list[Cause]:
     for name, quantity in sorted((hard or {}).items()):
         where, text = f"{path}[{name}]", quantities.canonical(quantity)
         causes += _validate_name(where, name)
-        if quantities.value(text) < 0:
+        if quantities.nanos(text) < 0:
             causes.append(field_errors.invalid(where, text, "must be greater than or equal to 0"))
-        if _must_be_whole(name) and quantities.value(text).denominator != 1:
+        if _must_be_whole(name) and quantities.nanos(text) % NANOS_PER_UNIT:
             causes.append(field_errors.invalid(where, text, "must be an integer"))
     return causes
 
 
 def _misplaced(scope: str, hard: Any) -> int:
-    """How many of the limits a scope cannot have."""
     allowed = _SCOPES.get(scope)
     return 0 if allowed is None else sum(_is_of_quotas(name) and name not in allowed for name in hard or ())
 
 
 def _conflicts(path: str, scopes: Iterable[str], shown: Any) -> list[Cause]:
-    """The pairs of scopes that exclude each other."""
     conflicts = sum(pair <= set(scopes) for pair in _OPPOSITES)
     return [field_errors.invalid(path, shown, "conflicting scopes")] * conflicts
 

@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodResize).
 """
 
-from __future__ import annotations
-
 from trireme_kube.embedded.api import field_errors, pod_resources
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object

@@ -1,9 +1,9 @@
 """Validates workloads; all problems are reported at once, in the API server's words and order.
 
 Source: k8s.io/kubernetes, pkg/apis/apps/validation and pkg/apis/batch/validation.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/controllers/test_workloads.py, tests/unit/embedded/registry/test_registry.py.
+"""
 
 import re
 from collections.abc import Callable

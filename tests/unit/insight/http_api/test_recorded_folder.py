@@ -82,6 +82,7 @@ async def test_a_folder_that_insight_writes_is_shown_up_to_now(
     site.close()
 
 
+@pytest.mark.slow
 async def test_a_moment_is_shown_with_what_was_decided_in_the_half_hour_before(
     folder: pathlib.Path, writer: segment_writer.RecordingWriter
 ) -> None:

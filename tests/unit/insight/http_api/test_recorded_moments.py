@@ -169,6 +169,7 @@ async def test_what_nobody_waits_for_is_not_read_to_its_end() -> None:
     assert len(here.source.opened) == 1
 
 
+@pytest.mark.slow
 async def test_a_caller_who_is_gone_is_not_waited_for() -> None:
     """Aiohttp lets a handler go on when its client closes the connection: the answer would be made for nobody."""
     transport = Transport()

@@ -246,7 +246,7 @@ def test_victims_and_other_pods_are_for_who_may_list_both(cluster: observed_clus
 # itself has, and names of plugins, profiles and steps.
 _OWN_POD = {
     f"queued_pod.{name}" for name in ("pod.namespace", "pod.name", "pod.uid", "profile", "plugins", "pod_group")
-}
+} | {"pod.namespace", "pod.name", "pod.uid"}
 _SCORE_PLUGINS = {"score_plugins.name"}
 _SHOWN_AS_THEY_ARE: dict[str, set[str]] = {
     "Explain": _OWN_POD

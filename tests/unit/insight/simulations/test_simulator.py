@@ -36,6 +36,7 @@ async def test_a_simulation_that_takes_too_long_ends_with_advice() -> None:
     assert (await _simulator(insight, 60.0).simulate(small, "a")).before.node_count == 1
 
 
+@pytest.mark.slow
 async def test_explanations_are_answered_during_a_simulation() -> None:
     """A replica that simulates would look dead to everybody else."""
     insight = await SimulatedInsight(n0="9").start()
@@ -53,6 +54,7 @@ async def test_explanations_are_answered_during_a_simulation() -> None:
     assert answered > 20
 
 
+@pytest.mark.slow
 async def test_too_many_questions_are_refused_and_the_rest_answered() -> None:
     """10,000 at once would fill the memory of the replica."""
     insight = await SimulatedInsight(n0="9").start()
@@ -68,6 +70,7 @@ async def test_too_many_questions_are_refused_and_the_rest_answered() -> None:
     assert {each.code for each in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 
+@pytest.mark.slow
 async def test_the_cluster_may_change_during_a_simulation() -> None:
     """The answer is about the state that it names; deltas are applied meanwhile."""
     insight = await SimulatedInsight(n0="2").start()

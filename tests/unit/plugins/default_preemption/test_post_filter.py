@@ -250,6 +250,7 @@ async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_
     assert await _admitted(case, ("u0", 0), ("u1", 1)) == 1
 
 
+@pytest.mark.slow
 async def test_cached_dry_runs_equal_fresh_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preemptor after others of its class gets the victims that it would get had nobody asked before."""
     asked: list[int] = []
@@ -335,6 +336,7 @@ def _change(case: Preemption, draw: random.Random, rows: list[int]) -> None:
             case.builder.set_node(name, allocatable={"cpu": cpu, "pods": "110"}, labels={"host": name})
 
 
+@pytest.mark.slow
 async def test_vectorised_dry_runs_find_what_one_node_at_a_time_finds() -> None:
     """The slow twin asks about each node alone: its victims are those of the run over all nodes at once."""
     draw = random.Random(5)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.config_starts import feature_gates
 from trireme.config import loading, profiles
-from trireme.registry import filter_sides, score_sides
+from trireme.registry import filter_plugins, score_plugins
 from trireme.registry.in_tree import IN_TREE
 
 
@@ -25,7 +25,7 @@ def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, b
     arguments = profile.args_json("DynamicResources")
     stated = json.loads(arguments)
     assert (stated["filterTimeout"] is None) == ("DRASchedulerFilterTimeout" in flipped)
-    for make in (filter_sides.filter_plugin, score_sides.score_plugin):
+    for make in (filter_plugins.filter_plugin, score_plugins.score_plugin):
         plugin = make("DynamicResources", arguments, gates.all())
         assert plugin is not None
         assert plugin.name == "DynamicResources"

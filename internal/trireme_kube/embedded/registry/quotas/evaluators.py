@@ -3,14 +3,11 @@
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core, and k8s.io/apiserver, pkg/quota/v1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
+from trireme_kube.apimachinery.quantity import NANOS_PER_UNIT, Quantity
 from trireme_kube.embedded.api import quantities
-from trireme_kube.embedded.api.quantities import Amount
 from trireme_kube.embedded.api.resources import BY_KEY, Object, Resource
 from trireme_kube.embedded.registry.quotas import pod_usage
 
@@ -29,7 +26,7 @@ class Evaluator:
 
     tracks: Callable[[str], bool]
     """Whether the objects use what a quota limits by this name."""
-    usage: Callable[[Object, float], dict[str, Amount]]
+    usage: Callable[[Object, float], dict[str, Quantity]]
     """What an object uses at a time, in seconds since the epoch."""
     is_in_scope: Callable[[Object, Object], bool] = lambda selector, obj: False
     """Whether a requirement of a scope selector includes the object."""
@@ -70,7 +67,7 @@ def _pod_is_in_scope(selector: Object, pod: Object) -> bool:
     return pod_usage.is_in_scope(pod, scope)
 
 
-def _service_usage(service: Object, now: float) -> dict[str, Amount]:
+def _service_usage(service: Object, now: float) -> dict[str, Quantity]:
     """A Service uses node ports, and perhaps a load balancer."""
     spec = service.get("spec") or {}
     ports, kind = spec.get("ports") or (), spec.get("type")
@@ -79,10 +76,10 @@ def _service_usage(service: Object, now: float) -> dict[str, Amount]:
     else:
         node_ports = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
     numbers = (1, 1, node_ports, int(kind == "LoadBalancer"))
-    return {name: Amount(Fraction(number)) for name, number in zip(_SERVICES, numbers, strict=True)}
+    return {name: Quantity(number * NANOS_PER_UNIT) for name, number in zip(_SERVICES, numbers, strict=True)}
 
 
-def _claim_usage(claim: Object, now: float) -> dict[str, Amount]:
+def _claim_usage(claim: Object, now: float) -> dict[str, Quantity]:
     """A claim for a volume uses storage, in general and of its class."""
     spec, metadata = claim.get("spec") or {}, claim["metadata"]
     used = {"persistentvolumeclaims": quantities.ONE}
@@ -90,7 +87,7 @@ def _claim_usage(claim: Object, now: float) -> dict[str, Amount]:
     if requested is not None:
         reserved = quantities.parse_amounts((claim.get("status") or {}).get("allocatedResources"))
         largest = quantities.largest([{"storage": requested}, reserved])["storage"]
-        used["requests.storage"] = largest.rounded_up()
+        used["requests.storage"] = quantities.whole_units(largest)
     annotated = (metadata.get("annotations") or {}).get("volume.beta.kubernetes.io/storage-class")
     if storage_class := annotated or spec.get("storageClassName"):
         used |= {f"{storage_class}{_OF_STORAGE_CLASS}{name}": amount for name, amount in used.items()}
@@ -98,7 +95,6 @@ def _claim_usage(claim: Object, now: float) -> dict[str, Amount]:
 
 
 def _tracks_claims(name: str) -> bool:
-    """Whether claims for volumes use what a quota limits by this name."""
     return name in ("count/persistentvolumeclaims", *_CLAIMS) or name.endswith(
         tuple(_OF_STORAGE_CLASS + one for one in _CLAIMS)
     )

@@ -1,14 +1,15 @@
 """What a pod uses of quotas, and which scopes of quotas it is in.
 
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core/pods.go, and k8s.io/component-helpers, resource/helpers.go.
-"""
 
-from __future__ import annotations
+Tests: tests/unit/embedded/registry/test_quotas.py.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from trireme_kube.apimachinery.quantity import Quantity
 from trireme_kube.embedded.api import pod_resources, quantities
-from trireme_kube.embedded.api.quantities import Amount, Amounts
+from trireme_kube.embedded.api.quantities import Amounts
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.api.timestamps import parse_timestamp
 
@@ -42,7 +43,7 @@ def _is_extended(name: str) -> bool:
     return "/" in name and _NATIVE not in name
 
 
-def usage(pod: Object, now: float) -> dict[str, Amount]:
+def usage(pod: Object, now: float) -> dict[str, Quantity]:
     """What a pod uses: of computing resources nothing once it has ended, or should have long ago."""
     used = {COUNT: quantities.ONE}
     if not has_ended(pod) and now <= overdue_at(pod):
@@ -64,7 +65,7 @@ def overdue_at(pod: Object) -> float:
     return parse_timestamp(metadata["deletionTimestamp"]) + float(grace)
 
 
-def _usage_by_quota_names(requests: Amounts, limits: Amounts) -> dict[str, Amount]:
+def _usage_by_quota_names(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
     """Requests and limits by the names that they have in quotas."""
     used = {"pods": quantities.ONE}
     for name, amount in requests.items():
@@ -79,7 +80,7 @@ def _usage_by_quota_names(requests: Amounts, limits: Amounts) -> dict[str, Amoun
     return used
 
 
-def _requests(pod: Object) -> dict[str, Amount]:
+def _requests(pod: Object) -> dict[str, Quantity]:
     """What a pod requests, with its overhead; while it is resized the larger of what it has and what it is to get."""
     spec_requests = _sum_of_containers(pod, lambda container, status: _part(container, "requests"))
     allocated = _sum_of_containers(pod, _allocated_requests(pod))
@@ -91,7 +92,7 @@ def _requests(pod: Object) -> dict[str, Amount]:
     return quantities.total([requests, quantities.parse_amounts(pod["spec"].get("overhead"))])
 
 
-def _limits(pod: Object) -> dict[str, Amount]:
+def _limits(pod: Object) -> dict[str, Quantity]:
     """The limits of a pod; its overhead counts where it has a limit."""
     spec_limits = _sum_of_containers(pod, lambda container, status: _part(container, "limits"))
     actual = _sum_of_containers(pod, _actual(pod, "limits"))
@@ -99,12 +100,11 @@ def _limits(pod: Object) -> dict[str, Amount]:
     limits |= _pod_level(pod, "limits")
     overhead = quantities.parse_amounts(pod["spec"].get("overhead"))
     return quantities.total(
-        [limits, {name: one for name, one in overhead.items() if name in limits and limits[name].value}]
+        [limits, {name: one for name, one in overhead.items() if name in limits and limits[name].nanos}]
     )
 
 
 def _part(container: Object, part: str) -> Mapping[str, object] | None:
-    """The requests or limits in something that has resources."""
     found: Mapping[str, object] | None = (container.get("resources") or {}).get(part)
     return found
 
@@ -144,19 +144,19 @@ def _actual(pod: Object, part: str) -> _ResourcesOf:
     return resources_of
 
 
-def _sum_of_containers(pod: Object, resources_of: _ResourcesOf) -> dict[str, Amount]:
+def _sum_of_containers(pod: Object, resources_of: _ResourcesOf) -> dict[str, Quantity]:
     """What all containers need: together, and no less than each init container beside those that run on."""
     spec, status = pod["spec"], pod.get("status") or {}
     statuses = {
         one["name"]: one for part in ("initContainerStatuses", "containerStatuses") for one in status.get(part) or ()
     }
 
-    def amounts_of(container: Object) -> dict[str, Amount]:
+    def amounts_of(container: Object) -> dict[str, Quantity]:
         return quantities.parse_amounts(resources_of(container, statuses.get(container.get("name", ""), {})))
 
     result = quantities.total(amounts_of(one) for one in spec.get("containers") or ())
-    running_on: dict[str, Amount] = {}
-    starting: dict[str, Amount] = {}
+    running_on: dict[str, Quantity] = {}
+    starting: dict[str, Quantity] = {}
     for container in spec.get("initContainers") or ():
         amounts = amounts_of(container)
         beside = quantities.total([amounts, running_on])
@@ -167,7 +167,7 @@ def _sum_of_containers(pod: Object, resources_of: _ResourcesOf) -> dict[str, Amo
     return quantities.largest([result, starting])
 
 
-def _pod_level(pod: Object, part: str) -> dict[str, Amount]:
+def _pod_level(pod: Object, part: str) -> dict[str, Quantity]:
     """The requests or limits that a pod states for all its containers together, which replace theirs."""
     stated = quantities.parse_amounts((pod["spec"].get("resources") or {}).get(part))
     return {name: one for name, one in stated.items() if _is_pod_level(name)}

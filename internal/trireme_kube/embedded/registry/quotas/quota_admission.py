@@ -6,8 +6,6 @@ yet limits nothing, as in Kubernetes.
 Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from trireme_kube.embedded.api import api_errors, quantities
@@ -63,11 +61,13 @@ class QuotaAdmission:
         growth = usage
         if before is not None:
             previous = evaluator.usage(before, now)
-            growth = {name: one.less(previous.get(name, quantities.NONE)) for name, one in usage.items()}
+            growth = {
+                name: quantities.difference(one, previous.get(name, quantities.NONE)) for name, one in usage.items()
+            }
         charges = []
         for record in quotas:
             known = before is not None and evaluator.matches(record.object, before)
-            requested = {name: one for name, one in (growth if known else usage).items() if one.value}
+            requested = {name: one for name, one in (growth if known else usage).items() if one.nanos}
             charge = _charge(resource, obj, record, requested)
             if charge is not None:
                 charges.append(charge)
@@ -99,7 +99,7 @@ def _charge(resource: Resource, obj: Object, record: Record, usage: Amounts) -> 
     if not requested:
         return None
     after = quantities.total([used, requested])
-    exceeded = [name for name in sorted(requested) if after[name].value > hard[name].value]
+    exceeded = [name for name in sorted(requested) if after[name].nanos > hard[name].nanos]
     if exceeded:
         texts = (",".join(f"{name}={part[name]}" for name in exceeded) for part in (requested, used, hard))
         why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(record.name, *texts)

@@ -1,0 +1,28 @@
+"""What the score phase runs of the in-tree plugins.
+
+All of it is loaded with this module: before a frontend comes, and in the forker once for all its forks.
+"""
+
+from collections.abc import Callable, Mapping
+
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api import interfaces, placements
+from trireme.registry import implementations
+from trireme.registry.in_tree import IN_TREE
+
+implementations.preload(ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
+
+
+def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> interfaces.AnyScorePlugin | None:
+    """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
+    made: interfaces.AnyScorePlugin | None = implementations.make(name, ExtensionPoint.SCORE, args_json, features)
+    return made
+
+
+def all_placement_score_plugins(
+    args_of: Callable[[str], bytes], features: Mapping[str, bool]
+) -> dict[str, placements.PlacementScorePlugin]:
+    """All that score placements, by name; `args_of` answers a plugin's arguments. Raises: ValueError for bad args."""
+    point = ExtensionPoint.PLACEMENT_SCORE
+    made = {name: implementations.make(name, point, args_of(name), features) for name in IN_TREE.plugins}
+    return {name: plugin for name, plugin in made.items() if plugin is not None}

@@ -1,1 +1,0 @@
-"""What the evaluators answer, as the scheduling cycle and HTTP extenders work with it."""

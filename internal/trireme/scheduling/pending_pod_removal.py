@@ -1,0 +1,54 @@
+"""What a scheduler forgets of a pod that is pending no more, as it was deleted or has a node."""
+
+from trireme.cache import cluster_cache, object_waits
+from trireme.framework import status
+from trireme.scheduling import (
+    attempt_reporter,
+    pods_in_pre_bind,
+    pre_binding,
+    preemption_executor,
+    waiting_pods,
+)
+
+REMOVED = status.unschedulable("", "removed")
+"""How an attempt ends whose pod was deleted meanwhile."""
+
+
+class PendingPodRemoval:
+    """What is called when a pod is pending no more: has all that keep state about pending pods forget it.
+
+    It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind, and wakes whoever waits for the pod.
+    `on_bound` does not.
+    """
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        reporter: attempt_reporter.AttemptReporter,
+        waiting: waiting_pods.WaitingPods,
+        preemptions: preemption_executor.PreemptionExecutor,
+        in_pre_bind: pods_in_pre_bind.PodsInPreBind,
+        waits: object_waits.ObjectWaits,
+    ) -> None:
+        self._cache = cache
+        self._reporter = reporter
+        self._waiting = waiting
+        self._preemptions = preemptions
+        self._in_pre_bind = in_pre_bind
+        self._waits = waits
+
+    def on_deleted(self, uid: str) -> None:
+        """The pod with this UID has been deleted."""
+        self._reporter.forget(uid)
+        self._waiting.reject(uid, REMOVED.plugin, REMOVED.message)
+        self._in_pre_bind.cancel(uid, REMOVED)
+        self._preemptions.forget(uid)
+        placed = self._cache.pod(uid)
+        if placed is not None:
+            namespace, _, name = placed.key.partition("/")
+            self._waits.record([(pre_binding.POD, namespace, name)])
+
+    def on_bound(self, uid: str) -> None:
+        """The pod with this UID has a node, whether this scheduler bound it or somebody else."""
+        self._reporter.forget(uid)
+        self._preemptions.forget(uid)

@@ -1,0 +1,46 @@
+"""PostFilterResult: what PostFilter answers for one pod, decoded from its message."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trireme.framework import status
+from trireme.v1 import bind_pb2, filter_pb2, filter_phase_pb2
+from trireme.wire import status as wire_status
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """How room can be made for a pod. `nominated_node` None: leave the nomination as it is; empty: clear it."""
+
+    message: str
+    actions: Sequence[bind_pb2.Action]
+    nominated_node: str | None
+    code: status.Code = status.Code.UNSCHEDULABLE
+    # What it costs, where the actions make room.
+    disruption: filter_pb2.Disruption | None = None
+    # The slot that the result for the pod before nominates, where there is one, and why it refuses the class since.
+    changed: tuple[int, status.Status] | None = None
+    # How long PostFilter took.
+    seconds: float = 0.0
+
+    @staticmethod
+    def from_message(
+        response: filter_pb2.PostFilterResponse, changed: tuple[int, status.Status] | None = None, seconds: float = 0.0
+    ) -> "PostFilterResult":
+        """What PostFilter answered on the wire for one pod."""
+        nominated = response.nominated_node or ("" if response.clear_nomination else None)
+        code = wire_status.from_message(response.status).code
+        disruption = response.disruption if response.HasField("disruption") else None
+        text = ", ".join(response.status.messages)
+        return PostFilterResult(text, tuple(response.actions), nominated, code, disruption, changed, seconds)
+
+    @staticmethod
+    def from_messages(results: Iterable[filter_phase_pb2.PostFilterResult]) -> "list[PostFilterResult]":
+        """What PostFilter answered on the wire for pods in order."""
+        out = []
+        for result in results:
+            changed = None
+            if result.HasField("changed_slot"):
+                changed = result.changed_slot, wire_status.from_message(result.changed_status)
+            out.append(PostFilterResult.from_message(result.answer, changed, result.duration_us / 1_000_000))
+        return out
