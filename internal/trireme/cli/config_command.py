@@ -14,6 +14,7 @@ from trireme.cli import named_files
 from trireme.config import inspection, trireme_configuration
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
+from trireme.config_convert.profile_conversion import VERSIONS
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.yaml_writer import write_yaml
@@ -25,7 +26,13 @@ _DEADLINE_SECONDS = 10.0
 #: argparse parses no argument of `convert`: old flags are parsed as the old schedulers did.
 _NO_PREFIX = "\0"
 #: The error text for such an argument.
-_OLD_KINDS = ('no kind "KubeSchedulerConfiguration"', 'no kind "Policy"')
+_OLD_KINDS = (
+    *(
+        f'no kind "KubeSchedulerConfiguration" is registered for version "kubescheduler.config.k8s.io/{version}"'
+        for version in VERSIONS
+    ),
+    'no kind "Policy"',
+)
 _CONVERT = """Reads what older schedulers took and writes the KubeSchedulerConfiguration v1 that does the same, with a
 comment for whatever has no equivalent: a Policy, a ConfigMap with one, a KubeSchedulerConfiguration v1alpha1 to
 v1beta3, and old command lines."""

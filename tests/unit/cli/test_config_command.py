@@ -174,6 +174,13 @@ def test_an_old_file_is_invalid_and_the_message_names_convert(files: Path, capsy
     assert (code, "`trireme config convert policy`" in err) == (1, True)
 
 
+def test_nothing_is_recommended_for_an_unknown_version(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Convert knows the old versions alone."""
+    text = "apiVersion: kubescheduler.config.k8s.io/v9\nkind: KubeSchedulerConfiguration\n"
+    (files / "new.yaml").write_text(text)
+    assert "config convert" not in str(_run(capsys, "validate", "new.yaml"))
+
+
 def test_a_configuration_is_printed_with_its_defaults(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = _run(capsys, "print", "key")
     shown = yaml.safe_load(out)

@@ -9,7 +9,7 @@ Tests: tests/unit/embedded/registry/test_registry.py.
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, field_errors
 from trireme_kube.embedded.api.custom_resource_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
@@ -17,7 +17,9 @@ from trireme_kube.embedded.registry import pod_defaults
 from trireme_kube.embedded.storage.store import Store
 
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
+_RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 _STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
+_ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 # Namespaces that every cluster needs. The namespace of the nodes' Leases is created again instead.
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
@@ -38,6 +40,8 @@ class Admission:
             "podgroups.scheduling.k8s.io": self._set_priority,
             "compositepodgroups.scheduling.k8s.io": self._set_priority,
             "services": self._admit_service,
+            "resourceclaims.resource.k8s.io": self._check_admin_access,
+            "resourceclaimtemplates.resource.k8s.io": self._check_admin_access,
             "jobs.batch": self._admit_job,
             "certificatesigningrequests.certificates.k8s.io": self._admit_signing_request,
             DEFINITIONS.key: self._admit_custom_resource_definition,
@@ -74,9 +78,39 @@ class Admission:
         spec = pod["spec"]
         self._set_service_account(resource, pod)
         pod_defaults.default_tolerations(spec)
+        self._apply_runtime_class(resource, pod)
         self._set_priority(resource, pod)
         if node_name := spec.get("nodeName"):
             copy_node_topology_labels(self._store, pod["metadata"], node_name)
+
+    def _apply_runtime_class(self, resource: Resource, pod: Object) -> None:
+        """Add the overhead, node selector and tolerations of the pod's runtime class.
+
+        Raises:
+            ApiError: 403: there is no such class, or the pod contradicts it.
+        """
+        spec, pod_name = pod["spec"], pod["metadata"].get("name", "")
+        name = spec.get("runtimeClassName")
+        if not name:
+            return
+        record = self._store.get(_RUNTIME_CLASSES, "", name)
+        if record is None:
+            raise api_errors.forbidden(resource, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
+        overhead = (record.object.get("overhead") or {}).get("podFixed")
+        if overhead and spec.get("overhead") not in (None, overhead):
+            why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            raise api_errors.forbidden(resource, pod_name, why)
+        if overhead:
+            spec["overhead"] = dict(overhead)
+        scheduling, selector = record.object.get("scheduling") or {}, spec.get("nodeSelector") or {}
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, value) != value:
+                why = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                raise api_errors.forbidden(resource, pod_name, f"{why}pod.spec.nodeSelector[{key}] = {selector[key]}")
+            selector = spec["nodeSelector"] = {**selector, key: value}
+        tolerations = spec.get("tolerations") or []
+        if added := [one for one in scheduling.get("tolerations") or () if one not in tolerations]:
+            spec["tolerations"] = [*tolerations, *added]
 
     def _set_service_account(self, resource: Resource, pod: Object) -> None:
         """Set a pod's service account, by default `default`, and mount its token.
@@ -165,6 +199,23 @@ class Admission:
             spec["clusterIP"] = f"10.96.{self._addresses // 250 % 256}.{self._addresses % 250 + 1}"
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+    def _check_admin_access(self, resource: Resource, obj: Object) -> None:
+        """Refuse admin access to devices in a namespace without the label for it. Raises: ApiError 422."""
+        namespace = self._store.get(NAMESPACES, "", obj["metadata"]["namespace"])
+        if namespace is not None and (namespace.object["metadata"].get("labels") or {}).get(_ADMIN_ACCESS) == "true":
+            return
+        path, spec = "spec", obj.get("spec") or {}
+        if resource.plural == "resourceclaimtemplates":
+            path, spec = "spec.spec", spec.get("spec") or {}
+        text = f"admin access to devices requires the `{_ADMIN_ACCESS}: true` label on the containing namespace"
+        causes = [
+            field_errors.forbidden(f"{path}.devices.requests[{index}].adminAccess", text)
+            for index, request in enumerate((spec.get("devices") or {}).get("requests") or ())
+            if (request.get("exactly") or {}).get("adminAccess")
+        ]
+        if causes:
+            raise api_errors.invalid_object(resource.group, resource.kind, obj["metadata"].get("name", ""), causes)
 
     def _admit_signing_request(self, resource: Resource, request: Object) -> None:
         """The requesting user is set by the server: here always the same one."""

@@ -18,6 +18,7 @@ from trireme_kube.embedded.api import api_errors, custom_resource_definitions, f
 from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.validation import (
+    device_validation,
     name_validation,
     pod_group_validation,
     quota_validation,
@@ -262,6 +263,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "runtimeclasses.node.k8s.io": _validate_runtime_class,
     "certificatesigningrequests.certificates.k8s.io": _validate_signing_request,
     **workload_validation.CREATE,
+    **device_validation.CREATE,
     **pod_group_validation.CREATE,
     **quota_validation.CREATE,
 }

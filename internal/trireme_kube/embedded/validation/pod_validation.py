@@ -15,6 +15,9 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 RANGE_TEXT = "must be between 1 and 65535, inclusive"
 _RESTARTS = ("Always", "OnFailure", "Never")
 _PULLS = ("Always", "IfNotPresent", "Never")
+_TOLERATION_OPERATORS = ("Equal", "Exists")
+# The API server names those behind its feature gate, which is off here, as well.
+_NAMED_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
@@ -27,13 +30,25 @@ def validate_not_negative_amounts(path: str, quantities_by_name: Any) -> list[Ca
     return causes
 
 
+def _may_be_overcommitted(name: str) -> bool:
+    """Whether a container may request less of a resource than its limit: not of extended resources and huge pages."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
+
+
 def _validate_resources(path: str, resources: Object) -> list[Cause]:
     """Return what is wrong with a container's requests and limits."""
     limits = resources.get("limits") or {}
     causes = validate_not_negative_amounts(f"{path}.limits", limits)
     for name, amount in (resources.get("requests") or {}).items():
         causes += validate_not_negative_amounts(f"{path}.requests", {name: amount})
-        if name in limits and quantities.nanos(amount) > quantities.nanos(limits[name]):
+        if name not in limits:
+            if not _may_be_overcommitted(name):
+                detail = "Limit must be set for non overcommitable resources"
+                causes.append(field_errors.required(f"{path}.limits", detail))
+        elif not _may_be_overcommitted(name) and quantities.nanos(amount) != quantities.nanos(limits[name]):
+            detail = f"must be equal to {name} limit of {limits[name]}"
+            causes.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
+        elif quantities.nanos(amount) > quantities.nanos(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             causes.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
     return causes
@@ -106,10 +121,33 @@ def _validate_containers(path: str, spec: Object, volumes: set[str]) -> list[Cau
     return causes
 
 
+def _validate_required_node_affinity(path: str, spec: Object) -> list[Cause]:
+    """Return what is wrong with the required node affinity: it has terms."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None or required.get("nodeSelectorTerms"):
+        return []
+    where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    return [field_errors.required(where, "must have at least one node selector term")]
+
+
+def _validate_resource_claims(path: str, spec: Object) -> list[Cause]:
+    """Return the names of resource claims that the pod has twice."""
+    causes: list[Cause] = []
+    used_names: set[str] = set()
+    for index, claim in enumerate(spec.get("resourceClaims") or ()):
+        name = claim.get("name", "")
+        if name in used_names:
+            causes.append(field_errors.duplicate(f"{path}[{index}].name", name))
+        used_names.add(name)
+    return causes
+
+
 def validate_pod_spec(path: str, spec: Any) -> list[Cause]:
     """The problems of a pod's spec."""
     spec = spec if isinstance(spec, dict) else {}
     volumes, causes = _validate_volumes(f"{path}.volumes", spec.get("volumes"))
+    causes += _validate_resource_claims(f"{path}.resourceClaims", spec)
     causes += _validate_containers(path, spec, volumes)
     for part, supported in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
         if spec.get(part) and spec[part] not in supported:
@@ -123,9 +161,18 @@ def validate_pod_spec(path: str, spec: Any) -> list[Cause]:
     for part in ("hostname", "subdomain"):
         if spec.get(part):
             causes += name_validation.validate_label(f"{path}.{part}", spec[part])
+    causes += _validate_required_node_affinity(path, spec)
+    return causes + _validate_tolerations(f"{path}.tolerations", spec)
+
+
+def _validate_tolerations(path: str, spec: Object) -> list[Cause]:
+    """Return the operators and effects of tolerations that do not exist."""
+    causes: list[Cause] = []
     for index, toleration in enumerate(spec.get("tolerations") or ()):
-        if toleration.get("effect") and toleration["effect"] not in EFFECTS:
-            causes.append(
-                field_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS)
-            )
+        operator, effect = toleration.get("operator"), toleration.get("effect")
+        if operator and operator not in _TOLERATION_OPERATORS:
+            where = f"{path}[{index}].operator"
+            causes.append(field_errors.unsupported(where, operator, _NAMED_TOLERATION_OPERATORS))
+        if effect and effect not in EFFECTS:
+            causes.append(field_errors.unsupported(f"{path}[{index}].effect", effect, EFFECTS))
     return causes

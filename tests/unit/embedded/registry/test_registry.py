@@ -131,6 +131,34 @@ def test_every_pod_has_a_token_volume_of_its_own(registry: Registry) -> None:
     assert names[0] != names[1]
 
 
+def test_a_runtime_class_adds_overhead_and_scheduling(registry: Registry) -> None:
+    """The pod gets what its class says, and may not contradict it."""
+    toleration = {"key": "kata", "operator": "Exists", "effect": "NoSchedule"}
+    body: dict[str, Any] = {"metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}}}
+    body["scheduling"] = {"nodeSelector": {"kata": "yes"}, "tolerations": [toleration]}
+    create(registry, "runtimeclasses.node.k8s.io", body)
+    spec = create(registry, "pods", pod("a", runtimeClassName="kata"))["spec"]
+    assert (spec["overhead"], spec["nodeSelector"]) == ({"cpu": "250m"}, {"kata": "yes"})
+    assert toleration in spec["tolerations"]
+    contrary = pod("b", runtimeClassName="kata", nodeSelector={"kata": "no"})
+    assert refusal_of(create, registry, "pods", contrary).message == (
+        'pods "b" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[kata] = yes; '
+        "pod.spec.nodeSelector[kata] = no"
+    )
+
+
+def test_admin_access_needs_the_label_of_the_namespace(registry: Registry) -> None:
+    """Claims with admin access are for namespaces that are labelled for it."""
+    key, exactly = "resourceclaims.resource.k8s.io", {"deviceClassName": "gpu", "adminAccess": True}
+    body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    assert refusal_of(create, registry, key, body).message.endswith(
+        "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the "
+        "`resource.kubernetes.io/admin-access: true` label on the containing namespace"
+    )
+    patch(registry, "namespaces", "default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
+    assert create(registry, key, body)["metadata"]["name"] == "c"
+
+
 # Refusals
 
 
@@ -142,6 +170,12 @@ def test_every_pod_has_a_token_volume_of_its_own(registry: Registry) -> None:
         ),
         pytest.param(pod("Bad_Name"), 422, "lowercase RFC 1123 subdomain", id="bad name"),
         pytest.param({"spec": {}}, 422, "metadata.name: Required value: name or generateName", id="no name"),
+        pytest.param(
+            pod("p", runtimeClassName="no"),
+            403,
+            'pods "p" is forbidden: pod rejected: RuntimeClass "no" not found',
+            id="runtime class",
+        ),
         pytest.param(pod("p", priorityClassName="nope"), 403, "no PriorityClass with name nope was found", id="class"),
         pytest.param(pod("p", priority=7), 403, "the integer value of priority", id="priority given"),
         pytest.param(pod("p", serviceAccountName="x"), 403, "error looking up service account default/x", id="account"),
