@@ -19,7 +19,7 @@ def _completed(url: str, delayed: bool, extenders: int, *, streams: bool = True)
         configuration=types.SimpleNamespace(
             client_connection=connection, delay_cache_until_active=delayed, extenders=("one",) * extenders
         ),
-        options=types.SimpleNamespace(master=url),
+        options=types.SimpleNamespace(misc=types.SimpleNamespace(master=url)),
         version="v1.37.0",
         gates=gates.FeatureGates(values={"WatchListClient": streams}),
     )

@@ -154,5 +154,5 @@ class RecordedSimulation:
             finally:
                 await supervisor.stop(writing)
 
-        extension = phase_process.Extension(lambda flags: None, lambda options: (), serve)
+        extension = phase_process.Extension(lambda: None, lambda options: (), serve)
         return dataclasses.replace(process.INSIGHT, extension=extension)

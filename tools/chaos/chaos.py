@@ -40,7 +40,7 @@ def main() -> int:
         return 1
     if chosen.side == chaos_sides.KUBE_SCHEDULER and not chosen.no_clocks:
         chaos_clock.build_scheduler()
-    chaos_isolation.enter(sys.argv)
+    chaos_isolation.enter(["-m", "tools.chaos.chaos", *sys.argv[1:]])
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-chaos-"))
     try:
         return _run(chosen, folder)

@@ -64,7 +64,7 @@ async def volumes(here: Here) -> None:
         spec: Json = {"accessModes": ["ReadWriteOnce"], "storageClassName": name}
         spec["resources"] = {"requests": {"storage": "1Gi"}}
         await here.request("POST", CLAIMS, {"metadata": {"name": name}, "spec": spec})
-    await _volume(here, "static", "node-0")
+    await _volume(here, "static", "node-0", {"local": {"path": "/mnt"}})
     for name in ("static", "dynamic"):
         wanted = pod(name)
         wanted["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
@@ -77,19 +77,21 @@ async def volumes(here: Here) -> None:
 
     await _until_claim(here, "dynamic", selected)
     claim = await here.request("GET", f"{CLAIMS}/dynamic")
-    await _volume(here, "dynamic", claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"])
+    node = claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"]
+    # Of a kind that CSI drivers took over: whether the node's has, its CSINode says.
+    await _volume(here, "dynamic", node, {"gcePersistentDisk": {"pdName": "disk"}})
     await _bind_claim(here, "dynamic")
     for name in ("static", "dynamic"):
         await on_a_node(here, name)
 
 
-async def _volume(here: Here, name: str, node: str) -> None:
+async def _volume(here: Here, name: str, node: str, source: Json) -> None:
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": name,
-        "local": {"path": "/mnt"},
+        **source,
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
     }
     await here.request("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
