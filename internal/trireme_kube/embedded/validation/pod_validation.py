@@ -1,6 +1,8 @@
 """Validates pods and pod templates; all problems are reported at once, in the API server's words and order.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodSpec and what it calls).
+
+Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_registry.py.
 """
 
 from typing import Any
