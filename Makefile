@@ -182,9 +182,10 @@ clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS
 presubmit: test ## Check whether a change may land: everything that CI checks
 
 .PHONY: protos
-protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the code of sdk/go
+protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go or Rust the code of sdk/go, sdk/rust
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
 	@if command -v go >/dev/null; then sdk/go/generate.sh; fi
+	@if command -v cargo >/dev/null; then sdk/rust/generate.sh; fi
 
 .PHONY: sdk-packages
 sdk-packages: $(STAMP) ## Build the packages of the SDKs and the protos as a buf module into build/sdk (LANGUAGES="go rust")

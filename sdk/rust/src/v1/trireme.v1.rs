@@ -7606,6 +7606,10 @@ pub struct FilterPhaseFilterResponse {
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
     #[prost(uint64, tag = "11")]
     pub evaluated_generation: u64,
+    /// OPTIONAL. Where the pod is refused on all nodes: for each plugin of `narrowed_by`, how many nodes of the cluster its
+    /// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
+    #[prost(map = "string, uint32", tag = "12")]
+    pub nodes_left: ::std::collections::HashMap<::prost::alloc::string::String, u32>,
 }
 /// FilterNominatedRequest names pods and the nodes that they are nominated to.
 #[derive(Clone, PartialEq, ::prost::Message)]
