@@ -140,13 +140,7 @@ class FeatureGateOptions:
     ] = ()
     feature_gates: Annotated[
         Mapping[str, tuple[str, ...]],
-        Declared(
-            "feature-gates",
-            lambda: (
-                "Features to turn on or off, as component:name=true|false, separated by commas; may be repeated. "
-                f"{_COMPONENT} Options are:\n" + "\n".join(known_gates())
-            ),
-        ),
+        Declared("feature-gates", _help_of_gates),
     ] = field(default_factory=dict)
 
 

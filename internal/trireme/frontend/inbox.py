@@ -40,7 +40,7 @@ class Inbox:
         self._wake()
 
     def on_nodes(self, batch: Sequence[Any]) -> None:
-        """Have node events handled, and wake the scheduler and whoever waits for a pod on one of the nodes."""
+        """Have node events handled, and wake the scheduler and waits of pods on one of the nodes."""
         self._handlers.objects.on_nodes(batch)
         self._record(batch, lambda node: (pre_binding.NODE, "", node.metadata.name))
         self._wake()

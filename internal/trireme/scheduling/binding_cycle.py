@@ -263,7 +263,7 @@ class BindingCycle:
     def _begin_permit_wait(
         self, assumed: AssumedPod, waits: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
     ) -> PermitWait:
-        """Begin the pod's wait for these plugins at once, so that whoever allows or rejects it finds it.
+        """Begin the pod's wait for these plugins at once, so that an early Allow or Reject finds it.
 
         `messages` say why it waits, by plugin.
         """

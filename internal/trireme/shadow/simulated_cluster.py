@@ -6,7 +6,7 @@ The watch's events are delivered to the simulated cluster with its own placement
 - A pod that arrives without a node is scheduled here, whatever the other scheduler does with it.
 - A pod with claims to volumes or devices goes where the other scheduler puts it, once it does: its volume and its
   devices are in the one cluster that there is. Such pods count as followed.
-- A pod that is deleted in the cluster leaves both clusters, whoever deleted it.
+- A pod that is deleted in the cluster leaves both clusters, no matter which client deleted it.
 - A pod that is evicted here for another one leaves the simulated cluster. If it has a controller, which would create
   another one, it comes back as a pending pod.
 - A pod whose node here is removed, drained, or evicts it by a taint comes back as a pending pod, with a controller or

@@ -1,4 +1,4 @@
-"""All defects, by name."""
+"""All defects, by name; importing the modules registers them. `lost-rows` is the function `lost_rows` in `of_*.py`."""
 
 from __future__ import annotations
 

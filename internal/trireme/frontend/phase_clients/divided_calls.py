@@ -1,7 +1,7 @@
 """Calls to bind that are too large for one message: each is divided, and the results are put together.
 
 A batch shares calls, and its items may have large states: whole allocations of devices with their configurations. A
-server refuses a message that is too large as it refuses a call when it is busy, so it would be repeated for ever. An
+server refuses a message that is too large as it refuses a call when it is busy, so it would be repeated without end. An
 item that is too large for a call of its own gets an error.
 """
 

@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser, options: type, default: str | None = No
 
 
 def _settings(argument: Argument, kind: Any) -> dict[str, Any]:
-    """What argparse is told of how a value of this type is read."""
+    """The arguments of argparse that make it read a value of this type."""
     if argument.switch:
         return {"action": "store_true"}
     settings: dict[str, Any] = {"metavar": argument.metavar, "choices": argument.choices}
