@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -17,8 +16,10 @@ from tests.simulation.simulated_load import Load, Rates
 from tests.simulation.simulated_workloads import Workloads
 from tests.simulation.simulation_plan import Options, Storm
 from tests.simulation.virtual_loop import VirtualLoop
-from trireme.insight import process, service
+from trireme.insight import process as insight_process
+from trireme.insight import service
 from trireme.phases import phase_process
+from trireme.phases.process_flags import ProcessFlags
 from trireme.recording import decision_numbers, segment_writer
 from trireme.v1 import decision_pb2
 from trireme_kube.componentbase import supervision
@@ -63,6 +64,11 @@ class _Load(Load):
         return out
 
 
+@dataclasses.dataclass(frozen=True)
+class _NoFlags:
+    """The flags of an insight that records without being told."""
+
+
 class RecordedSimulation:
     """Frontends, two replicas of filter and score each, bind, and one of insight that records into a folder."""
 
@@ -101,10 +107,10 @@ class RecordedSimulation:
             self._load.lift_gates()
             await asyncio.sleep(30.0)
             progress(f"{self._loop.now / 3600:.2f} h, {self.decisions} decisions")
+            if self._cluster.failures:
+                raise RuntimeError(f"the run failed: {self._cluster.failures}")
             if self.decisions >= decisions:
                 break
-        if self._cluster.failures:
-            raise RuntimeError(f"the run failed: {self._cluster.failures}")
         self._end()
 
     async def _carry_out(self, storm: Storm, decisions: int) -> None:
@@ -123,7 +129,7 @@ class RecordedSimulation:
 
         @contextlib.asynccontextmanager
         async def serve(
-            served: service.InsightService, _: argparse.Namespace, supervisor: supervision.Supervisor
+            served: service.InsightService, process: ProcessFlags, own: _NoFlags, supervisor: supervision.Supervisor
         ) -> AsyncIterator[None]:
             writer = segment_writer.RecordingWriter(self._recordings, _LIMITS, asyncio.get_running_loop().time)
             recorder = served.record_to(writer)
@@ -154,5 +160,5 @@ class RecordedSimulation:
             finally:
                 await supervisor.stop(writing)
 
-        extension = phase_process.Extension(lambda: None, lambda options: (), serve)
-        return dataclasses.replace(process.INSIGHT, extension=extension)
+        extension = phase_process.Extension(_NoFlags, lambda own: (), serve)
+        return dataclasses.replace(insight_process.INSIGHT, extension=extension)
