@@ -156,9 +156,17 @@ chaos: $(STAMP) controlplane ## Break real processes under load, a fault every s
 	@$(BIN)/python -m tools.chaos.chaos --faults $(or $(N),1000) \
 		--side $(or $(SIDE),trireme) --seed $(or $(SEED),1) --lease $(or $(LEASE),4) $(ARGS)
 
+MUTATION = $(BIN)/python -m tools.mutation.mutation_run $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(JOBS),--jobs $(JOBS))
+HINTS = $(wildcard internal/trireme/plugins/*/hints.py)
+
 .PHONY: mutation
-mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
-	@$(BIN)/python -m tools.mutation.mutation_run $(MODULES)
+mutation: $(STAMP) ## Whether a test notices each small change of the code (FOLDER=internal/trireme/queueing, or files; without: the queueing hints. SAMPLE=200 SEED=1: some of the changes)
+	@$(MUTATION) --folder $(or $(FOLDER),$(HINTS))
+
+.PHONY: mutation-changed
+mutation-changed: $(STAMP) ## As mutation, for the functions that differ from another commit's (BASE=main SAMPLE=200)
+	@$(MUTATION) --base $(or $(BASE),main)
 
 .PHONY: sig-scheduling
 sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)
