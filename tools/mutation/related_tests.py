@@ -1,6 +1,7 @@
 """Which test files may notice a change of a file: those of its folder, those that it names, and those that import it.
 
-Which of their tests really get there is measured (`mutation_run`); this only says where to look.
+Of unit tests all that import it count, of others, which take longer, only where they are few.
+Which of their tests get to a mutant is measured (`tried_mutants`); this only says where to look.
 """
 
 import ast
@@ -9,9 +10,9 @@ import re
 from collections.abc import Collection, Iterator
 
 ROOT = pathlib.Path(__file__).parents[2]
-_TESTS = ("tests/unit", "tests/contract", "tests/conformance")
-# Modules that most tests import: who imports them is looked for by the other rules alone.
-_FEW = 40
+_TESTS = ("tests/unit", "tests/contract")
+_HINT_TESTS = ("tests/conformance/test_hint_rows.py", "tests/unit/queueing/test_hint_evaluation.py")
+_FEW = 20
 
 
 def of(paths: Collection[str]) -> list[str]:
@@ -21,7 +22,9 @@ def of(paths: Collection[str]) -> list[str]:
     for path in paths:
         found |= set(_mirrored(path)) | set(_named(path))
         importers = imported.get(_module(path), set())
-        found |= importers if len(importers) <= _FEW else set()
+        unit = {each for each in importers if each.startswith("tests/unit/")}
+        others = importers - unit
+        found |= unit | (others if len(others) <= _FEW else set())
     return sorted(found)
 
 
@@ -37,7 +40,8 @@ def _mirrored(path: str) -> Iterator[str]:
         plugin = ROOT / "tests/unit/plugins"
         if inner[0] == "plugins" and length == 1:
             yield from _relative(plugin.glob(f"test_{inner[-1]}*.py"))
-            yield from _relative(plugin.glob("test_hints_*.py"))
+            if path.endswith("/hints.py"):
+                yield from (*_HINT_TESTS, *_relative(plugin.glob("test_hints_*.py")))
         elif folder.is_dir():
             yield from _relative(folder.rglob("test_*.py"))
             return
