@@ -65,7 +65,7 @@ DEVICES, EXCLUSIVE, PREEMPTION = 0.25, 0.05, 0.1
 
 # How often the framework is asked about a situation, and about one where something differs: what it says of that by
 # chance should have been said by then.
-RUNS, RUNS_IF_DIFFERENT = 2, 24
+RUNS, RUNS_IF_DIFFERENT = 2, 150
 
 # Where it said more different things than so many, there may be more that it did not say.
 MANY = 4

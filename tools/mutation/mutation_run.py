@@ -28,7 +28,10 @@ from tools.mutation.tried_mutants import TriedMutants
 
 SURVIVORS = pathlib.Path(__file__).parent / "survivors.yaml"
 _GENERATED = re.compile(r"internal/trireme(_kube)?/v1/|_pb2")
-_QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-o", "timeout=0", "-p", "no:warnings", "--capture=no")
+QUIET = (
+    *("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:warnings", "-p", "no:xdist"),
+    *("-o", "timeout=0", "--capture=no", "--no-header", "--no-summary", "-m", "not processes and not controlplane"),
+)
 Key = tuple[str, str, str, str]
 
 
@@ -37,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = _arguments(argv)
     os.chdir(ROOT)
     lines = _changed_lines(chosen.base) if chosen.base else None
-    files = [MutatedFile(path) for path in (sorted(lines) if lines is not None else _files(chosen.folder))]
+    files = [MutatedFile(path) for path in (sorted(lines) if lines is not None else files_of(chosen.folder))]
     mutants = [each for file in files for each in file.mutants if lines is None or _is_changed(each, lines[each.path])]
     sampled = bool(chosen.sample) and chosen.sample < len(mutants)
     if sampled:
@@ -48,8 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tests = chosen.tests or related_tests.of({each.path for each in mutants})
     plugin = TriedMutants(files, mutants, chosen.jobs)
     out = os.dup(1)
-    arguments = (*_QUIET, "-p", "no:xdist", "--no-header", "--no-summary", "-m", "not processes and not controlplane")
-    code = pytest.main([*arguments, *tests], plugins=[plugin])
+    code = pytest.main([*QUIET, *tests], plugins=[plugin])
     os.dup2(out, 1)
     if plugin.failed or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         print("these tests fail without any mutant:", *plugin.failed, sep="\n", file=sys.stderr)
@@ -74,7 +76,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _files(folders: Sequence[str]) -> list[str]:
+def files_of(folders: Sequence[str]) -> list[str]:
     found = {
         str(file.relative_to(ROOT))
         for folder in folders

@@ -88,7 +88,7 @@ def test_a_module_has_the_tests_of_its_folder_and_those_that_it_names() -> None:
 
 
 def test_every_module_of_the_core_has_mutants_of_its_own() -> None:
-    paths = mutation_run._files(["internal/trireme/queueing/backoff.py", "internal/trireme/bind"])
+    paths = mutation_run.files_of(["internal/trireme/queueing/backoff.py", "internal/trireme/bind"])
     files = [mutants.MutatedFile(path) for path in paths]
     keys = [each.key for file in files for each in file.mutants]
     assert len(keys) == len(set(keys)) > 500

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import hypothesis
@@ -42,8 +42,10 @@ class TriedMutants:
 
     def __init__(self, files: Sequence[MutatedFile], chosen: Sequence[Mutant], jobs: int) -> None:
         self._files = {each.path: each for each in files}
-        self._chosen = chosen
+        self._chosen = list(chosen)
         self._jobs = jobs
+        self.on_failure: Callable[[], object] = lambda: None
+        """Called in the fork where a test has failed."""
         self.failed: list[str] = []
         self.not_reached: list[Mutant] = []
         self.survivors: list[Mutant] = []
@@ -150,6 +152,7 @@ class TriedMutants:
                 signal.alarm(max(TEST_SECONDS, int(reach.seconds[at] * 30)))
                 if not _passes(session, at, following):
                     code = _FOUND
+                    self.on_failure()
                     break
         finally:
             os._exit(code)
