@@ -6,76 +6,17 @@ from typing import Any
 import pytest
 
 from tests.helpers.cluster_objects import KINDS
-from tests.helpers.queue_builders import exact, record
-from trireme.cache import class_registry, cluster_cache, pod_projection
+from tests.helpers.queue_builders import record
+from tests.helpers.watched_events import PROFILE, Watched
+from trireme.cache import pod_projection
 from trireme.framework import cluster_event
-from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import scheduler_metrics
-from trireme.queueing.assembly import build_queue
-from trireme.queueing.hints import hint_evaluation, queueing_hint_map
-from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.scheduling import event_handlers, pending_pods, queue_notifier
+from trireme.scheduling import queue_notifier
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
 
-PROFILE = "default-scheduler"
 Json = dict[str, Any]
-
-
-class RecordingQueue:
-    """A queue that wants every event, and writes down which it gets."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, Any, Any]] = []
-        hints = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({PROFILE: ()}))
-        self._queue = build_queue(hints, lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
-
-    def needs_events(self) -> bool:
-        return True
-
-    def on_event(self, event: ClusterEvent, old: Any, new: Any, now: float, *more: Any) -> Any:
-        self.events.append((event.label, old, new))
-        return self._queue.on_event(event, old, new, now, *more)
-
-
-class Watched:
-    """A watch over an empty cluster."""
-
-    def __init__(self) -> None:
-        self.metrics = scheduler_metrics.SchedulerMetrics()
-        self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
-        self.queue = RecordingQueue()
-        self.watch = event_handlers.EventHandlers(
-            self.cache,
-            self.queue,
-            pending_pods.PendingPods(self.cache),
-            frozenset({PROFILE}),
-            now=lambda: 0.0,
-            execute=lambda _: None,
-            deleted=lambda _: None,
-            bound=lambda _: None,
-            observer=self.metrics,
-        )
-
-    def show_pod(self, version: int, **status: Any) -> None:
-        """The pending pod p is so."""
-        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
-        raw = {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}, "status": status}
-        self.watch.pods.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw))])
-
-    def show(self, kind: str, change: EventKind = EventKind.MODIFIED, **fields: Any) -> None:
-        """The object changed so."""
-        message = decode.decode(fields, KINDS[kind].message)
-        self.watch.objects.on_objects(KINDS[kind], [Event(change, message)])
-
-    def take(self) -> list[tuple[str, Any, Any]]:
-        """The events since the last time."""
-        events, self.queue.events = self.queue.events, []
-        return events
 
 
 @pytest.mark.parametrize("then", ["", "n2"], ids=["cleared", "moved"])
