@@ -6,6 +6,7 @@ first mutant is tried. Each list of statements is a block with a number, which s
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,7 +16,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = ROOT / "internal"
 REACHED = "_mutation_reached"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NOT_COUNTED = frozenset({"__repr__", "__str__"})
+# What is only shown: texts for people, and what goes to the log.
+_ONLY_SHOWN = re.compile(r"__repr__|__str__|_?log_.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.Functi
     """All functions, with their qualified names."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, _FUNCTIONS):
-            if node.name not in _NOT_COUNTED:
+            if not _ONLY_SHOWN.fullmatch(node.name):
                 yield f"{within}{node.name}", node
                 yield from functions(node, f"{within}{node.name}.<locals>.")
         elif isinstance(node, ast.ClassDef):

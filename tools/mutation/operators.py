@@ -30,7 +30,7 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _NAMES = {"min": "max", "any": "all", "always": "never", "helps_all": "helps_none"}
 _NAMES |= {after: before for before, after in _NAMES.items()}
-_LOGGERS = frozenset({"log", "logger", "_log", "_logger", "logging", "klog", "_klog", "warnings"})
+_LOGGERS = frozenset({"log", "logger", "_log", "_logger", "logging", "klog", "event_log", "warnings"})
 _CLOCKS = frozenset({"clock", "_clock", "now", "_now", "monotonic", "steady", "time"})
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _STRINGS_COUNT_IN = (ast.Compare, ast.Subscript, ast.Dict, ast.Set)
@@ -212,8 +212,8 @@ def _is_named(node: ast.AST) -> bool:
 def _reads_clock_into_name(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Assign) or not all(isinstance(each, ast.Name) for each in statement.targets):
         return False
-    called = [each.func for each in ast.walk(statement.value) if isinstance(each, ast.Call)]
-    return any(ast.unparse(each).rsplit(".", 1)[-1] in _CLOCKS for each in called)
+    value = statement.value
+    return isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in _CLOCKS
 
 
 def _may_swap(first: ast.stmt, second: ast.stmt) -> bool:
