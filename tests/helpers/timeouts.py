@@ -17,6 +17,10 @@ import pytest
 AGAIN_SECONDS = 2.0
 
 
+# Whether a phase of the test runs, whose exceptions pytest reports.
+_RUNS = pytest.StashKey[bool]()
+
+
 class TimedOut(SystemExit):
     """Ends the loop: asyncio keeps all exceptions but this kind and KeyboardInterrupt."""
 
@@ -26,9 +30,12 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
     """Interrupt the test until it ends; in another thread than the main one pytest-timeout ends the process."""
     if settings.method != "signal" or threading.current_thread() is not threading.main_thread():
         return None
+    item.stash[_RUNS] = False
     text = f"Timeout (>{settings.timeout}s) from pytest-timeout."
 
     def interrupt(signal_number: int, frame: object) -> None:
+        if not item.stash[_RUNS]:
+            return  # pytest itself is at work: it reports, which may take its time
         if asyncio._get_running_loop() is not None:
             raise TimedOut(text)
         pytest.fail(text)
@@ -51,3 +58,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Any:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _while_running(item: pytest.Item) -> Any:
+    item.stash[_RUNS] = True
+    try:
+        return (yield)
+    finally:
+        item.stash[_RUNS] = False
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True, tryfirst=True)(_while_running)
+pytest_runtest_call = pytest.hookimpl(wrapper=True, tryfirst=True)(_while_running)
+pytest_runtest_teardown = pytest.hookimpl(wrapper=True, tryfirst=True)(_while_running)
