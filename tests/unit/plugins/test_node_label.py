@@ -181,3 +181,18 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     filtered = await evaluators.filter(PROFILE, 1, 1, builder.snap.generation)
     placed = await evaluators.place(PROFILE, 1, 1, filtered)
     assert [builder.snap.nodes.names[slot] for slot in placed.slots] == ["both"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "helps"),
+    [("ab", True), ("a", False), ("b", False), ("abx", False), ("aby", False)],
+    ids=["all", "one is missing", "the other is missing", "one forbidden", "the other forbidden"],
+)
+def test_a_node_wakes_pods_with_all_labels_and_no_forbidden_one(labels: str, helps: bool) -> None:
+    _, features = profile_of()
+    unused: Any = None
+    stated = {"presentLabels": ["a", "b"], "absentLabels": ["x", "y"]}
+    (registered,) = hints.events_to_register(hints_api.HintContext(stated, features, unused))
+    assert registered.hint is not None
+    node = node_of("n", labels=dict.fromkeys(labels, ""))
+    assert registered.hint(None, node)(classes.PodClass(1, pod_of())) is helps
