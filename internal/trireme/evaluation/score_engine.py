@@ -233,6 +233,8 @@ class ScoreEngine:
             out.append(answer)
             if answer.failure is not None or len(answer.slots) < each.count:
                 break
+            if self._snap.classes[each.class_id].relates_to_pods:
+                break  # scores of pods that it prefers to be near to, or far from, depend on where it is
             before += [(each.class_id, slot) for slot in answer.slots]
         return out
 
@@ -248,8 +250,6 @@ class ScoreEngine:
         if not before:
             return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
         pod_class, chain = self._class_of_cycle(cycle), self.profiles.chains[cycle.profile]
-        if any(self._snap.classes[class_id].relates_to_pods for class_id, _ in before):
-            return None
         known = self.evaluator.columns_of(cycle.profile, pod_class)
         _store_filter_answer(known, wanted.capacities)
         timer = self._timers.timer_of_next_call()

@@ -116,9 +116,10 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         answers = await answering.answer_or_abort(engine.filter_classes(request.cycle, request.classes), context)
         for each, _ in zip(request.classes, answers, strict=False):
             self.compared.observe(request.cycle.profile, each.pod_class)
-        generation = self._snap.generation
-        responses = [phase_answers.filter_response(each) for each in answers]
-        return filter_phase_pb2.FilterClassesResponse(answers=responses, evaluated_generation=generation)
+        response = filter_phase_pb2.FilterClassesResponse(evaluated_generation=self._snap.generation)
+        for answer in answers:
+            phase_answers.write_filter_response(answer, response.answers.add())
+        return response
 
     async def FilterNominated(
         self, request: filter_phase_pb2.FilterNominatedRequest, context: aio.ServicerContext[Any, Any]

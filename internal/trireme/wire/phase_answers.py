@@ -81,16 +81,20 @@ class PlaceAnswer:
 
 def filter_response(answer: FilterAnswer) -> filter_phase_pb2.FilterPhaseFilterResponse:
     """The message of Filter's answer; `columns` is unset if PreFilter refused the class."""
-    response = filter_phase_pb2.FilterPhaseFilterResponse(
-        max_batch=answer.max_batch,
-        needs_reserve=answer.needs_reserve,
-        needs_pre_bind=answer.needs_pre_bind,
-        evaluated_plugins=answer.evaluated,
-        timings=answer.timings,
-        post_filter_results=answer.post_filter_results,
-        constraints=answer.constraints,
-        nodes_left=dict(answer.nodes_left),
-    )
+    response = filter_phase_pb2.FilterPhaseFilterResponse()
+    write_filter_response(answer, response)
+    return response
+
+
+def write_filter_response(answer: FilterAnswer, response: filter_phase_pb2.FilterPhaseFilterResponse) -> None:
+    """Write Filter's answer into this empty message, as `filter_response`."""
+    response.max_batch = answer.max_batch
+    response.needs_reserve, response.needs_pre_bind = answer.needs_reserve, answer.needs_pre_bind
+    response.evaluated_plugins.extend(answer.evaluated)
+    response.timings.extend(answer.timings)
+    response.post_filter_results.extend(answer.post_filter_results)
+    response.constraints.extend(answer.constraints)
+    response.nodes_left.update(dict(answer.nodes_left))
     if answer.refusal is not None or answer.narrowed is not None:
         response.pre_filter.status.CopyFrom(wire_status.to_message(answer.refusal or status.SUCCESS))
         response.narrowed_by.extend(answer.narrowed_by)
@@ -101,8 +105,7 @@ def filter_response(answer: FilterAnswer) -> filter_phase_pb2.FilterPhaseFilterR
         response.demand.amounts.update(answer.demand)
         response.demand.SetInParent()
     if answer.refusal is None:
-        response.columns.CopyFrom(node_columns.to_message(answer.columns))
-    return response
+        node_columns.write_to(answer.columns, response.columns)
 
 
 def filter_answer(
