@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.invariants import Invariants
 from tests.simulation.pod_demands import APART, DEVICE_RESOURCE, LICENSE_RESOURCE
-from tests.simulation.simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS, GROUPS, VOLUME_CLAIMS
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import Store
 
@@ -244,3 +244,16 @@ def test_what_is_left_at_rest_is_found() -> None:
     assert server.invariants.pods_that_fit() == ["fits"]
     server.claim("made", "1", made_for="gone")
     assert server.invariants.useless_claims() == ["made is of no bound pod"]
+
+
+def test_a_gated_member_holds_back_its_group() -> None:
+    """If this fails, a simulation reports a group that waits rightly, or none that is forgotten."""
+    server = _Server()
+    server.put(GROUPS, "gang", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
+    member = {"schedulingGroup": {"podGroupName": "gang"}}
+    server.create("one", **member)
+    server.create("two", **member)
+    server.create("three", **member, schedulingGates=[{"name": "later"}])
+    assert server.invariants.pods_that_fit() == []
+    server.create("three", **member)
+    assert server.invariants.pods_that_fit() == ["one", "three", "two"]

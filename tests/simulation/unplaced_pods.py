@@ -34,6 +34,9 @@ _ZONE = "topology.kubernetes.io/zone"
 def pods_that_fit(store: Store, placed: PlacedPods, devices_taken: Mapping[str, int]) -> list[str]:
     """The names of pending pods that some node has room for; of a group only if so many fit as have to go together.
 
+    A member that is gated holds back its whole group, however few of them have to go together, as with kube-scheduler
+    (`runPreEnqueuePlugins` of backend/queue/scheduling_queue.go).
+
     `devices_taken`: how many devices of each node claims have.
     """
     pods = [record.object for record in store.scan(PODS)]
@@ -53,7 +56,10 @@ def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], ro
     """The pending pods of groups that fit; the pods of a group are alike, so it makes no difference which go first."""
     found = []
     waiting, scheduled = _by_group(pending), collections.Counter(map(group_of, filter(_is_scheduled, pods)))
+    held_back = {group_of(pod) for pod in pods if pod["spec"].get("schedulingGates")}
     for record in store.scan(GROUPS) if waiting else ():
+        if record.name in held_back:
+            continue
         least = record.object["spec"]["schedulingPolicy"]["gang"]["minCount"]
         needed, members = max(least - scheduled[record.name], 1), waiting[record.name]
         if len(members) >= needed and room.has_room_for(members, needed):
