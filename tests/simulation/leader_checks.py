@@ -10,6 +10,7 @@ import collections
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tests.simulation.observed_calls import observe
 from tests.simulation.placed_pods import PlacedPod, excluded, has_room, placed_pod, used
 from tests.simulation.pod_demands import (
     device_claims_of,
@@ -54,11 +55,11 @@ class LeaderChecks:
         self._bound_before: set[str] = set()
         self._apps: list[app.App] = []
         store.listen_to_all(self._on_write)
-        _observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
-        _observe(binding_cycle.BindingCycle, "start", self._on_binding)
-        _observe(cluster_cache.ClusterCache, "assume", self._on_assume)
+        observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
+        observe(binding_cycle.BindingCycle, "start", self._on_binding)
+        observe(cluster_cache.ClusterCache, "assume", self._on_assume)
         for method in ("evict_in_background", "evict"):
-            _observe(preemption_executor.PreemptionExecutor, method, self._on_eviction)
+            observe(preemption_executor.PreemptionExecutor, method, self._on_eviction)
 
     def add(self, built: app.App) -> None:
         """Observe this frontend."""
@@ -203,14 +204,3 @@ class LeaderChecks:
 
 def _priority(pod: Object) -> int:
     return int(pod["spec"].get("priority", 0))
-
-
-def _observe(owner: type, name: str, observe: Callable[..., None]) -> None:
-    """Have `observe` called with the arguments of each call of a method, before it."""
-    original = getattr(owner, name)
-
-    def method(*arguments: Any, **named: Any) -> Any:
-        observe(*arguments, **named)
-        return original(*arguments, **named)
-
-    setattr(owner, name, method)

@@ -49,6 +49,7 @@ def _run_one(runs: Runs, arguments: argparse.Namespace) -> int:
     output = Output(arguments.trace, arguments.packets, arguments.log, progress=True, profile=arguments.profile)
     outcome = runs.run(_options(arguments), output)
     print(outcome.summary)
+    _print_delays(outcome)
     if outcome.violations:
         _show_failure(runs, outcome, arguments)
     print(f"sha256 {outcome.sha256}")
@@ -65,6 +66,7 @@ def _run_many(runs: Runs, arguments: argparse.Namespace) -> int:
             seeds, seconds, faults = seeds + 1, seconds + outcome.seconds, faults + outcome.faults
             cpu_seconds += outcome.cpu_seconds
             print(f"seed {seed}: {outcome.summary}, sha256 {outcome.sha256[:16]}", flush=True)
+            _print_delays(outcome)
             if outcome.violations:
                 code = 1
                 _show_failure(runs, outcome, arguments)
@@ -126,6 +128,11 @@ def _show_failure(runs: Runs, outcome: Outcome, arguments: argparse.Namespace) -
 def _print_violations(outcome: Outcome) -> None:
     for violation in outcome.violations:
         print(f"  FAILED {violation}")
+
+
+def _print_delays(outcome: Outcome) -> None:
+    for delay in outcome.delays:
+        print(f"  longer than planned: {delay}")
 
 
 def _lines(events: tuple[PlannedEvent, ...]) -> Iterator[str]:

@@ -31,12 +31,16 @@ from tests.simulation.simulation_timeline import Entry, Timeline
 from tests.simulation.simulation_trace import Trace
 from tests.simulation.stream_checks import StreamChecks
 from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.wake_up_checks import WakeUpChecks
 from trireme.bind import service as bind_service
 from trireme.frontend import app
 
 # After a storm there is calm until nothing is pending that fits, which must be within so long: the queue tries
 # everything again after five minutes. Units: seconds.
 CALM_SECONDS = 400.0
+# What a calm takes at most by plan: a Lease that runs out, another leader that catches up, and a long back-off. If one
+# takes longer, the outcome says what it waited for.
+PLANNED_CALM_SECONDS = 60.0
 # How often it is looked whether everything is well, which takes time; and if something has not been well for long, how
 # much of that time passes before it is looked again.
 CHECK_SECONDS, CHECK_SHARE = 1.0, 0.1
@@ -66,6 +70,8 @@ class Outcome:
     #: What was done to the cluster, up to the first violation.
     events: tuple[PlannedEvent, ...]
     timeline: tuple[Entry, ...]
+    #: The calms that took longer than planned, and what they waited for.
+    delays: tuple[str, ...] = ()
     #: Where it differs from the trace that it repeats; empty if it does not.
     difference: str = ""
     equal_lines: int = 0
@@ -93,6 +99,7 @@ class Simulation:
         self._writes = LeaderWrites(lambda: self._invariants.epoch_in_force)
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
+        self._wake_ups = WakeUpChecks()
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
@@ -107,6 +114,7 @@ class Simulation:
         observe_bind_requests(self._on_bind_request)
         observe_actions(self._writes.on_actions)
         self._events: list[PlannedEvent] = []
+        self._delays: list[str] = []
 
     async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
         """Run it; `progress` gets a line after each storm."""
@@ -118,7 +126,7 @@ class Simulation:
         end = self._loop.now + self._options.hours * 3600 if drawn else float("inf")
         for storm in simulation_plan.storms(self._options, self._faults.weights, self._load.intervals):
             await self._storm(storm, min(STORM_SECONDS, end - self._loop.now))
-            await self._calm(lift_gates=storm.number % 2 == 1)
+            await self._calm(storm.number, lift_gates=storm.number % 2 == 1)
             if self._over() or self._loop.now >= end:
                 break
             # Mostly of what the storm has made: looking at all that there is takes as long as seconds of a storm.
@@ -152,15 +160,20 @@ class Simulation:
             else:
                 self._load.change(event)
 
-    async def _calm(self, *, lift_gates: bool) -> None:
+    async def _calm(self, number: int, *, lift_gates: bool) -> None:
         """No faults and no load until nothing is pending that fits; then decisions are compared."""
         self._oracle.begin_sample()
         self._faults.calm()
         if lift_gates:
             self._load.lift_gates()
         began = self._loop.now
-        await self._until("pending, though they fit", self._invariants.pods_that_fit)
-        await self._until("wrong at rest", self._wrong_at_rest)
+        waits = [
+            await self._until("pending, though they fit", self._invariants.pods_that_fit),
+            await self._until("wrong at rest", self._wrong_at_rest),
+        ]
+        if self._loop.now - began > PLANNED_CALM_SECONDS:
+            causes = "; ".join(filter(None, waits))
+            self._delays.append(f"the calm after storm {number} took {self._loop.now - began:.0f} s: {causes}")
         if not self._over():
             self._oracle.compare()
         self._trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
@@ -173,16 +186,21 @@ class Simulation:
             or self._frontends.differences()
         )
 
-    async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
-        """Wait until there are no such problems; it is a failure if there are some for too long."""
-        began = self._loop.now
+    async def _until(self, what: str, problems: Callable[[], list[str]]) -> str:
+        """Wait until there are no such problems; it is a failure if there are some for too long.
+
+        Returns the last problems that there were, and for how long there were any; empty: none.
+        """
+        began, last = self._loop.now, ""
         while not self._over():
             await asyncio.sleep(max(CHECK_SECONDS, CHECK_SHARE * (self._loop.now - began)))
             found = problems()
             if not found:
                 break
+            last = f"{what} for {self._loop.now - began:.0f} s, at last {found}"
             if self._loop.now - began > CALM_SECONDS:
                 self._cluster.failures.append(f"{what} {CALM_SECONDS:g} s after the last fault: {found}")
+        return last
 
     def _violations(self) -> list[str]:
         return [
@@ -191,6 +209,7 @@ class Simulation:
             *self._quotas.violations,
             *self._lease.violations,
             *self._leaders.violations,
+            *self._wake_ups.violations,
             *self._streams.violations,
             *self._configurations.violations,
             *self._oracle.violations,
@@ -227,6 +246,7 @@ class Simulation:
             comparison=self._oracle.summary,
             events=tuple(self._events),
             timeline=tuple(self._trace.timeline.about(violations, TIMELINE_ENTRIES)) if violations else (),
+            delays=tuple(self._delays),
             difference="" if comparison is None else comparison.difference,
             equal_lines=0 if comparison is None else comparison.equal_lines,
         )
