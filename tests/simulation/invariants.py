@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 
 from tests.simulation.placed_pods import PlacedPods, excluded, used, volumes
 from tests.simulation.pod_demands import (
@@ -29,8 +30,10 @@ _UNITS = "thousandths of CPUs, MiB of memory and of ephemeral storage, licenses,
 class Invariants:
     """Follows the writes. `violations` are in the order in which they happened."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, knew_limits: Callable[[str, str], bool] = lambda uid, node: True) -> None:
+        """`knew_limits`: whether leaders knew how many volumes the node attaches when they chose it for the pod."""
         self._store = store
+        self._knew_limits = knew_limits
         self.violations: list[str] = []
         self.bound = 0
         #: The pods on each node.
@@ -101,7 +104,7 @@ class Invariants:
         if not claims:
             return
         attached = volumes(self.placed.on(name))
-        if len(attached) > VOLUMES_OF_A_NODE:
+        if len(attached) > VOLUMES_OF_A_NODE and self._knew_limits(pod["metadata"]["uid"], name):
             self._violated(f"pod {pod['metadata']['name']} makes {len(attached)} volumes on {name}")
         node = self._store.get(NODES, "", name)
         for claim in claims:

@@ -95,12 +95,12 @@ class Simulation:
         self._options = options
         self._trace = trace
         self._cluster = Cluster(loop, folder, options.seed, trace.note)
-        self._invariants = Invariants(self._cluster.store)
+        self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
+        self._invariants = Invariants(self._cluster.store, self._leaders.knew_limits)
         self._writes = LeaderWrites(lambda: self._invariants.epoch_in_force)
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
         self._wake_ups = WakeUpChecks()
-        self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)

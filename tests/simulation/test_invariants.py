@@ -246,6 +246,19 @@ def test_what_is_left_at_rest_is_found() -> None:
     assert server.invariants.useless_claims() == ["made is of no bound pod"]
 
 
+def test_a_limit_that_no_leader_knew_is_none() -> None:
+    """If this fails, a simulation blames a leader to which the CSINode came after its node, as kube-scheduler may be."""
+    server = _Server()
+    invariants = Invariants(server.store, lambda uid, node: (uid, node) != ("third", "node-1"))
+    server.store.listen_to_all(invariants.on_write)
+    for name, volume in (("one", "a"), ("two", "b"), ("third", "c")):
+        server.volume(volume, "zone-1")
+        invariants.on_bind_request(name, "node-1", 1)
+        server.bind(name, **_volume(volume))
+    assert invariants.violations == []
+    assert server.invariants.violations == ["pod third makes 3 volumes on node-1"]
+
+
 def test_a_gated_member_holds_back_its_group() -> None:
     """If this fails, a simulation reports a group that waits rightly, or none that is forgotten."""
     server = _Server()
