@@ -115,6 +115,8 @@ def _show_failure(runs: Runs, outcome: Outcome, arguments: argparse.Namespace) -
     again = f"make simulate SEED={seed} HOURS={outcome.options.hours:g}"
     if outcome.options.faults:
         again += f" FAULTS={','.join(outcome.options.faults)}"
+    if outcome.options.features is not None:
+        again += f" FEATURES={','.join(outcome.options.features) or 'none'}"
     if outcome.options.load != Options.load:
         again += f" LOAD={outcome.options.load}"
     defect = f" DEFECT={arguments.defect}" if arguments.defect else ""
@@ -159,6 +161,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         arguments.seed,
         arguments.hours,
         arguments.nodes,
+        features=arguments.features,
         faults=arguments.faults,
         no_faults=arguments.no_faults,
         load=arguments.load,
@@ -166,7 +169,7 @@ def _options(arguments: argparse.Namespace) -> Options:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
+    return tuple(name for name in text.split(",") if name not in ("", "none"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -177,6 +180,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--endless", action="store_true", help="one seed after another until SIGINT or a violation")
     parser.add_argument("--cpu-seconds", type=float, default=float("inf"), help="end then, by processor time")
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
+    parser.add_argument(
+        "--features",
+        type=_names,
+        metavar="NAME,…",
+        help="of simulated_features.py, empty for none; default: by the seed",
+    )
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--load", choices=("busy", "light"), default=Options.load, help="how many pods come and go")
     parser.add_argument(

@@ -23,7 +23,7 @@ from tests.simulation.pod_demands import (
 )
 from tests.simulation.simulated_configuration import SECOND_PROFILE
 from tests.simulation.simulated_quotas import LimitedWorkloads
-from tests.simulation.simulated_workloads import NAMESPACE, Workloads
+from tests.simulation.simulated_workloads import NAMESPACE, Workloads, ZonedWorkloads
 from tests.simulation.simulation_plan import PlannedEvent
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
@@ -302,6 +302,12 @@ class Load:
         changed = {**record.object, "metadata": dict(record.object["metadata"])}
         changed["spec"] = {**record.object["spec"], **fields}
         return self._registry.store_update(NODES, record, changed)
+
+
+class ZonedLoad(Load):
+    """The same with groups of which some have to be in one zone."""
+
+    workloads = ZonedWorkloads
 
 
 def _allocatable_cpu(node: Object) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from tests.simulation import simulated_process, simulation_plan
+from tests.simulation import pod_demands, simulated_cluster, simulated_features, simulated_process, simulation_plan
 from tests.simulation.configuration_checks import ConfigurationChecks
 from tests.simulation.frontend_checks import FrontendChecks
 from tests.simulation.invariants import Invariants
@@ -25,7 +25,7 @@ from tests.simulation.oracle_checks import OracleChecks
 from tests.simulation.quota_checks import QuotaChecks
 from tests.simulation.simulated_cluster import Cluster
 from tests.simulation.simulated_faults import Faults
-from tests.simulation.simulated_load import LOADS, Load
+from tests.simulation.simulated_load import LOADS, Load, ZonedLoad
 from tests.simulation.simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
 from tests.simulation.simulation_timeline import Entry, Timeline
 from tests.simulation.simulation_trace import Trace
@@ -94,6 +94,9 @@ class Simulation:
         self._loop = loop
         self._options = options
         self._trace = trace
+        names = simulated_features.drawn(options.seed) if options.features is None else options.features
+        self._features = simulated_features.checked(names)
+        pod_demands.has_closed_nodes = "plugins" in self._features
         self._cluster = Cluster(loop, folder, options.seed, trace.note)
         self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
         self._invariants = Invariants(self._cluster.store, self._leaders.knew_limits)
@@ -105,7 +108,10 @@ class Simulation:
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)
-        self._load = Load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
+        load = ZonedLoad if "zones" in self._features else Load
+        if "zones" in self._features:
+            simulated_cluster._FLAGS = simulated_features.ZONES_FLAGS
+        self._load = load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self._writes.on_write)
@@ -119,7 +125,9 @@ class Simulation:
     async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
         """Run it; `progress` gets a line after each storm."""
         started = cpu_seconds()
-        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS, second_plugin=True)
+        insight = simulated_features.insight() if "insight" in self._features else None
+        plugins = "plugins" in self._features
+        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS, insight, second_plugin=plugins, plugins=plugins)
         await self._cluster.start()
         self._load.prepare()
         drawn = self._options.events is None

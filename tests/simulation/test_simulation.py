@@ -43,7 +43,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path: pathlib.Path) -> None:
     Each line of a trace has the checksum of what was written.
     """
     trace = tmp_path / "trace"
-    assert _simulate(1002, 0.05, "1", f"--trace={trace}")[-1].startswith("sha256 ")
+    assert _simulate(1002, 0.05, "1", f"--trace={trace}", "--features=plugins,insight")[-1].startswith("sha256 ")
     same = [f"{len(trace.read_text(encoding='utf-8').splitlines()) - 1} lines are the same"]
     assert _simulate(1002, 0.05, "2", f"--replay={trace}", PYTHONMALLOC="malloc") == same
     assert _simulate(1002, 0.05, "3", f"--replay={trace}", run=WITH_BALLAST) == same
