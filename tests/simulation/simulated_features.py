@@ -17,8 +17,11 @@ from trireme.phases import phase_process
 from trireme.phases.process_flags import ProcessFlags
 from trireme_kube.componentbase import supervision
 
-#: By name, in how many of the runs each feature is: remote plugins in the profiles, insight, and groups in one zone.
-SHARES = {"plugins": 0.6, "insight": 0.5, "zones": 0.5}
+#: By name, in how many of the runs each feature is: remote plugins in the profiles, insight, groups in one zone, and
+#: pods that come alone and are like those before.
+SHARES = {"plugins": 0.6, "insight": 0.5, "zones": 0.5, "repeats": 0.5}
+# How often pods are like those before.
+REPEATS = 0.6
 
 #: The flags of frontends that know of groups in one zone.
 ZONES_FLAGS = ("--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",)

@@ -112,6 +112,8 @@ class Simulation:
         if "zones" in self._features:
             simulated_cluster._FLAGS = simulated_features.ZONES_FLAGS
         self._load = load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
+        if "repeats" in self._features:
+            self._load.repeats = simulated_features.REPEATS
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self._writes.on_write)
