@@ -108,6 +108,18 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self.compared.observe(request.cycle.profile, request.cycle.pod_class)
         return response
 
+    async def FilterClasses(
+        self, request: filter_phase_pb2.FilterClassesRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.FilterClassesResponse:
+        """Say where pods of the first classes may run, up to one of which a placed pod changes more than resources."""
+        engine = await self._engine_when_synced(request.cycle, context)
+        answers = await answering.answer_or_abort(engine.filter_classes(request.cycle, request.classes), context)
+        for each, _ in zip(request.classes, answers, strict=False):
+            self.compared.observe(request.cycle.profile, each.pod_class)
+        generation = self._snap.generation
+        responses = [phase_answers.filter_response(each) for each in answers]
+        return filter_phase_pb2.FilterClassesResponse(answers=responses, evaluated_generation=generation)
+
     async def FilterNominated(
         self, request: filter_phase_pb2.FilterNominatedRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterNominatedResponse:
