@@ -125,8 +125,8 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 		--from $(or $(FROM),both)
 
 .PHONY: simulate
-simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
-	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall FEATURES=plugins,insight LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
+	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(FEATURES),--features $(FEATURES)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY)) $(if $(DEFECT),--defect $(DEFECT))
 
 .PHONY: compare-simulations

@@ -87,7 +87,14 @@ def options_of(defect: Defect) -> list[str]:
     """The options of `simulate.py` that show the defect soonest."""
     load = [f"--load={defect.load}"] if defect.load else []
     faults = ",".join(defect.faults)
-    return [f"--defect={defect.name}", f"--faults={faults}", f"--seed={defect.seed}", f"--nodes={defect.nodes}", *load]
+    return [
+        f"--defect={defect.name}",
+        f"--faults={faults}",
+        "--features=plugins",
+        f"--seed={defect.seed}",
+        f"--nodes={defect.nodes}",
+        *load,
+    ]
 
 
 def _simulate(defect: Defect, seconds: float, more: list[str]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ class Session:
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self._http = http
         self._under_way = 0
-        self._streams: set[aiohttp.ClientResponse] = set()
+        self._streams: dict[aiohttp.ClientResponse, None] = {}
         self._retired = False
 
     @property
@@ -39,11 +39,11 @@ class Session:
     @asynccontextmanager
     async def streaming(self, response: aiohttp.ClientResponse) -> AsyncIterator[None]:
         """Read an endless response within the block; it is aborted when the block ends or the session retires."""
-        self._streams.add(response)
+        self._streams[response] = None
         try:
             yield
         finally:
-            self._streams.discard(response)
+            self._streams.pop(response, None)
             abort(response)
 
     async def retire(self) -> None:
