@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from trireme.cli import frontend_connection, number_arguments, scenario_file, simulation_display
-from trireme.config import gates, inspection, loading, model, trireme_configuration
+from trireme.config import gates, inspection, loading, scheduler_configuration, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration
 from trireme.registry.in_tree import IN_TREE
@@ -184,7 +184,7 @@ def _profiles(path: str) -> Json:
     }
 
 
-def _named_at_points(profile: model.Profile) -> snapshot_pb2.Profile | None:
+def _named_at_points(profile: scheduler_configuration.Profile) -> snapshot_pb2.Profile | None:
     """The plugins that are not in-tree and that the profile names at points, not by multiPoint; None: none."""
     message = snapshot_pb2.Profile(scheduler_name=profile.scheduler_name)
     for point, number in phase_configuration.POINTS.items():

@@ -7,7 +7,7 @@ run before anything connects, so that an instance that could never lead is no st
 from dataclasses import dataclass
 from typing import Annotated
 
-from trireme.config.model import LeaderElection
+from trireme.config.scheduler_configuration import LeaderElection
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import SECOND, Duration
 from trireme_kube.componentbase.cli.flag_declarations import Declared

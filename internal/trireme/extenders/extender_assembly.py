@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import aiohttp
 
 from trireme.cache import class_registry, cluster_cache, extender_objects
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_client, extenders
 
-# Pods are filtered and scored one at a time, but bound concurrently.
+# Pods are filtered and scored one at a time, but bound concurrently. More than `bind_limits.MAX_BOUND_BY_EXTENDERS`.
 MAX_CONNECTIONS = 64
 
 
@@ -30,7 +30,7 @@ class OpenExtenders:
 
 
 def assemble_extenders(
-    configured: Sequence[model.Extender],
+    configured: Sequence[scheduler_configuration.Extender],
     registry: class_registry.ClassRegistry,
     cache: cluster_cache.ClusterCache,
 ) -> OpenExtenders | None:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from trireme.config import commandline, model, trireme_configuration
+from trireme.config import commandline, scheduler_configuration, trireme_configuration
 from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.scheduling import profile_roles
@@ -62,7 +62,7 @@ def config_hash(message: snapshot_pb2.Configuration) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
-def profile_message(profile: model.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
+def profile_message(profile: scheduler_configuration.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
     """Build a profile's message: its plugins by extension point with their weights, and their arguments.
 
     Left out are the plugins of `missing` (remote ones that do not take part) and, at Permit, those that the frontend

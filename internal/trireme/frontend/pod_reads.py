@@ -41,7 +41,7 @@ class PodReads:
         self._reads = self._reads.union(reads)
         self.paths |= reads.paths
         if reads.label_keys is None:
-            registry.distinguish_all_labels()
+            registry.use_all_labels()
         else:
             registry.add_selector_keys(reads.label_keys)
         return True

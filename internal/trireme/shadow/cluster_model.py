@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from typing import NoReturn
 
 from trireme.cache import class_registry, cluster_cache, node_json
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.evaluation import engine
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts
@@ -111,7 +111,9 @@ class ClusterModel:
 
 
 def _without_extenders(
-    configured: Sequence[model.Extender], registry: class_registry.ClassRegistry, cache: cluster_cache.ClusterCache
+    configured: Sequence[scheduler_configuration.Extender],
+    registry: class_registry.ClassRegistry,
+    cache: cluster_cache.ClusterCache,
 ) -> extender_assembly.OpenExtenders | None:
     """No extenders: calling them would be an effect."""
     return None

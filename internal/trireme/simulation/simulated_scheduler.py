@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache, object_waits
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.scheduling import (
     assembly,
     in_memory,
@@ -40,7 +40,7 @@ def assemble(
     evaluators: ports.Evaluators,
     effects: ports.Effects,
     *,
-    profiles: Sequence[model.CompletedProfile],
+    profiles: Sequence[scheduler_configuration.CompletedProfile],
     features: gates.FeatureGates,
     clock: SteppedClock,
 ) -> scheduler_parts.Scheduling[in_memory.QueueCaller]:

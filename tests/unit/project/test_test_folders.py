@@ -53,7 +53,7 @@ def _long_modules() -> list[pathlib.Path]:
 def _tests_of_its_name(package: tuple[str, ...], name: str) -> list[pathlib.Path]:
     """Where a test file of a module's name would be found: in the folder of its code, or with tests of another kind."""
     folders = [UNIT.joinpath(*package[: depth + 1]) for depth in range(len(package))]
-    if package[0] == "plugins" and len(package) > 1:
+    if package and package[0] == "plugins" and len(package) > 1:
         plugin = UNIT / "plugins" / f"test_{package[1]}"
         return [
             plugin.with_suffix(".py"),

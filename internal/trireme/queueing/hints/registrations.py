@@ -6,7 +6,7 @@ Source: EventsToRegister of the plugins.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework import cluster_event
 from trireme.plugin_api.hints import ClassHint, EventHint, HintContext
 from trireme.queueing.hints.cluster_view import CacheView
@@ -33,7 +33,7 @@ _POD_GROUP = "scheduling.k8s.io/PodGroup"
 
 
 def of_in_tree_plugins(
-    profile: model.CompletedProfile, features: gates.FeatureGates, cluster: CacheView
+    profile: scheduler_configuration.CompletedProfile, features: gates.FeatureGates, cluster: CacheView
 ) -> list[EventRegistration]:
     """The events that the profile's in-tree plugins register."""
     return [
