@@ -74,7 +74,7 @@ async def _print_changes(
     """Print the report, and again whenever it has changed; on standard error, from when on there is none."""
     last, is_lost = None, False
     while True:
-        compared = _without_remaining_lease_time(report)
+        compared = _without_passing_time(report)
         if compared != last:
             last = compared
             _print_report(out, output, report, render)
@@ -123,10 +123,10 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _without_remaining_lease_time(report: Report) -> Report:
-    """The report without what changes all the time, to detect changes: the remaining validity of the Lease."""
+def _without_passing_time(report: Report) -> Report:
+    """The report without what changes all the time, to detect changes: its moment, and how long the Lease is valid."""
     leadership = report.get("leadership")
-    return report if leadership is None else {**report, "leadership": {**leadership, "secondsLeft": 0}}
+    return report if leadership is None else {**report, "atMs": 0, "leadership": {**leadership, "secondsLeft": 0}}
 
 
 def _print_report(out: console.Console, output: str, report: Report, render: Render) -> None:
