@@ -15,7 +15,7 @@ import pytest
 from tests.e2e import admin_socket, all_points, clusters, installation, witness
 from tests.e2e.installation import pod
 from trireme import sdk
-from trireme.config import trireme_configuration
+from trireme.config import remote_plugin_settings
 from trireme.v1 import cycle_pb2
 from trireme.v1.scheduler_status_pb2 import PluginStatus
 
@@ -384,7 +384,7 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     calls = tmp_path / "calls"
     calls.touch()
     monkeypatch.setenv("CALLS", str(calls))
-    points = sorted(point.value for point in trireme_configuration.REMOTE_POINTS)
+    points = sorted(point.value for point in remote_plugin_settings.REMOTE_POINTS)
     configuration = profile("AllPoints", *points)
     plugins = configuration["profiles"][0]["plugins"]
     for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", []), ("queueSort", [])):

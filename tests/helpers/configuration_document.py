@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trireme.config import scheduler_configuration, trireme_configuration
-from trireme.config.trireme_configuration import TLS, TriremeConfiguration
+from trireme.config.service_tls import TLS
+from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import declaration, golang, schema
 from trireme_kube.apimachinery.declaration import AtLeast, AtMost, Member, NotEmpty

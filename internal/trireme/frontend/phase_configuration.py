@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from trireme.config import commandline, scheduler_configuration, trireme_configuration
+from trireme.config import commandline, remote_plugin_settings, scheduler_configuration, service_tls
 from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.scheduling import profile_roles
@@ -99,8 +99,8 @@ def plugin_configurations(completed: commandline.CompletedConfig, plugin: str) -
 
 
 def remote_plugin(
-    plugin: trireme_configuration.RemotePlugin,
-    between_services: trireme_configuration.TLS,
+    plugin: remote_plugin_settings.RemotePlugin,
+    between_services: service_tls.TLS,
     info: plugin_pb2.PluginInfo | None = None,
     configurations: Sequence[plugin_pb2.ConfigureRequest] = (),
     targets: Sequence[str] = (),
