@@ -210,7 +210,7 @@ class FrontendMachine(RuleBasedStateMachine):
             assert cache.is_assumed(uid) or pod.record.pod.parsed.flags & TERMINATING, "nobody looks after it"
         for uid in cache._assumed:
             raw = next((raw for raw in api.pods.values() if raw["metadata"]["uid"] == uid), None)
-            busy = uid in called or self.frontend.scheduling.waiting.is_waiting(uid)
+            busy = uid in called or any(pod.uid == uid for pod in self.frontend.scheduling.waiting.pods())
             bound = raw is not None and raw["spec"].get("nodeName") and uid in self.world.seen
             assert busy or bound or uid in self.world.seen, "assumed for ever"
 
