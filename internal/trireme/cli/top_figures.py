@@ -1,4 +1,7 @@
-"""The figures of `trireme top`: rates and latencies from what the status page counts since the start."""
+"""The figures of `trireme top`: rates and latencies from what the status page counts since the start.
+
+Tests: tests/unit/cli/test_top.py.
+"""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""`trireme version`: the version of this command, and of the scheduler if one can be reached."""
+"""`trireme version`: the version of this command, and of the scheduler if one can be reached.
+
+Tests: tests/unit/cli/test_display.py, tests/contract/test_image_contents.py.
+"""
 
 import argparse
 

@@ -5,6 +5,8 @@ operator's lists are merged into the default plugins here; `profiles` later expa
 points.
 
 Source: pkg/scheduler/apis/config/v1 of Kubernetes 1.37.
+
+Tests: tests/unit/config/test_profiles.py.
 """
 
 from collections.abc import Callable

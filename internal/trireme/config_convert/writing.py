@@ -2,6 +2,8 @@
 
 The result is loaded with the scheduler's own code before it is printed. An old configuration may contain mistakes that
 were ignored then, and should fail here rather than when the scheduler starts.
+
+Tests: tests/unit/config_convert/test_command_lines.py.
 """
 
 import textwrap

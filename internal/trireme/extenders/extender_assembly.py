@@ -1,6 +1,8 @@
 """Assembles the extenders of a configuration: HTTP session, object store and calls.
 
 Without extenders nothing is made.
+
+Tests: tests/e2e/test_e2e_extenders.py.
 """
 
 from collections.abc import Sequence

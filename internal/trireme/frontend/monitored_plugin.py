@@ -1,4 +1,7 @@
-"""One remote plugin as the monitor knows it: its description in force, whether it is called, and its last problem."""
+"""One remote plugin as the monitor knows it: its description in force, whether it is called, and its last problem.
+
+Tests: tests/unit/frontend/test_plugin_discovery.py, tests/contract/test_plugin_monitor.py.
+"""
 
 import math
 import time

@@ -1,4 +1,7 @@
-"""The configuration that filter, score and bind receive, and its hash."""
+"""The configuration that filter, score and bind receive, and its hash.
+
+Tests: tests/contract/test_plugin_monitor.py.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Which remote plugins take part, and which profiles wait for a missing one."""
+"""Which remote plugins take part, and which profiles wait for a missing one.
+
+Tests: tests/unit/frontend/test_rejected_plugins.py.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,7 @@
-"""What plugins read of pods, and for which pods canaries answer."""
+"""What plugins read of pods, and for which pods canaries answer.
+
+Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/frontend/test_reconfiguration.py.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,7 @@
-"""The plugins of a configuration that is to replace the one in force: all that is checked before it does."""
+"""The plugins of a configuration that is to replace the one in force: all that is checked before it does.
+
+Tests: tests/contract/test_plugin_reload.py, tests/unit/frontend/test_reconfiguration.py.
+"""
 
 from collections.abc import Awaitable
 

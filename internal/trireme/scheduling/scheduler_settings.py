@@ -1,4 +1,7 @@
-"""What the scheduler takes of a configuration."""
+"""What the scheduler takes of a configuration.
+
+Tests: tests/unit/scheduling/test_speculation.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

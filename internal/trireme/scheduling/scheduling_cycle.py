@@ -5,6 +5,8 @@ placed is bound, beside the next scheduling cycle; if no node takes the pods, Po
 
 Before an attempt makes its calls there are two shorter ways: pods that are nominated for different nodes are tried on
 these alone, in one call, and pods whose places are known by speculation need none.
+
+Tests: tests/unit/scheduling/test_binding_cycle.py.
 """
 
 import logging

@@ -3,6 +3,8 @@
 It is assembled as the frontend is (`scheduling/assembly.py`). Only its ports differ: filter and score are an engine in
 this process, on a snapshot that follows the cache, and the effects are the caller's. A world whose scheduler is not run
 only follows what the watch shows.
+
+Tests: tests/unit/scheduling/test_assembly.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The profiles of a configuration as phases receive it, as the queue and the cycles take them."""
+"""The profiles of a configuration as phases receive it, as the queue and the cycles take them.
+
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""The scheduler of a simulation: evaluators in this process, writes in memory, and a clock that is moved by hand."""
+"""The scheduler of a simulation: evaluators in this process, writes in memory, and a clock that is moved by hand.
+
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+"""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,7 @@
-"""The state that HTTP pages read: the frontend's records, and what runs beside them."""
+"""The state that HTTP pages read: the frontend's records, and what runs beside them.
+
+Tests: tests/unit/frontend/test_scheduler_status.py, tests/unit/frontend/test_pending_report.py.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""How pods are scheduled in a simulation: by the scheduler's profiles, by others, or without some of the plugins."""
+"""How pods are scheduled in a simulation: by the scheduler's profiles, by others, or without some of the plugins.
+
+Tests: tests/unit/simulation/test_scenarios.py.
+"""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,6 +1,8 @@
 """Which events plugins register that may help pods which they refused, each with its hint.
 
 Source: EventsToRegister of the plugins.
+
+Tests: tests/unit/plugins/test_hints_table.py, tests/unit/plugins/test_node_volume_limits_hints.py.
 """
 
 from collections.abc import Sequence

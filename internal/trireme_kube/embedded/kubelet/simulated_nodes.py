@@ -1,4 +1,7 @@
-"""The shape of the simulated nodes, and the Node objects made from it."""
+"""The shape of the simulated nodes, and the Node objects made from it.
+
+Tests: tests/unit/embedded/test_parts.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
