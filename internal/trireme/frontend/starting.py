@@ -1,6 +1,6 @@
 """Starts the frontend: from its arguments to `running.run`.
 
-Tests: tests/e2e/test_e2e_beside.py.
+Tests: tests/e2e/test_e2e_scheduling.py.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 
-Tests: tests/conformance/test_config_golden.py, tests/unit/plugins/default_preemption/test_post_filter.py.
+Tests: tests/conformance/test_config_golden.py.
 """
 
 from dataclasses import dataclass

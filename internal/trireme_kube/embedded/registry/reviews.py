@@ -2,8 +2,6 @@
 
 It authenticates nobody: a bearer token is tolerated and every caller may do everything. Reviews are not stored; the
 response is the object sent with its status filled in.
-
-Tests: tests/e2e/test_embedded_kubectl.py.
 """
 
 from collections.abc import Callable
