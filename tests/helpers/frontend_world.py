@@ -20,7 +20,7 @@ from tests.helpers.frontend_world_api import Api
 from tests.helpers.frontend_world_victims import cpus
 from tests.helpers.virtual_time import StillLoop
 from trireme.cache import class_registry, cluster_cache, extender_objects, object_kinds, pod_projection
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.evaluation.preemption import post_filter_context
 from trireme.extenders import extender_assembly, extenders
 from trireme.framework import status
@@ -61,8 +61,10 @@ INSUFFICIENT = status.unschedulable("NodeResourcesFit", "Insufficient cpu")
 
 # One has a say in where pods go, the other binds them, and where it fails the Bind plugins do.
 EXTENDERS = (
-    model.Extender(url_prefix="http://one", filter_verb="filter", node_cache_capable=True),
-    model.Extender(url_prefix="http://two", bind_verb="bind", node_cache_capable=True, ignorable=True),
+    scheduler_configuration.Extender(url_prefix="http://one", filter_verb="filter", node_cache_capable=True),
+    scheduler_configuration.Extender(
+        url_prefix="http://two", bind_verb="bind", node_cache_capable=True, ignorable=True
+    ),
 )
 
 
@@ -93,7 +95,7 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         return world.seen.get(uid)
 
     def make_extenders(
-        configured: Sequence[model.Extender],
+        configured: Sequence[scheduler_configuration.Extender],
         registry: class_registry.ClassRegistry,
         cache: cluster_cache.ClusterCache,
     ) -> extender_assembly.OpenExtenders | None:
@@ -130,7 +132,7 @@ def _completed(*more: str, extended: bool) -> commandline.CompletedConfig:
     assert commandline.run(arguments, environment={}, build=build, log=lambda line: None) == 0
     (profile,) = found[0].profiles
     guarded = dataclasses.replace(
-        profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (model.Plugin(GUARD, 0),)}
+        profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (scheduler_configuration.Plugin(GUARD, 0),)}
     )
     configuration = found[0].configuration
     if extended:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.helpers.pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache, placed_pod
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.plugins.topology_placement_generator import placement_generate
@@ -138,7 +138,7 @@ class Cluster:
             profile_roles.roles_of((), features),
             gang={PROFILE},
             placement_generators={PROFILE: placement_generate.make()},
-            placement_scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
+            placement_scorers={PROFILE: (scheduler_configuration.Plugin("PodGroupPodsCount", 1),)},
             group_post_filters={PROFILE: tuple(post_filters)},
         )
         groups = pod_group_assembly.PodGroupAssembly(

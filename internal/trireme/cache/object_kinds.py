@@ -1,6 +1,8 @@
 """The kinds of object that plugins read beside pods and nodes.
 
 For each: how it is watched, decoded, streamed, and registered for.
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Callable, Iterable

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from trireme.config import gates, loading, model, trireme_configuration
+from trireme.config import gates, loading, scheduler_configuration, trireme_configuration
 from trireme.config.commandline import without_secrets
 from trireme.config.gates import FeatureGates
 from trireme.config.leader_election import check_lock, check_timing
-from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
+from trireme.config.scheduler_configuration import CompletedProfile, SchedulerConfiguration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -61,7 +61,7 @@ class InspectedConfiguration:
 
     def document(self) -> dict[str, Any]:
         """The configuration as YAML would have it, without private keys."""
-        return without_secrets(model.to_document(self.configuration))
+        return without_secrets(scheduler_configuration.to_document(self.configuration))
 
 
 def feature_gates(texts: Sequence[str]) -> FeatureGates:
@@ -90,7 +90,7 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
         config = loading.default_configuration(enabled)
     else:
         config = loading.load(data, enabled, _discard_log_line)
-    problems = model.validate(config, enabled)
+    problems = scheduler_configuration.validate(config, enabled)
     if problems:
         raise ConfigurationError(join_messages(problems), problems)
     check_lock(config.leader_election)

@@ -2,13 +2,15 @@
 
 The result is loaded with the scheduler's own code before it is printed. An old configuration may contain mistakes that
 were ignored then, and should fail here rather than when the scheduler starts.
+
+Tests: tests/unit/config_convert/test_command_lines.py.
 """
 
 import textwrap
 
-from trireme.config import gates, loading, model, profiles
+from trireme.config import gates, loading, profiles, scheduler_configuration
 from trireme.config.gates import FeatureGates
-from trireme.config.model import SchedulerConfiguration
+from trireme.config.scheduler_configuration import SchedulerConfiguration
 from trireme.config_convert import command_lines
 from trireme.config_convert.drafts import Draft, Sources
 from trireme.config_convert.reading import ConversionError
@@ -40,7 +42,7 @@ def _check_scheduler_accepts(text: str) -> None:
     current = gates.set_gates({}, versions.effective((), ())).gates
     try:
         config = loading.load(text.encode(), current, _discard_log_line)
-        problems = model.validate(config, current)
+        problems = scheduler_configuration.validate(config, current)
         if problems:
             raise ConfigurationError(join_messages(problems))
         _check_profiles_constructible(config, current)

@@ -2,6 +2,8 @@
 
 Metrics, logs and JSON use kube-scheduler's labels (`NodeUpdateNodeTaint`); people read a clause that goes on from
 "when": "a node's taints change".
+
+Tests: tests/unit/cli/test_display.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,7 @@
-"""How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at."""
+"""How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at.
+
+Tests: tests/conformance/test_decisions.py.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,6 +1,8 @@
 """The plugins of a profile that says nothing: kube-scheduler's, in its order, with its weights.
 
 Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
+
+Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/plugins/test_hints_table.py.
 """
 
 from trireme.framework import feature_gates

@@ -1,4 +1,7 @@
-"""What a scheduler forgets of a pod that is pending no more, as it was deleted or has a node."""
+"""What a scheduler forgets of a pod that is pending no more, as it was deleted or has a node.
+
+Tests: tests/unit/scheduling/test_event_handlers.py.
+"""
 
 from trireme.cache import cluster_cache, object_waits
 from trireme.framework import status

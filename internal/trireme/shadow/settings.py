@@ -2,6 +2,8 @@
 
 The connection of the file is not used: it is the other scheduler's. Extenders are left out, because calling them would
 be an effect on the cluster; profiles that name plugins which are not in-tree are refused as the frontend does.
+
+Tests: tests/unit/shadow/test_flags.py.
 """
 
 import dataclasses

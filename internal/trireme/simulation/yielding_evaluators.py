@@ -1,4 +1,7 @@
-"""Evaluators that let other tasks run before each long call: a cycle of a large group makes many without a pause."""
+"""Evaluators that let other tasks run before each long call: a cycle of a large group makes many without a pause.
+
+Tests: tests/unit/simulation/test_questions.py.
+"""
 
 import asyncio
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.config import trireme_configuration
+from trireme.config import service_tls, trireme_configuration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -91,7 +91,7 @@ remotePlugins:
     assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
     assert (plugin.deadline, plugin.failure_policy) == (Duration.of(2), "Ignore")
     assert (plugin.circuit_breaker.failures, plugin.circuit_breaker.open_for) == (2, Duration.of(5))
-    assert plugin.tls == trireme_configuration.TLS(ca_file="/pa")
+    assert plugin.tls == service_tls.TLS(ca_file="/pa")
     assert config.remote_plugin("Q") is None
 
 

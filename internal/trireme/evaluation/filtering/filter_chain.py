@@ -2,6 +2,8 @@
 
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
+
+Tests: tests/unit/evaluation/test_scoring.py.
 """
 
 from collections.abc import Mapping, Sequence

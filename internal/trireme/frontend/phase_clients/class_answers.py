@@ -3,6 +3,8 @@
 Filter's answer about a class is a column over all slots. The frontend keeps it with the generation it is of; the next
 answer comes as a patch to it, from whichever replica, and goes on to score as the same patch where that replica has the
 rest. `explain` reads it too: it is why a class is pending.
+
+Tests: tests/unit/frontend/test_reconfiguration.py.
 """
 
 from collections import OrderedDict

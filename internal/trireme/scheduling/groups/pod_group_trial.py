@@ -75,10 +75,10 @@ class PodGroupTrials:
         try:
             group_status = await self._try_members_without_undo(members, min_count, scheduled, trial, attempts)
         except BaseException:
-            self.undo(attempts)
+            self.unassume_all(attempts)
             raise
         if group_status.code is not GroupCode.SUCCESS:
-            self.undo(attempts)
+            self.unassume_all(attempts)
         return group_status, attempts
 
     async def try_on_all_nodes(self, request: PodGroupRequest) -> PodGroupResult:
@@ -116,12 +116,12 @@ class PodGroupTrials:
                 attempts.append(member)
                 if member.failed_by_error and member.failure is not None:
                     text = f"failed to schedule other pod from a pod group: {member.failure.message}"
-                    self.undo(tried[index + 1 :])
+                    self.unassume_all(tried[index + 1 :])
                     return GroupStatus(GroupCode.ERROR, (text,))
                 scheduled += member.assumed is not None
                 prospect = placement_feasible(min_count, scheduled, len(members) - len(attempts))
                 if prospect.code is GroupCode.UNSCHEDULABLE:
-                    self.undo(tried[index + 1 :])
+                    self.unassume_all(tried[index + 1 :])
                     return prospect
         return prospect
 
@@ -139,16 +139,16 @@ class PodGroupTrials:
                 for member in of_class:
                     failed = self._reassume_member(member)
                     if failed:
-                        self.undo(done)
+                        self.unassume_all(done)
                         return failed
                     member.cycle = cycle
                     done.append(member)
                 failed = await self._reserve_again(cycle, of_class)
                 if failed:
-                    self.undo(done)
+                    self.unassume_all(done)
                     return failed
         except BaseException:
-            self.undo(done)
+            self.unassume_all(done)
             raise
         return ""
 
@@ -184,7 +184,7 @@ class PodGroupTrials:
                 member.assumed, member.failure = None, result
         return next((member.failure.message for member, _ in again if member.failure is not None), "")
 
-    def undo(self, attempts: Sequence[MemberAttempt]) -> None:
+    def unassume_all(self, attempts: Sequence[MemberAttempt]) -> None:
         """Unassume these members, newest first. The attempts still hold where they fitted."""
         for member in reversed(attempts):
             self.unassume(member)
@@ -223,7 +223,7 @@ class PodGroupTrials:
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             attempts.append(MemberAttempt(pods[len(attempts)], failure=Failure(str(error), nominated_node="")))
         except BaseException:
-            self.undo(attempts)
+            self.unassume_all(attempts)
             raise
         return attempts
 

@@ -3,6 +3,8 @@
 client-go closes all connections, with the requests in flight, when it finds a new certificate. Here requests may
 finish, since an aborted write has to be read back; watches are aborted, and continue on new connections.
 Source: client-go transport/cert_rotation.go.
+
+Tests: tests/contract/test_kube_client.py.
 """
 
 from collections.abc import AsyncIterator
