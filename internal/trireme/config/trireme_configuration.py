@@ -56,6 +56,8 @@ REMOTE_POINTS = frozenset(ExtensionPoint) - {
     ExtensionPoint.POD_GROUP_POST_FILTER,
 }
 SHADOW = "Shadow"
+CORRECTED = "Corrected"
+KUBERNETES = "Kubernetes"
 #: Where a plugin may be in shadow mode: what is called there changes nothing.
 SHADOW_POINTS = frozenset(
     {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
@@ -462,9 +464,21 @@ class TriremeConfiguration:
     handle: Annotated[Handle, "HandleService, which plugins call."] = Handle()
     admin: Annotated[Admin, "What the frontend serves to its own user."] = Admin()
     reload: Annotated[Reload, "How a changed configuration is put in force while the frontend runs."] = Reload()
+    compatibility: Annotated[
+        str,
+        "`Corrected`: where users reported that kube-scheduler decides wrongly, and its newest release still does,",
+        "Trireme decides rightly. `Kubernetes`: it decides as that release. kubernetes-versions.md lists the cases.",
+        OneOf((CORRECTED, KUBERNETES)),
+        Change.AT_RESTART,
+    ] = CORRECTED
     column_cache_classes: Annotated[
         int, "How many recent classes' columns a replica of filter and score caches.", _POSITIVE
     ] = 256
+
+    @property
+    def corrected(self) -> bool:
+        """Whether Trireme departs from the newest kube-scheduler where that is known to be wrong."""
+        return self.compatibility == CORRECTED
 
     @property
     def handle_has_tls(self) -> bool:
