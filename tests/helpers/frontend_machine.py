@@ -25,6 +25,8 @@ RESOURCES = ["pods", "nodes"]
 # What a pod's scheduling cycle waits for; while one of these is open no other batch is taken.
 IN_CYCLE = {
     "Filter",
+    "FilterClasses",
+    "PlaceClasses",
     "FilterNominated",
     "Place",
     "RunPostFilter",

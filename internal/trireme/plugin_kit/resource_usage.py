@@ -7,7 +7,7 @@ import numpy as np
 
 from trireme.framework import amounts
 from trireme.plugin_kit import device_resources, plugin_context
-from trireme.snapshot import arrays, classes, nodes, resources, snapshot_view
+from trireme.snapshot import arrays, classes, node_usage, resources, snapshot_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +70,38 @@ def device_counts(
 
 
 def allocatable_and_usage(
-    snap: snapshot_view.SnapshotView,
-    entry: ScoredResource,
-    slots: arrays.SlotArray,
-    copies: int,
-    *,
-    nonzero: bool,
-    devices: device_resources.DeviceCounts | None,
+    usage: node_usage.NodeUsage, entry: ScoredResource, copies: int, *, nonzero: bool
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
     """What nodes have of the resource, and what is in use with one copy, two, … on them.
 
-    If a node has none of an extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
+    Shapes: (node, 1) and (node, copy).
     """
-    has = snap.nodes.allocatable[entry.number, arrays.slot_index(slots)]
-    used = usage_with_copies(snap.nodes, entry, slots, copies, nonzero=nonzero)
-    name = snap.nodes.resource_names.names[entry.number]
-    if devices is None or not device_resources.may_come_from_devices(name):
-        return has[:, None], used
-    count, taken = devices.count(snap, name, slots)
-    by_device = (has == 0) & (count > 0)
-    more = np.arange(copies, dtype=np.int64) * entry.placed + entry.own
-    used = np.where(by_device[:, None], taken[:, None] + more, used)
-    return np.where(by_device, count, has)[:, None], used
-
-
-def usage_with_copies(
-    table: nodes.NodeTable, entry: ScoredResource, slots: arrays.SlotArray, copies: int, *, nonzero: bool
-) -> arrays.Int64Array:
-    """What is in use with one copy, two, … on the node. Shape: (slot, copy)."""
-    where = arrays.slot_index(slots)
     if nonzero and entry.number in (resources.CPU, resources.MEMORY):
-        base = table.nonzero[entry.number, where]
+        base = usage.requested_nonzero(entry.number)
         placed, own = entry.placed_nonzero, entry.own_nonzero
     else:
-        base = table.requested[entry.number, where]
+        base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
+    has = usage.allocatable(entry.number)[:, None]
     if copies == 1:
-        return base[:, None] + own
-    return base[:, None] + (np.arange(copies, dtype=np.int64) * placed + own)
+        return has, base[:, None] + own
+    return has, base[:, None] + (np.arange(copies, dtype=np.int64) * placed + own)
+
+
+def count_devices_where_absent(
+    snap: snapshot_view.SnapshotView,
+    entry: ScoredResource,
+    slots: arrays.SlotArray,
+    found: tuple[arrays.Int64Array, arrays.Int64Array],
+    devices: device_resources.DeviceCounts | None,
+) -> tuple[arrays.Int64Array, arrays.Int64Array]:
+    """What `allocatable_and_usage` found, where nodes with none of an extended resource have `devices` for it."""
+    has, used = found
+    name = snap.nodes.resource_names.names[entry.number]
+    if devices is None or not device_resources.may_come_from_devices(name):
+        return found
+    count, taken = devices.count(snap, name, slots)
+    by_device = (has[:, 0] == 0) & (count > 0)
+    more = np.arange(used.shape[1], dtype=np.int64) * entry.placed + entry.own
+    used = np.where(by_device[:, None], taken[:, None] + more, used)
+    return np.where(by_device, count, has[:, 0])[:, None], used

@@ -136,6 +136,32 @@ class AttemptRunner:
         self._observer.on_pods_placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
         return await self.assume_and_reserve(class_key, pods, choice, within)
 
+    async def attempt_in_turn(
+        self, profile: str, batches: Sequence[tuple[int, list[queued_pod.QueuedPodInfo]]]
+    ) -> list[Attempt]:
+        """Place pods of several classes (number, pods), one class after the other: attempts for the first classes.
+
+        There may be none; each of them is of a class of which some pods are placed. No plugin is called at Reserve.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        started = self._observer.clock()
+        generation = self._publish()
+        if not self._cache.node_count:
+            return []
+        wanted = [(class_id, len(pods)) for class_id, pods in batches]
+        answers = await self._evaluators.place_in_turn(profile, wanted, generation)
+        seconds = (self._observer.clock() - started) / max(len(answers), 1)
+        made: list[Attempt] = []
+        for (class_id, pods), (filtered, placed) in zip(batches, answers, strict=False):
+            if placed.failure is not None or not placed.slots:
+                break
+            self._observer.on_pods_placed(profile, len(placed.slots), seconds, filtered, placed)
+            counts = node_counts_for_log(filtered.columns, self._cache.node_count)
+            choice = NodeChoice(filtered, placed, counts)
+            made.append(await self.assume_and_reserve((profile, class_id), pods[: len(placed.slots)], choice))
+        return made
+
     async def attempt_nominated(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
     ) -> Attempt | None:

@@ -5,15 +5,29 @@ placed is bound, beside the next scheduling cycle; if no node takes the pods, Po
 
 Before an attempt makes its calls there are two shorter ways: pods that are nominated for different nodes are tried on
 these alone, in one call, and pods whose places are known by speculation need none.
+
+Batches of several classes whose pods take nothing but resources from each other are placed in turn, by one call of each
+phase for all of them (`batches_in_turn`); what is left of them is then tried batch by batch.
+
+Tests: tests/unit/scheduling/test_batches_in_turn.py, tests/unit/scheduling/test_speculation.py.
 """
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.queueing import queued_pod, scheduling_queue
-from trireme.scheduling import attempt, attempt_reporter, binding_cycle, ports, post_filtering, speculation
+from trireme.scheduling import (
+    attempt,
+    attempt_reporter,
+    batches_in_turn,
+    binding_cycle,
+    ports,
+    post_filtering,
+    speculation,
+)
 from trireme.scheduling.failure import Failure
 from trireme_kube.componentbase.logs import klog
 
@@ -35,6 +49,7 @@ class SchedulingCycle:
         observer: ports.Observer,
         now: Callable[[], float],
         binding: binding_cycle.BindingCycle,
+        in_turn: batches_in_turn.BatchesInTurn,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -45,15 +60,43 @@ class SchedulingCycle:
         self._observer = observer
         self._now = now
         self._binding = binding
+        self._in_turn = in_turn
 
     async def run(self, batch: scheduling_queue.PodBatch) -> None:
         """Place the pods of the batch, or say of each why not."""
+        await self._run(batch, self._begin(batch))
+
+    async def run_in_turn(self, batches: Sequence[scheduling_queue.PodBatch]) -> None:
+        """Place the pods of batches of one profile, or say of each why not, as by `run` of one after the other.
+
+        As many as possible are placed together; those that are left come after.
+        """
+        left = [(batch, self._begin(batch)) for batch in batches]
+        pods_of_classes = [(batch.class_id, pods) for batch, pods in left if pods]
+        profile, made = batches[0].profile, list[attempt.Attempt]()
+        with contextlib.suppress(ports.PhaseFault, ports.PhaseUnavailable):
+            made = await self._attempts.attempt_in_turn(profile, pods_of_classes)
+        self._in_turn.note_placed(len(pods_of_classes), len(made))
+        attempts = iter(made)
+        for batch, pods in left:
+            ended = next(attempts, None) if pods else None
+            if ended is not None:
+                remaining = await self._commit((profile, batch.class_id), ended, self._observer.clock())
+                pods = self._in_attempt([*remaining, *pods[len(ended.pods) :]])
+            await self._run(batch, pods)
+
+    def _begin(self, batch: scheduling_queue.PodBatch) -> list[queued_pod.QueuedPodInfo]:
+        """The pods of the batch that are to be tried; the attempts of the others end."""
         self._observer.on_batch_popped(batch.profile, len(batch.pods))
-        class_key = batch.profile, batch.class_id
         pods = [pod for pod in batch.pods if self._may_be_tried(pod)]
         if klog.enabled(log, 3):
             for pod in pods:
                 klog.info(log, 3, "Attempting to schedule pod", pod=klog.Ref(pod.key))
+        return pods
+
+    async def _run(self, batch: scheduling_queue.PodBatch, pods: list[queued_pod.QueuedPodInfo]) -> None:
+        """Make attempts until no pod is left."""
+        class_key = batch.profile, batch.class_id
         try:
             while pods:
                 pods = await self._attempt_and_commit(class_key, pods)
@@ -80,8 +123,14 @@ class SchedulingCycle:
         """Make one attempt and commit it. Answers the pods that are left."""
         started = self._observer.clock()
         made = await self._make_attempt(class_key, pods)
+        if made.placed is not None:
+            self._in_turn.note_single()
         left = await self._commit(class_key, made, started)
-        return [pod for pod in (*left, *pods[len(made.pods) :]) if self._keep_in_attempt_unless_deleted(pod)]
+        return self._in_attempt([*left, *pods[len(made.pods) :]])
+
+    def _in_attempt(self, pods: list[queued_pod.QueuedPodInfo]) -> list[queued_pod.QueuedPodInfo]:
+        """Those of the pods that are still to be placed."""
+        return [pod for pod in pods if self._keep_in_attempt_unless_deleted(pod)]
 
     async def _make_attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
         """Make an attempt for the first of the pods, as many as it can take, by the shortest way.

@@ -87,6 +87,12 @@ class PodClass:
         return self._placed_nonzero
 
     @property
+    def relates_to_pods(self) -> bool:
+        """Whether the class has affinity to pods, or against pods, required or preferred."""
+        affinity = self.pod.spec.affinity
+        return affinity.HasField("pod_affinity") or affinity.HasField("pod_anti_affinity")
+
+    @property
     def host_ports(self) -> tuple[Port, ...]:
         """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", _host_ports)

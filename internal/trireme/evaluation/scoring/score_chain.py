@@ -36,6 +36,19 @@ class ScoreChain:
         #: All synchronous ones but the joint ones.
         self.plain = {each.name: each for each in self.synchronous if not isinstance(each, interfaces.JointScorePlugin)}
 
+        #: Of those in `own_node` those that look at the usage of resources alone.
+        self.by_usage: Mapping[str, interfaces.UsageScore] = {
+            name: each
+            for name, each in self.plain.items()
+            if isinstance(each, interfaces.UsageScore) and each.depends_on == interfaces.Dependency.NODE_PODS
+        }
+        #: The synchronous ones whose scores placed pods may change in another way.
+        self.by_pods = tuple(
+            each.name
+            for each in self.synchronous
+            if each.name not in self.by_usage and each.depends_on != interfaces.Dependency.NODE
+        )
+
     @property
     def custom_normalization(self) -> bool:
         """Whether a plugin normalises its scores by itself, over all nodes that take the pod."""

@@ -8,7 +8,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
 class NodeResourcesBalancedAllocation:
@@ -41,25 +41,22 @@ class NodeResourcesBalancedAllocation:
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
         scored: tuple[resource_usage.ScoredResource, ...] = state
-        after: list[arrays.Float64Array] = []
-        before: list[arrays.Float64Array] = []
-        counts: list[arrays.BoolArray] = []
-        known = self._scores_without_pod(snap, scored, slots) if copies == 1 else None
-        for entry in scored:
-            capacity, used = resource_usage.allocatable_and_usage(
-                snap, entry, slots, copies, nonzero=False, devices=self._devices
-            )
-            divisor = np.maximum(capacity, 1).astype(np.float64)
-            after.append(_fraction(used, divisor))
-            if known is None:
-                before.append(_fraction(used - entry.own, divisor))
-            counts.append(capacity > 0)
-        gain = _balance_score(after, counts)
-        gain -= _balance_score(before, counts) if known is None else known
-        gain += 50
-        gain //= 2
-        gain += 50
-        return gain
+        usage = node_usage.NodeUsage(snap, slots)
+        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=False) for entry in scored]
+        if self._devices is not None:
+            found = [
+                resource_usage.count_devices_where_absent(snap, entry, slots, each, self._devices)
+                for entry, each in zip(scored, found, strict=True)
+            ]
+        return _gain(scored, found, self._scores_without_pod(snap, scored, slots) if copies == 1 else None)
+
+    def score_usage(
+        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
+    ) -> arrays.Int64Array:
+        """As score_copies, of nodes with this usage. Devices do not count."""
+        scored: tuple[resource_usage.ScoredResource, ...] = state
+        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=False) for entry in scored]
+        return _gain(scored, found, None)
 
     def _scores_without_pod(
         self, snap: snapshot.Snapshot, scored: Sequence[resource_usage.ScoredResource], slots: arrays.SlotArray
@@ -106,6 +103,32 @@ class _BalanceWithoutPod:
         ]
         self.scores[where] = _balance_score(fractions, [capacity > 0 for capacity in capacities])[:, 0]
         self._generation = snap.generation
+
+
+def _gain(
+    scored: Sequence[resource_usage.ScoredResource],
+    found: Sequence[tuple[arrays.Int64Array, arrays.Int64Array]],
+    without_pod: arrays.Int64Array | None,
+) -> arrays.Int64Array:
+    """The scores by what nodes have and have in use of each resource, and by the balance without the pod, if known.
+
+    Shapes: without_pod (node, 1), result (node, copy).
+    """
+    after: list[arrays.Float64Array] = []
+    before: list[arrays.Float64Array] = []
+    counts: list[arrays.BoolArray] = []
+    for entry, (capacity, used) in zip(scored, found, strict=True):
+        divisor = np.maximum(capacity, 1).astype(np.float64)
+        after.append(_fraction(used, divisor))
+        if without_pod is None:
+            before.append(_fraction(used - entry.own, divisor))
+        counts.append(capacity > 0)
+    gain = _balance_score(after, counts)
+    gain -= _balance_score(before, counts) if without_pod is None else without_pod
+    gain += 50
+    gain //= 2
+    gain += 50
+    return gain
 
 
 def _fraction(used: arrays.Int64Array, divisor: arrays.Float64Array) -> arrays.Float64Array:

@@ -11,7 +11,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_fit import args as fit_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
 def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
@@ -63,14 +63,35 @@ class NodeResourcesFitScore:
         A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is
         rounded.
         """
+        usage = node_usage.NodeUsage(snap, slots)
         scored: tuple[resource_usage.ScoredResource, ...] = state
-        total = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=True) for entry in scored]
+        if self._devices is not None:
+            found = [
+                resource_usage.count_devices_where_absent(snap, entry, slots, each, self._devices)
+                for entry, each in zip(scored, found, strict=True)
+            ]
+        return self._score_usage(scored, found, (slots.shape[0], copies))
+
+    def score_usage(
+        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
+    ) -> arrays.Int64Array:
+        """As score_copies, of nodes with this usage. Devices do not count."""
+        scored: tuple[resource_usage.ScoredResource, ...] = state
+        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=True) for entry in scored]
+        return self._score_usage(scored, found, (usage.count, copies))
+
+    def _score_usage(
+        self,
+        scored: Sequence[resource_usage.ScoredResource],
+        found: Sequence[tuple[arrays.Int64Array, arrays.Int64Array]],
+        shape: tuple[int, int],
+    ) -> arrays.Int64Array:
+        """The scores by what nodes have and have in use of each resource. Shape: (node, copy)."""
+        total = np.zeros(shape, dtype=np.int64)
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
-        for entry in scored:
-            capacity, requested = resource_usage.allocatable_and_usage(
-                snap, entry, slots, copies, nonzero=True, devices=self._devices
-            )
+        for entry, (capacity, requested) in zip(scored, found, strict=True):
             counts: arrays.BoolArray = capacity > 0
             everywhere = bool(counts.all())
             score = self._score_by_strategy(requested, capacity if everywhere else np.maximum(capacity, 1))

@@ -7610,6 +7610,50 @@ pub struct FilterPhaseFilterResponse {
     /// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
     #[prost(map = "string, uint32", tag = "12")]
     pub nodes_left: ::std::collections::HashMap<::prost::alloc::string::String, u32>,
+    /// OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
+    /// classes that have this set too, but what is left of its node's resources and room for pods.
+    #[prost(message, optional, tag = "13")]
+    pub demand: ::core::option::Option<ResourceDemand>,
+}
+/// ResourceDemand is what must be free on a node for one pod of a class, beside room for one more pod.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceDemand {
+    /// OPTIONAL. Amounts above 0 by resource, as in Delta.
+    #[prost(map = "string, int64", tag = "1")]
+    pub amounts: ::std::collections::HashMap<::prost::alloc::string::String, i64>,
+}
+/// FilterClassesRequest is about classes on all nodes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FilterClassesRequest {
+    /// REQUIRED. The profile and the state of the cluster; its class does not matter.
+    #[prost(message, optional, tag = "1")]
+    pub cycle: ::core::option::Option<Cycle>,
+    /// REQUIRED. The classes in the order in which their pods are tried, at least one.
+    #[prost(message, repeated, tag = "2")]
+    pub classes: ::prost::alloc::vec::Vec<ClassToFilter>,
+}
+/// ClassToFilter is a class, as in FilterPhaseFilterRequest.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClassToFilter {
+    /// REQUIRED. The class.
+    #[prost(uint32, tag = "1")]
+    pub pod_class: u32,
+    /// REQUIRED. How many pods of it are pending, from 1.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do.
+    #[prost(uint64, tag = "3")]
+    pub base_generation: u64,
+}
+/// FilterClassesResponse answers about the first classes, all of which have a `demand`, and some node that takes them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FilterClassesResponse {
+    /// OPTIONAL. In the order of the request; there may be none.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<FilterPhaseFilterResponse>,
+    /// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
+    #[prost(uint64, tag = "2")]
+    pub evaluated_generation: u64,
 }
 /// FilterNominatedRequest names pods and the nodes that they are nominated to.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8188,6 +8232,32 @@ pub mod filter_phase_client {
                 .insert(GrpcMethod::new("trireme.v1.FilterPhase", "Filter"));
             self.inner.unary(req, path, codec).await
         }
+        /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        pub async fn filter_classes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FilterClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilterClassesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.FilterPhase/FilterClasses",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("trireme.v1.FilterPhase", "FilterClasses"));
+            self.inner.unary(req, path, codec).await
+        }
         /// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
         pub async fn filter_nominated(
             &mut self,
@@ -8466,6 +8536,15 @@ pub mod filter_phase_server {
             tonic::Response<super::FilterPhaseFilterResponse>,
             tonic::Status,
         >;
+        /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        async fn filter_classes(
+            &self,
+            request: tonic::Request<super::FilterClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilterClassesResponse>,
+            tonic::Status,
+        >;
         /// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
         async fn filter_nominated(
             &self,
@@ -8697,6 +8776,51 @@ pub mod filter_phase_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FilterSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/trireme.v1.FilterPhase/FilterClasses" => {
+                    #[allow(non_camel_case_types)]
+                    struct FilterClassesSvc<T: FilterPhase>(pub Arc<T>);
+                    impl<
+                        T: FilterPhase,
+                    > tonic::server::UnaryService<super::FilterClassesRequest>
+                    for FilterClassesSvc<T> {
+                        type Response = super::FilterClassesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FilterClassesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FilterPhase>::filter_classes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FilterClassesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -10923,6 +11047,42 @@ pub struct PlaceRequest {
     #[prost(uint64, tag = "6")]
     pub seed: u64,
 }
+/// PlaceClassesRequest is pods of several classes of one profile to place.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlaceClassesRequest {
+    /// REQUIRED. The profile and the state of the cluster; its class does not matter.
+    #[prost(message, optional, tag = "1")]
+    pub cycle: ::core::option::Option<Cycle>,
+    /// REQUIRED. The classes in the order in which their pods are tried, at least one.
+    #[prost(message, repeated, tag = "2")]
+    pub classes: ::prost::alloc::vec::Vec<ClassToPlace>,
+}
+/// ClassToPlace is pods of a class to place.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClassToPlace {
+    /// REQUIRED. The class.
+    #[prost(uint32, tag = "1")]
+    pub pod_class: u32,
+    /// REQUIRED. How many pods are to be placed, from 1.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// REQUIRED. Filter's answer, as in PlaceRequest.
+    #[prost(message, optional, tag = "3")]
+    pub capacities: ::core::option::Option<NodeColumns>,
+    /// REQUIRED. Filter's demand.
+    #[prost(message, optional, tag = "4")]
+    pub demand: ::core::option::Option<ResourceDemand>,
+}
+/// PlaceClassesResponse is about the first classes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlaceClassesResponse {
+    /// REQUIRED. In the order of the request, at least one.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<PlaceResponse>,
+    /// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
+    #[prost(uint64, tag = "2")]
+    pub evaluated_generation: u64,
+}
 /// PlaceResponse is the nodes in order; fewer than `count` where no more fit, or where `more` is set.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlaceResponse {
@@ -11143,6 +11303,33 @@ pub mod score_phase_client {
                 .insert(GrpcMethod::new("trireme.v1.ScorePhase", "Place"));
             self.inner.unary(req, path, codec).await
         }
+        /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// more than what is left of resources. Idempotent.
+        pub async fn place_classes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlaceClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlaceClassesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.ScorePhase/PlaceClasses",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("trireme.v1.ScorePhase", "PlaceClasses"));
+            self.inner.unary(req, path, codec).await
+        }
         /// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
         pub async fn score_pod_group_placements(
             &mut self,
@@ -11199,6 +11386,16 @@ pub mod score_phase_server {
             &self,
             request: tonic::Request<super::PlaceRequest>,
         ) -> std::result::Result<tonic::Response<super::PlaceResponse>, tonic::Status>;
+        /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// more than what is left of resources. Idempotent.
+        async fn place_classes(
+            &self,
+            request: tonic::Request<super::PlaceClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlaceClassesResponse>,
+            tonic::Status,
+        >;
         /// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
         async fn score_pod_group_placements(
             &self,
@@ -11359,6 +11556,51 @@ pub mod score_phase_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PlaceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/trireme.v1.ScorePhase/PlaceClasses" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlaceClassesSvc<T: ScorePhase>(pub Arc<T>);
+                    impl<
+                        T: ScorePhase,
+                    > tonic::server::UnaryService<super::PlaceClassesRequest>
+                    for PlaceClassesSvc<T> {
+                        type Response = super::PlaceClassesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlaceClassesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScorePhase>::place_classes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlaceClassesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
