@@ -50,7 +50,7 @@ class ObjectKind:
 
 
 KINDS = (
-    ObjectKind(resources.NAMESPACES, core_pb2.Namespace, "namespace"),
+    ObjectKind(resources.NAMESPACES, core_pb2.Namespace, "namespace", Resource.NAMESPACE),
     ObjectKind(resources.SERVICES, core_pb2.Service, "service", selected_keys=_selector_map_keys),
     ObjectKind(
         resources.REPLICATION_CONTROLLERS,

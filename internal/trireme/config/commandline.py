@@ -307,7 +307,7 @@ class Start:
         completed = CompletedConfig(
             constructed.configuration,
             profiles.profiles_with_canaries(constructed.profiles, trireme),
-            gates,
+            gates.with_corrections(trireme.corrected),
             settings,
             trireme,
             registry,

@@ -48,6 +48,9 @@ KIND = "TriremeConfiguration"
 PHASES = ("filter", "score", "bind")
 #: The upper bound of `batch.maxPods`: a batch is in one message, some 3 KiB for each pod, and plugins take 16 MiB.
 MAX_BATCH_PODS = 5_000
+CORRECTED = "Corrected"
+KUBERNETES = "Kubernetes"
+
 _NONE = Duration()
 _NO_TLS = TLS()
 
@@ -217,9 +220,21 @@ class TriremeConfiguration:
     handle: Annotated[Handle, "HandleService, which plugins call."] = Handle()
     admin: Annotated[Admin, "What the frontend serves to its own user."] = Admin()
     reload: Annotated[Reload, "How a changed configuration is put in force while the frontend runs."] = Reload()
+    compatibility: Annotated[
+        str,
+        "`Corrected`: where users reported that kube-scheduler decides wrongly, and its newest release still does,",
+        "Trireme decides rightly. `Kubernetes`: it decides as that release. kubernetes-versions.md lists the cases.",
+        OneOf((CORRECTED, KUBERNETES)),
+        Change.AT_RESTART,
+    ] = CORRECTED
     column_cache_classes: Annotated[
         int, "How many recent classes' columns a replica of filter and score caches.", _POSITIVE
     ] = 256
+
+    @property
+    def corrected(self) -> bool:
+        """Whether Trireme departs from the newest kube-scheduler where that is known to be wrong."""
+        return self.compatibility == CORRECTED
 
     @property
     def handle_has_tls(self) -> bool:

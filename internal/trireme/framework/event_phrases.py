@@ -18,6 +18,7 @@ _OBJECTS: Final = {
     Resource.TARGET_POD.value: "this pod",
     Resource.POD.value: "a pod",
     Resource.NODE.value: "a node",
+    Resource.NAMESPACE.value: "a namespace",
     Resource.WILDCARD.value: "anything",
 }
 

@@ -43,7 +43,7 @@ def make_configuration(
     missing = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if plugin.name not in infos)
     return snapshot_pb2.Configuration(
         profiles=[profile_message(profile, missing) for profile in completed.profiles],
-        feature_gates=completed.gates.all(),
+        feature_gates=completed.gates.for_phases(),
         remote_plugins=[
             remote_plugin(
                 plugin,

@@ -41,7 +41,7 @@ def load(path: str, gate_texts: Sequence[str], server: str) -> ShadowConfigurati
     completed = commandline.CompletedConfig(
         configuration,
         contents.profiles,
-        enabled,
+        enabled.with_corrections(contents.trireme.corrected),
         command_flags.options_of(flags.parse(command_flags.flag_set(), [])),
         contents.trireme,
         IN_TREE,

@@ -33,6 +33,7 @@ def test_without_a_file_everything_runs_on_one_machine() -> None:
     for name in trireme_configuration.PHASES:
         assert (config.phase(name).endpoints, config.phase(name).local_replicas) == ((), 1)
     assert config.fallback.mode == "local"
+    assert config.corrected
     assert declaration.problems_of(config) == []
 
 
@@ -65,6 +66,7 @@ tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
 batch: {maxPods: 7, linger: 1ms}
 handle: {listen: "127.0.0.1:71", allowedIdentities: ["spiffe://a/b"]}
 reload: {listDeadline: 10m}
+compatibility: Kubernetes
 columnCacheClasses: 9
 remotePlugins:
 - name: P
@@ -86,6 +88,7 @@ remotePlugins:
     assert config.handle.allowed_identities == ("spiffe://a/b",)
     assert (config.handle.listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
     assert config.reload.list_deadline == Duration.of(600)
+    assert not config.corrected
     plugin = config.remote_plugin("P")
     assert plugin is not None
     assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
@@ -146,6 +149,10 @@ remotePlugins:
         ("batch: {maxPods: 5001}", "batch.maxPods: Invalid value: 5001: must not be greater than 5000"),
         ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
         ("reload: {listDeadline: 0s}", 'reload.listDeadline: Invalid value: "0s": must be greater than zero'),
+        (
+            "compatibility: Openshift",
+            'compatibility: Unsupported value: "Openshift": supported values: "Corrected", "Kubernetes"',
+        ),
         ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
         (
             "handle: {listen: '10.0.0.1:70', allowedIdentities: [p]}",
