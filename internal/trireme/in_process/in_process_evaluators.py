@@ -171,17 +171,14 @@ class InProcessEvaluators(ports.Evaluators):
     ) -> PlaceAnswer:
         """As place_in_turn, of one class after these pods. Raises: PhaseFault, if they change more than resources."""
         cycle = self.cycle(profile, class_id, filtered.columns.generation)
-        demand = filtered.demand
-        if demand is None:
-            about = [filter_phase_pb2.ClassToFilter(pod_class=class_id, count=count)]
+        about = [filter_phase_pb2.ClassToFilter(pod_class=class_id, count=count)]
+        with self._port_errors(cycle):
             answers = await self.engine.filter.filter_classes(cycle, about)
-            demand = answers[0].demand if answers else None
-        if demand is not None:
-            wanted = score_engine.PodsToPlace(class_id, count, filtered.columns, demand)
-            with self._port_errors(cycle):
+            if answers:
+                wanted = score_engine.PodsToPlace(class_id, count, filtered.columns, answers[0].demand or {})
                 placed = await self.engine.score.place_after(cycle, wanted, before, cycle.generation)
-            if placed is not None:
-                return placed
+                if placed is not None:
+                    return placed
         raise ports.PhaseFault("the pods before it change more than what is left of resources")
 
     async def reserve(

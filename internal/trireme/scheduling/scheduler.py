@@ -8,12 +8,11 @@ Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_pac
 
 import asyncio
 import contextlib
-import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from dataclasses import dataclass
 
-from trireme.queueing import active, remote_calls, scheduling_queue
+from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.scheduling_queue import PodBatch
 from trireme.scheduling import (
@@ -163,43 +162,33 @@ class Scheduler:
                 await self._schedule_next_batch()
 
     async def _schedule_next_batch(self) -> None:
-        """Pop the next batch, if there is one, and run its cycle."""
+        """Run the cycles of the batches that are placed in turn, or pop the next batch and run its cycle."""
+        ahead = self._in_turn.plan(self._queue.peek_next_classes(self._in_turn.most), self._limit.max_pods)
+        if ahead is not None and await self._run_in_turn(ahead):
+            return
         batch = self._queue.pop(self._now(), self._limit.max_pods)
         if batch is None:
             return
-        in_turn, others = self._pop_in_turn(batch)
         self._prepare_ahead()
         self._in_cycle = True
         try:
-            if in_turn:
-                await self._cycle.run_in_turn(in_turn)
-            for each in others:
-                await self.run_cycle(each)
+            await self.run_cycle(batch)
         finally:
             self._in_cycle = False
         self._completed += 1
-        last = others[-1] if others else None
-        if isinstance(last, PodBatch) and len(last.pods) == 1 and last.profile in self._speculating:
-            await self._speculate(last)
+        if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
+            await self._speculate(batch)
 
-    def _pop_in_turn(self, first: scheduling_queue.Batch) -> tuple[list[PodBatch], list[scheduling_queue.Batch]]:
-        """Pop what may be placed in turn with this batch, each of another class, and what comes after it.
-
-        What is placed in turn is nothing, or several batches.
-        """
-        found: list[PodBatch] = []
-        pods = 0
-        batch: scheduling_queue.Batch | None = first
-        while isinstance(batch, PodBatch) and self._in_turn.may_take_part(batch):
-            if any(each.profile != batch.profile or each.class_id == batch.class_id for each in found):
-                break
-            found.append(batch)
-            pods += len(batch.pods)
-            batch = None
-            if len(found) < self._in_turn.most and pods < batches_in_turn.MAX_PODS and self._queue.ready():
-                batch = self._queue.pop(self._now(), self._limit.max_pods)
-        following = [] if batch is None else [batch]
-        return (found, following) if len(found) > 1 else ([], [*found, *following])
+    async def _run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> bool:
+        """Run the cycles of the batches that come next together; return whether any was taken from the queue."""
+        self._prepare_ahead()
+        self._in_cycle = True
+        try:
+            taken = await self._cycle.run_in_turn(ahead)
+        finally:
+            self._in_cycle = False
+        self._completed += taken
+        return bool(taken)
 
     async def _wait_for_room(self) -> None:
         """Return when more pods may be placed."""
@@ -239,33 +228,27 @@ class Scheduler:
         if not ahead:
             return 0.0
         first = ahead[0]
-        in_turn = itertools.takewhile(self._may_be_in_turn, ahead[: self._in_turn.most])
         return self._pacer.batch_delay(
-            max(first.waiting, sum(each.waiting for each in in_turn)),
+            self._in_turn.count_ahead(ahead),
             len(ahead),
             self._now() - first.head.timestamp,
             self._binding.unconfirmed_count,
         )
 
-    def _may_be_in_turn(self, ahead: active.NextClass) -> bool:
-        key = ahead.key
-        return isinstance(key, int) and self._in_turn.may_class_take_part(ahead.head.record.profile, key)
-
     def _prepare_ahead(self) -> None:
         """Have replicas of filter compute the columns of the next classes in the background, once for each class.
 
-        Skipped are classes with an answer, pod groups and pods without a class. Failures are ignored: it only saves
-        time.
+        Skipped are classes with an answer, pod groups, pods without a class, and classes that are placed in turn.
+        Failures are ignored: it only saves time.
         """
+        in_turn = self._in_turn.most > 1
         coming = [
             (ahead.head.record.profile, ahead.key)
             for ahead in self._queue.peek_next_classes(NEXT_CLASSES)
-            if isinstance(ahead.key, int)
+            if isinstance(ahead.key, int) and not (in_turn and self._in_turn.may_take_part(ahead))
         ]
         self._prepared.intersection_update(coming)
         for key in coming:
-            if self._in_turn.may_class_take_part(*key):
-                continue  # it is evaluated together with others
             if not key[1] or key in self._answers or key in self._preparing or key in self._prepared:
                 continue
             if len(self._preparing) >= MAX_PREPARING:

@@ -7,14 +7,13 @@ Before an attempt makes its calls there are two shorter ways: pods that are nomi
 these alone, in one call, and pods whose places are known by speculation need none.
 
 Batches of several classes whose pods take nothing but resources from each other are placed in turn, by one call of each
-phase for all of them (`batches_in_turn`); what is left of them is then tried batch by batch.
+phase for all of them (`batches_in_turn`).
 
 Tests: tests/unit/scheduling/test_batches_in_turn.py, tests/unit/scheduling/test_speculation.py.
 """
 
-import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -66,24 +65,42 @@ class SchedulingCycle:
         """Place the pods of the batch, or say of each why not."""
         await self._run(batch, self._begin(batch))
 
-    async def run_in_turn(self, batches: Sequence[scheduling_queue.PodBatch]) -> None:
-        """Place the pods of batches of one profile, or say of each why not, as by `run` of one after the other.
+    async def run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> int:
+        """Find places for the batches that come next, and take each from the queue to its places; returns how many.
 
-        As many as possible are placed together; those that are left come after.
+        It ends before a batch that has no places, or is not the next one any more: that stays in the queue.
         """
-        left = [(batch, self._begin(batch)) for batch in batches]
-        pods_of_classes = [(batch.class_id, pods) for batch, pods in left if pods]
-        profile, made = batches[0].profile, list[attempt.Attempt]()
-        with contextlib.suppress(ports.PhaseFault, ports.PhaseUnavailable):
-            made = await self._attempts.attempt_in_turn(profile, pods_of_classes)
-        self._in_turn.note_placed(len(pods_of_classes), len(made))
-        attempts = iter(made)
-        for batch, pods in left:
-            ended = next(attempts, None) if pods else None
-            if ended is not None:
-                remaining = await self._commit((profile, batch.class_id), ended, self._observer.clock())
-                pods = self._in_attempt([*remaining, *pods[len(ended.pods) :]])
-            await self._run(batch, pods)
+        try:
+            choices = await self._attempts.find_places_in_turn(ahead)
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
+            log.warning("pods of several classes cannot be placed together; they are placed apart: %s", error)
+            choices = []
+        self._in_turn.note_placed(len(ahead.classes), len(choices))
+        taken = 0
+        for (class_id, _), choice in zip(ahead.classes, choices, strict=False):
+            wanted = len(choice.placed.slots)
+            if choice.placed.failure is not None or not wanted or not self._is_next(ahead.profile, class_id):
+                break
+            batch = self._queue.pop(self._now(), wanted)
+            assert isinstance(batch, scheduling_queue.PodBatch)  # as it is the next one
+            taken += 1
+            pods = self._begin(batch)
+            if not pods:
+                break
+            class_key = ahead.profile, class_id
+            made = await self._attempts.attempt_with_places(class_key, pods, choice)
+            left = self._in_attempt(await self._commit(class_key, made, self._observer.clock()))
+            await self._run(batch, left)
+            if left or len(pods) < wanted:
+                break  # the places after these were found beside all of them
+        return taken
+
+    def _is_next(self, profile: str, class_id: int) -> bool:
+        """Whether the next batch of the queue is still of the class, and may be placed in turn."""
+        ahead = self._queue.peek_next_batch()
+        if ahead is None or not self._in_turn.may_take_part(ahead):
+            return False
+        return ahead.head.record.profile == profile and ahead.key == class_id
 
     def _begin(self, batch: scheduling_queue.PodBatch) -> list[queued_pod.QueuedPodInfo]:
         """The pods of the batch that are to be tried; the attempts of the others end."""
@@ -123,8 +140,7 @@ class SchedulingCycle:
         """Make one attempt and commit it. Answers the pods that are left."""
         started = self._observer.clock()
         made = await self._make_attempt(class_key, pods)
-        if made.placed is not None:
-            self._in_turn.note_single()
+        self._in_turn.note_single()
         left = await self._commit(class_key, made, started)
         return self._in_attempt([*left, *pods[len(made.pods) :]])
 

@@ -180,6 +180,8 @@ async def _decode_and_place_classes(
     engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceClassesRequest
 ) -> Sequence[phase_answers.PlaceAnswer]:
     """Decode the request and place by the engine. Raises: InvalidRequestError, StaleRequestError."""
+    if not all(each.HasField("demand") for each in request.classes):
+        raise request_errors.InvalidRequestError("classes.demand: is missing, so that a node may be overcommitted")
     try:
         wanted = [
             score_engine.PodsToPlace(

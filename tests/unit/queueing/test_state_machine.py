@@ -35,6 +35,7 @@ from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, CallQueueingHint
+from trireme.queueing.scheduling_queue import PodBatch
 from trireme.queueing.states import (
     Active,
     BackOff,
@@ -199,7 +200,10 @@ class QueueMachine(RuleBasedStateMachine):
         """The scheduler takes a batch."""
         active = list(self.queue._active)
         early = [pod for window in self.queue._backoff._windows.values() for pod in window]
+        ahead = self.queue.peek_next_batch()
         batch = self.queue.pop(self.now, limit)
+        if ahead is not None and isinstance(batch, PodBatch):
+            assert (ahead.key, ahead.head) == (batch.class_id, batch.pods[0])
         if batch is None:
             assert not active
             assert not early

@@ -86,6 +86,70 @@ def test_a_pod_that_is_deleted_meanwhile_is_not_bound(world: World) -> None:
     assert not world.frontend.scheduling.queue.statistics().in_flight
 
 
+def _asked_together(world: World, *cpus: int) -> None:
+    """FilterClasses is open for pods of these sizes; of priority 10, on nodes full of less important ones."""
+    for name, cpu in (("low0", 5), ("low1", 6)):
+        world.create(name, cpu)
+        world.answer_all()
+    world.create("first", 1, 5)
+    for cpu in cpus:
+        world.create(f"high-{cpu}", cpu, 10)
+    _answer(world, "Filter")
+    world.deliver("pods", 10)
+
+
+@pytest.mark.parametrize("gone", ["deleted", "terminating"])
+def test_nothing_is_evicted_for_a_pod_that_is_deleted_meanwhile(world: World, gone: str) -> None:
+    _asked_together(world, 5, 6)
+    while "FilterClasses" not in world.pending_rpcs():
+        world.answer(world.pending_calls[0], "good")
+    for name in ("high-5", "high-6"):
+        if gone == "deleted":
+            world.api.remove("pods", name)
+        else:
+            world.api.terminate(world.api.pods[name])
+    world.deliver("pods", 10)
+    world.answer_all()
+    world.deliver("pods", 10)
+    assert {"low0", "low1"} <= set(world.api.stored("pods"))
+
+
+def test_pods_that_are_all_being_deleted_end_no_cycle_for_others(world: World) -> None:
+    for name, cpu in (("a", 4), ("b", 5)):
+        world.api.add_pod(name, cpu, 0)
+    for pod in list(world.api.pods.values()):
+        world.api.terminate(pod)
+    world.deliver("pods", 10)
+    world.answer_all()
+    world.create("c", 4)
+    world.answer_all()
+    assert _nodes(world)["c"] == "n0"
+
+
+def test_a_pod_that_comes_first_meanwhile_goes_first(world: World) -> None:
+    """Pods leave the queue when they get their places: until then a more important one comes before them."""
+    _create(world, 4, 5)
+    _answer(world, "Filter")
+    _answer(world, "Place")
+    _answer(world, "FilterClasses")
+    world.create("urgent", 6, 100)
+    world.answer_all()
+    world.answer_all()
+    assert _nodes(world) == {"first": "n0", "pod-4": "n0", "pod-5": "", "urgent": "n1"}
+
+
+def test_a_pod_of_a_node_that_is_gone_meanwhile_is_tried_again(world: World) -> None:
+    _create(world, 4, 5)
+    _answer(world, "Filter")
+    _answer(world, "Place")
+    _answer(world, "FilterClasses")
+    world.api.remove("nodes", "n1")
+    world.deliver("nodes", 10)
+    world.answer_all()
+    world.answer_all()
+    assert _nodes(world) == {"first": "n0", "pod-4": "n0", "pod-5": ""}
+
+
 def test_how_many_batches_are_tried_follows_from_how_many_were_placed() -> None:
     """Where calls end early, most of what filter computed would be in vain."""
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
@@ -95,10 +159,28 @@ def test_how_many_batches_are_tried_follows_from_how_many_were_placed() -> None:
     assert in_turn.most == 6
     in_turn.note_placed(6, 6)
     assert in_turn.most == batches_in_turn.MAX_BATCHES
-    in_turn.note_placed(32, 0)
-    assert in_turn.most == 1
-    in_turn.note_single()
+
+
+def _batches_until_tried_again(in_turn: batches_in_turn.BatchesInTurn) -> int:
+    batches = 0
+    while in_turn.most == 1:
+        in_turn.note_single()
+        batches += 1
+    return batches
+
+
+def test_after_calls_that_end_at_once_batches_are_placed_by_themselves_for_ever_longer() -> None:
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    in_turn = batches_in_turn.BatchesInTurn(cache, {"p"})
+    pauses = []
+    for _ in range(9):
+        in_turn.note_placed(2, 1)
+        pauses.append(_batches_until_tried_again(in_turn))
+    assert pauses == [8, 16, 32, 64, 128, 256, 512, 512, 512]
     assert in_turn.most == 2
+    in_turn.note_placed(2, 2)
+    in_turn.note_placed(32, 0)
+    assert _batches_until_tried_again(in_turn) == 8
 
 
 _TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}

@@ -309,13 +309,15 @@ class RemoteEvaluators:
             for (class_id, count), answer in zip(wanted, filtered, strict=False):
                 each = request.classes.add(pod_class=class_id, count=count)
                 each.demand.amounts.update(answer.demand or {})
+                each.demand.SetInParent()
                 each.capacities.CopyFrom(self._capacities_for(link, (profile, class_id), answer))
                 link.capacities.pop((profile, class_id), None)
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
             try:
                 response = await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
             except aio.AioRpcError as error:
-                if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                patched = any(each.capacities.base_generation for each in request.classes)
+                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not patched:
                     raise
                 for each, answer in zip(request.classes, filtered, strict=True):
                     each.capacities.CopyFrom(node_columns.to_message(answer.columns))
@@ -358,6 +360,8 @@ class RemoteEvaluators:
             for answer, each in zip(response.answers, known, strict=False):
                 out.append(phase_answers.filter_answer(answer, each.columns))
                 each.source = answered_by[-1]
+                if out[-1].demand is None:
+                    raise ports.PhaseFault("filter answered about a class without its demand")
         except ValueError as error:
             raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
         return out
