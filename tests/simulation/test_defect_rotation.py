@@ -13,8 +13,8 @@ from tests.simulation.defects.catalogue import DEFECTS
 from trireme_kube.componentbase import clocks
 
 TODAY = defect_search.names_of_day(clocks.utc_now().date())
-# Of processor time, for each: what it took last, several times over.
-LEAST_SECONDS, TIMES = 20, 3
+# Of processor time, for each: what it took last, several times over; where its seed no longer finds it, others may.
+LEAST_SECONDS, TIMES = 100, 3
 
 
 @pytest.mark.slow
