@@ -4763,7 +4763,8 @@ pub struct Configuration {
     /// REQUIRED. The profiles, at least one.
     #[prost(message, repeated, tag = "1")]
     pub profiles: ::prost::alloc::vec::Vec<Profile>,
-    /// REQUIRED. The scheduler's feature gates, all of them, by name.
+    /// REQUIRED. The scheduler's feature gates, all of them, by name. `trireme.dev/Corrected` among them is no gate, but
+    /// whether the scheduler departs from kube-scheduler where that is known to be wrong; absent: it does not.
     #[prost(map = "string, bool", tag = "2")]
     pub feature_gates: ::std::collections::HashMap<::prost::alloc::string::String, bool>,
     /// OPTIONAL. Plugins that are services of their own.
