@@ -125,9 +125,15 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
 
 
 def _without_passing_time(report: Report) -> Report:
-    """The report without what changes all the time, to detect changes: its moment, and how long the Lease is valid."""
+    """The report without what changes all the time, to detect changes.
+
+    That is its moment, how long the Lease is valid, and what a replica of insight is sent: reports like this one.
+    """
     leadership = report.get("leadership")
-    return report if leadership is None else {**report, "atMs": 0, "leadership": {**leadership, "secondsLeft": 0}}
+    if leadership is None:
+        return report
+    replicas = [{**each, "sentBytes": "0"} for each in report.get("replicas", ())]
+    return {**report, "atMs": 0, "leadership": {**leadership, "secondsLeft": 0}, "replicas": replicas}
 
 
 def _print_report(out: console.Console, output: str, report: Report, render: Render) -> None:

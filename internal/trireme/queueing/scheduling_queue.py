@@ -448,6 +448,10 @@ class SchedulingQueue:
         """The class of the batch that `pop` hands out now; None: no pod is active."""
         return self._active.next_batch() if self._active.size else None
 
+    def peek_active_classes(self, count: int) -> list[NextClass]:
+        """The classes of the next batches of active pods, at most `count`; nearly in the order of `pop`."""
+        return self._active.next_classes(count)
+
     def peek_next_classes(self, count: int) -> list[NextClass]:
         """The classes that come next, in order, at most `count`, so that their columns can be prepared.
 

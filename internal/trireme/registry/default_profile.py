@@ -2,7 +2,7 @@
 
 Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
 
-Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/plugins/test_hints_table.py.
+Tests: tests/unit/config/test_profiles.py.
 """
 
 from trireme.framework import feature_gates

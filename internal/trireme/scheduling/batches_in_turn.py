@@ -93,7 +93,7 @@ class BatchesInTurn:
         return takes_resources_only(self._cache.registry[ahead.key].pod)
 
     def note_placed(self, tried: int, placed: int) -> None:
-        """So many batches were tried together, and filter and score placed so many of them before they ended.
+        """So many batches were tried together, and so many of them were placed.
 
         The more the better: twice as many are tried the next time as were placed. Where it was one or none, calls that
         say so would cost more than they save: there is a pause.

@@ -163,7 +163,7 @@ class Scheduler:
 
     async def _schedule_next_batch(self) -> None:
         """Run the cycles of the batches that are placed in turn, or pop the next batch and run its cycle."""
-        ahead = self._in_turn.plan(self._queue.peek_next_classes(self._in_turn.most), self._limit.max_pods)
+        ahead = self._in_turn.plan(self._queue.peek_active_classes(self._in_turn.most), self._limit.max_pods)
         if ahead is not None and await self._run_in_turn(ahead):
             return
         batch = self._queue.pop(self._now(), self._limit.max_pods)

@@ -70,18 +70,19 @@ class SchedulingCycle:
 
         It ends before a batch that has no places, or is not the next one any more: that stays in the queue.
         """
+        started = self._now()
         try:
             choices = await self._attempts.find_places_in_turn(ahead)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             log.warning("pods of several classes cannot be placed together; they are placed apart: %s", error)
             choices = []
-        self._in_turn.note_placed(len(ahead.classes), len(choices))
         taken = 0
         for (class_id, _), choice in zip(ahead.classes, choices, strict=False):
             wanted = len(choice.placed.slots)
             if choice.placed.failure is not None or not wanted or not self._is_next(ahead.profile, class_id):
                 break
-            batch = self._queue.pop(self._now(), wanted)
+            # Their attempt began with the call.
+            batch = self._queue.pop(started, wanted)
             assert isinstance(batch, scheduling_queue.PodBatch)  # as it is the next one
             taken += 1
             pods = self._begin(batch)
@@ -93,6 +94,7 @@ class SchedulingCycle:
             await self._run(batch, left)
             if left or len(pods) < wanted:
                 break  # the places after these were found beside all of them
+        self._in_turn.note_placed(len(ahead.classes), taken)
         return taken
 
     def _is_next(self, profile: str, class_id: int) -> bool:

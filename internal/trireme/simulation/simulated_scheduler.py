@@ -1,6 +1,6 @@
 """The scheduler of a simulation: evaluators in this process, writes in memory, and a clock that is moved by hand.
 
-Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+Tests: tests/unit/simulation/test_scenarios.py, tests/contract/test_simulate_process.py.
 """
 
 import random

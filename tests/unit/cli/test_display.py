@@ -323,6 +323,16 @@ def _lost() -> Exception:
     return frontend_connection.ReportUnavailableNow("no scheduler listens")
 
 
+def test_what_insight_is_sent_is_no_change() -> None:
+    """Its replica is sent each report: `--watch -o json` would print one every time."""
+
+    def report(sent: str, phase: str = "insight") -> dict[str, Any]:
+        return {"leadership": {}, "replicas": [{"phase": phase, "sentBytes": sent}]}
+
+    assert display._without_passing_time(report("1")) == display._without_passing_time(report("2"))
+    assert display._without_passing_time(report("1")) != display._without_passing_time(report("1", "filter"))
+
+
 def test_a_watch_outlives_the_frontend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What one leaves open for an upgrade would end at the first change of the leader."""
     monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)

@@ -136,3 +136,11 @@ def test_of_a_pod_that_is_not_known_the_rest_is_said(world: World) -> None:
     assert "Pods cannot be read at the moment, so that a new one is not known: connection refused" in unknown_pod.text(
         unreadable, "ns/new"
     )
+
+
+def test_a_refusal_that_names_a_path_of_other_bytes_can_be_read(world: World) -> None:
+    """The path is in its text as the file system has it, which no message can hold."""
+    state = world.frontend_state()
+    refused = dataclasses.replace(state.reloads(), last_refusal="open /etc/\udcff.yaml: invalid", is_refused=True)
+    status = scheduler_status.status(dataclasses.replace(state, reloads=lambda: refused))
+    assert status.configuration.last_refusal.error == "open /etc/?.yaml: invalid"

@@ -215,3 +215,19 @@ def test_a_pod_that_may_be_the_first_is_woken_when_the_last_one_goes(
     action = update if new is not None else "Delete"
     assert Hints("InterPodAffinity", features=FEATURES).about(waiting, resource, action, old, new) == expected
     assert Hints("InterPodAffinity").about(waiting, resource, action, old, new) in (SKIP, "")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "gone", "expected"),
+    [
+        pytest.param(_dislikes(), Z1, QUEUE, id="of-a-domain-of-the-term"),
+        pytest.param(_dislikes(), NOWHERE, SKIP, id="of-no-domain"),
+        pytest.param(_likes(), Z1, SKIP, id="not-kept-away"),
+    ],
+)
+def test_a_pod_that_was_kept_away_by_pods_of_a_node_is_woken_when_the_node_goes(
+    waiting: Json, gone: Json, expected: str
+) -> None:
+    """The pods of a node that is gone keep nobody away from its domain: it may be long until they are deleted."""
+    assert Hints("InterPodAffinity", features=FEATURES).about(waiting, "Node", "Delete", gone, None) == expected
+    assert Hints("InterPodAffinity").about(waiting, "Node", "Delete", gone, None) == ""

@@ -150,6 +150,34 @@ def test_a_pod_of_a_node_that_is_gone_meanwhile_is_tried_again(world: World) -> 
     assert _nodes(world) == {"first": "n0", "pod-4": "n0", "pod-5": ""}
 
 
+def test_classes_that_back_off_are_not_evaluated_in_vain(world: World) -> None:
+    """What is taken early from the back-off comes batch by batch."""
+    for number in range(6):
+        world.create(f"p{number}", 20 + number)
+        world.answer_all()
+    world.api.put_node("big", 1000)
+    world.deliver("nodes", 1)
+    called = []
+    while world.pending_calls:
+        called.append(world.pending_calls[0].rpc)
+        world.answer(world.pending_calls[0], "good")
+    assert called.count("Filter") + called.count("FilterClasses") <= 7
+
+
+def test_an_attempt_begins_with_the_call_that_finds_its_place(world: World) -> None:
+    """Its duration is a metric of kube-scheduler, by which a slow phase is noticed."""
+    world.api.put_node("n2", 50)
+    world.deliver("nodes", 1)
+    _create(world, 4, 5)
+    _answer(world, "Filter")
+    _answer(world, "Place")
+    world.loop.advance(5.0)
+    world.answer_all()
+    world.answer_all()
+    seconds = world.frontend.context.metrics.instruments.attempt_seconds
+    assert seconds.bucket_counts("result", "scheduled")[0] == 0
+
+
 def test_how_many_batches_are_tried_follows_from_how_many_were_placed() -> None:
     """Where calls end early, most of what filter computed would be in vain."""
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())

@@ -98,7 +98,9 @@ def _add_configuration(out: scheduler_status_pb2.ConfigurationStatus, state: Fro
     out.loaded_at_ms = round(reloads.loaded_at * 1000)
     out.reloads, out.refused_reloads = reloads.succeeded, reloads.refused
     if reloads.last_refusal:
-        out.last_refusal.at_ms, out.last_refusal.error = round(reloads.last_refusal_at * 1000), reloads.last_refusal
+        # A path that is not UTF-8 is in the text as it came.
+        text = reloads.last_refusal.encode("utf-8", "replace").decode()
+        out.last_refusal.at_ms, out.last_refusal.error = round(reloads.last_refusal_at * 1000), text
         out.last_refusal.current = reloads.is_refused
 
 

@@ -119,7 +119,7 @@ def _after_node_labels_change(old: core_pb2.Node | None, new: core_pb2.Node) -> 
 def _after_node_change_for_first(labels_of: _NamespaceLabels) -> EventHint:
     """Make the hint for nodes that also wakes those that may be the first.
 
-    What is on a node that is gone, or that left its domain, counts for nobody's affinity any more.
+    What is on a node that is gone, or that left its domain, counts for nobody's affinity or anti-affinity any more.
     """
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node | None) -> ClassHint:
@@ -131,8 +131,11 @@ def _after_node_change_for_first(labels_of: _NamespaceLabels) -> EventHint:
             lost = any(term.key in left and term.key not in has for term in liked)
             return lost and _may_be_first(pod_class, labels_of)
 
+        def helps_kept_away(pod_class: classes.PodClass) -> bool:
+            return any(term.key in left for term in _required_terms(pod_class)[1])
+
         if new is None:
-            return _waking_unknown(helps_first)
+            return _waking_unknown(lambda pod_class: helps_kept_away(pod_class) or helps_first(pod_class))
         as_usual = _after_node_labels_change(old, new)
         return _waking_unknown(lambda pod_class: as_usual(pod_class) or helps_first(pod_class))
 
