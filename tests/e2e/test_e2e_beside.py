@@ -30,6 +30,7 @@ _NOT_HERE = re.compile(
     r"|scheduler_plugin_evaluation_total\{.*plugin=NodeName,"  # asked about pods that name a node
     r"|rest_client_.*(verb|method)=(PATCH|PUT|DELETE)"  # bind's
     r"|rest_client_.*code=404"  # what looks for its Lease first
+    r"|scheduler_event_handling_duration_seconds\{event=Namespace"  # is an event for us alone
 )
 _OWN_WAY = {
     "scheduler_plugin_execution_duration_seconds": "one call in ten, by chance",

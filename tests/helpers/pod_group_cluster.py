@@ -85,6 +85,8 @@ class Cluster:
         #: Pods that Reserve refuses.
         self.unreservable: set[str] = set()
         self.unreserved: list[str] = []
+        #: Of each call of Reserve its generation, and the pods.
+        self.reserved_at: list[tuple[int, list[str]]] = []
         #: What Reserve assumes beside each pod.
         self.assuming: list[snapshot_pb2.ClusterObject] = []
         #: What to do when filter is asked.
@@ -267,6 +269,7 @@ class Cluster:
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:
         out = filter_pb2.ReserveResponse()
+        self.reserved_at.append((cycle.generation, [placement.pod.name for placement in placements]))
         for placement in placements:
             said = out.reservations.add()
             said.status.code = status_pb2.CODE_SUCCESS
