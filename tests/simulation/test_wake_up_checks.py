@@ -86,6 +86,6 @@ def test_a_group_that_only_the_flush_lets_go_is_named(checks: WakeUpChecks, lost
     queue.add(member("p", "g"), T0)
     (group,) = queue.groups.registry
     if lost:
-        group.known["g"] += 1  # nobody is told
+        group.known["g"] += 1  # and no event follows
     queue.flush_unschedulable(T0 + 30)
     assert checks.violations == ["podgroup/ns/g, which GangScheduling held back, was let go only by the flush"] * lost

@@ -1,4 +1,4 @@
-"""Changed code takes the place of the running one: functions keep their identity, so whoever has them runs the change.
+"""Changed code takes the place of the running one: functions keep their identity, so all callers run it.
 
 Nothing is imported again, and no file is written. Classes, closures and references in other modules stay as they are.
 """

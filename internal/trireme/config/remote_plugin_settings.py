@@ -196,7 +196,7 @@ class RemotePlugin:
 
     @property
     def caller_identities(self) -> frozenset[str]:
-        """One of these names must be in the certificate of whoever calls HandleService as this plugin."""
+        """A client that calls HandleService as this plugin must have one of these names in its certificate."""
         return frozenset(self.handle_identities or (() if self.tls is None else self.tls.allowed_identities))
 
     def problems(self, path: str) -> Iterable[Problem]:

@@ -120,9 +120,9 @@ class FilterEngine:
             if cached.refusal is not None:
                 break
             demand = answers.demand_of_class(self._class_of_cycle(about), cached)
-            columns = answers.columns_of_class(cached, each.base_generation)
-            if demand is None or not cached.has_feasible_node:
+            if demand is None or cached.has_error or not cached.has_feasible_node:
                 break
+            columns = answers.columns_of_class(cached, each.base_generation)
             out.append(dataclasses.replace(answers.answer_of_class(cached, columns, (), timer), demand=demand))
         return out
 

@@ -267,12 +267,12 @@ class ScoreEngine:
         if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count + taken.shape[0]):
             return None
         usage = node_usage.NodeUsageWithPods(self._snap, taken, before)
-        room = np.minimum(known.capacity[taken], usage.copies_that_fit(wanted.demand))
-        open_count = known.open_count - int(np.count_nonzero(room == 0))
+        capacity = np.minimum(known.capacity[taken], usage.copies_that_fit(wanted.demand))
+        open_count = known.open_count - int(np.count_nonzero(capacity == 0))
         if open_count < 2:
             return None
         slots = np.union1d(ranked.best_open_slots(wanted.count + taken.shape[0]), taken)
-        placer = factory.make_beside(slots, placers.PodsBefore(taken, usage, room), open_count)
+        placer = factory.make_beside(slots, placers.PodsBefore(taken, usage, capacity), open_count)
         choices = placer.place(wanted.count)
         timer.record_point("Score", started)
         chosen = [int(slots[choice.node_number]) for choice in choices]

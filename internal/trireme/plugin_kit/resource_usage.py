@@ -73,11 +73,16 @@ def device_counts(
 
 
 def allocatable_and_usage(
-    usage: node_usage.NodeUsage, entry: ScoredResource, copies: int, *, nonzero: bool
+    usage: node_usage.NodeUsage,
+    entry: ScoredResource,
+    copies: int,
+    *,
+    nonzero: bool,
+    devices: device_resources.DeviceCounts | None,
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
     """What nodes have of the resource, and what is in use with one copy, two, … on them.
 
-    Shapes: (node, 1) and (node, copy).
+    If a node has none of an extended resource, `devices` may stand for it. Shapes: (node, 1) and (node, copy).
     """
     if nonzero and entry.number in (resources.CPU, resources.MEMORY):
         base = usage.requested_nonzero(entry.number)
@@ -85,26 +90,13 @@ def allocatable_and_usage(
     else:
         base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
-    has = usage.allocatable(entry.number)[:, None]
-    if copies == 1:
-        return has, base[:, None] + own
-    return has, base[:, None] + (np.arange(copies, dtype=np.int64) * placed + own)
-
-
-def count_devices_where_absent(
-    snap: snapshot_view.SnapshotView,
-    entry: ScoredResource,
-    slots: arrays.SlotArray,
-    found: tuple[arrays.Int64Array, arrays.Int64Array],
-    devices: device_resources.DeviceCounts | None,
-) -> tuple[arrays.Int64Array, arrays.Int64Array]:
-    """What `allocatable_and_usage` found, where nodes with none of an extended resource have `devices` for it."""
-    has, used = found
-    name = snap.nodes.resource_names.names[entry.number]
+    has = usage.allocatable(entry.number)
+    more = own if copies == 1 else np.arange(copies, dtype=np.int64) * placed + own
+    used = base[:, None] + more
+    name = usage.name_of(entry.number)
     if devices is None or not device_resources.may_come_from_devices(name):
-        return found
-    count, taken = devices.count(snap, name, slots)
-    by_device = (has[:, 0] == 0) & (count > 0)
-    more = np.arange(used.shape[1], dtype=np.int64) * entry.placed + entry.own
+        return has[:, None], used
+    count, taken = devices.count(usage.snap, name, usage.slots)
+    by_device = (has == 0) & (count > 0)
     used = np.where(by_device[:, None], taken[:, None] + more, used)
-    return np.where(by_device, count, has[:, 0])[:, None], used
+    return np.where(by_device, count, has)[:, None], used

@@ -20,9 +20,10 @@ class NodeUsage:
     """The nodes of these slots as they are. The slots are ascending, or rolled. Shapes of answers: (node,)."""
 
     def __init__(self, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
+        self.snap, self.slots = snap, slots
+        self.count = slots.shape[0]
         self._table = snap.nodes
         self._where = arrays.slot_index(slots)
-        self.count = slots.shape[0]
 
     def name_of(self, resource: int) -> str:
         """The resource's name."""

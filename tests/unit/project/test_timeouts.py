@@ -42,7 +42,7 @@ HANGS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("hang", HANGS.values(), ids=HANGS)
 def test_a_hang_ends_at_the_timeout(hang: str, tmp_path: pathlib.Path) -> None:
-    """An event loop keeps what is raised in a task or a callback, so that the test would wait for ever."""
+    """An event loop keeps what is raised in a task or a callback: the test would never end."""
     module = f"""\
 import asyncio, contextlib, pytest
 

@@ -26,12 +26,12 @@ from trireme.snapshot import arrays, classes, node_usage, snapshot
 class PodsBefore:
     """The nodes with pods of other classes that the snapshot lacks. Shapes: (node,); slots ascending.
 
-    `room` is how many pods of the class each takes beside them.
+    `capacity` is how many pods of the class each takes beside them.
     """
 
     slots: arrays.SlotArray
     usage: node_usage.NodeUsage
-    room: arrays.Int64Array
+    capacity: arrays.Int64Array
 
 
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
@@ -97,7 +97,7 @@ class PlacerFactory:
         cached, ranked = self._cached, self._ranked
         where = np.searchsorted(slots, beside.slots)
         capacity, own_now = cached.capacity[slots], ranked.own[slots]
-        capacity[where] = beside.room
+        capacity[where] = beside.capacity
         own_now[where] = self._usage_scores(beside.usage, 1)[:, 0]
         plain = self._make_own_scores_function(slots)
 

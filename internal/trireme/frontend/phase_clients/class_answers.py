@@ -28,6 +28,10 @@ class ClassAnswer:
     # The replica, and which of its streams; it alone can answer by a patch.
     source: tuple[str, int] | None = None
 
+    def base_generation_for(self, replica: tuple[str, int]) -> int:
+        """The generation that this replica may patch: each numbers statuses for itself. 0: it answers completely."""
+        return self.columns.generation if self.source == replica else 0
+
 
 class ClassAnswers:
     """The answers about recent classes."""

@@ -128,8 +128,7 @@ class RemoteEvaluators:
         answered_by: list[tuple[str, int]] = []
 
         async def call_filter(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
-            # Each replica numbers statuses for itself: only the one that gave the complete answer can patch it.
-            request.base_generation = known.columns.generation if known.source == link.identity else 0
+            request.base_generation = known.base_generation_for(link.identity)
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             response = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
@@ -345,7 +344,7 @@ class RemoteEvaluators:
         async def call_filter_classes(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterClassesResponse:
             del request.classes[:]
             for (class_id, count), each in zip(wanted, known, strict=True):
-                base = each.columns.generation if each.source == link.identity else 0
+                base = each.base_generation_for(link.identity)
                 request.classes.add(pod_class=class_id, count=count, base_generation=base)
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             response = await stub.FilterClasses(request, timeout=self._filters.deadline_seconds)

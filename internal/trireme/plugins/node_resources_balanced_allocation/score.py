@@ -40,23 +40,44 @@ class NodeResourcesBalancedAllocation:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        scored: tuple[resource_usage.ScoredResource, ...] = state
-        usage = node_usage.NodeUsage(snap, slots)
-        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=False) for entry in scored]
-        if self._devices is not None:
-            found = [
-                resource_usage.count_devices_where_absent(snap, entry, slots, each, self._devices)
-                for entry, each in zip(scored, found, strict=True)
-            ]
-        return _gain(scored, found, self._scores_without_pod(snap, scored, slots) if copies == 1 else None)
+        known = self._scores_without_pod(snap, state, slots) if copies == 1 else None
+        return self._gain(node_usage.NodeUsage(snap, slots), state, copies, known)
 
     def score_usage(
         self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
     ) -> arrays.Int64Array:
-        """As score_copies, of nodes with this usage. Devices do not count."""
-        scored: tuple[resource_usage.ScoredResource, ...] = state
-        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=False) for entry in scored]
-        return _gain(scored, found, None)
+        """As score_copies, of nodes with this usage."""
+        return self._gain(usage, state, copies, None)
+
+    def _gain(
+        self,
+        usage: node_usage.NodeUsage,
+        scored: Sequence[resource_usage.ScoredResource],
+        copies: int,
+        known: arrays.Int64Array | None,
+    ) -> arrays.Int64Array:
+        """The scores by what is in use, and by the balance without the pod, if it is known.
+
+        Shapes: known (node, 1), result (node, copy).
+        """
+        after: list[arrays.Float64Array] = []
+        before: list[arrays.Float64Array] = []
+        counts: list[arrays.BoolArray] = []
+        for entry in scored:
+            capacity, used = resource_usage.allocatable_and_usage(
+                usage, entry, copies, nonzero=False, devices=self._devices
+            )
+            divisor = np.maximum(capacity, 1).astype(np.float64)
+            after.append(_fraction(used, divisor))
+            if known is None:
+                before.append(_fraction(used - entry.own, divisor))
+            counts.append(capacity > 0)
+        gain = _balance_score(after, counts)
+        gain -= _balance_score(before, counts) if known is None else known
+        gain += 50
+        gain //= 2
+        gain += 50
+        return gain
 
     def _scores_without_pod(
         self, snap: snapshot.Snapshot, scored: Sequence[resource_usage.ScoredResource], slots: arrays.SlotArray
@@ -103,32 +124,6 @@ class _BalanceWithoutPod:
         ]
         self.scores[where] = _balance_score(fractions, [capacity > 0 for capacity in capacities])[:, 0]
         self._generation = snap.generation
-
-
-def _gain(
-    scored: Sequence[resource_usage.ScoredResource],
-    found: Sequence[tuple[arrays.Int64Array, arrays.Int64Array]],
-    without_pod: arrays.Int64Array | None,
-) -> arrays.Int64Array:
-    """The scores by what nodes have and have in use of each resource, and by the balance without the pod, if known.
-
-    Shapes: without_pod (node, 1), result (node, copy).
-    """
-    after: list[arrays.Float64Array] = []
-    before: list[arrays.Float64Array] = []
-    counts: list[arrays.BoolArray] = []
-    for entry, (capacity, used) in zip(scored, found, strict=True):
-        divisor = np.maximum(capacity, 1).astype(np.float64)
-        after.append(_fraction(used, divisor))
-        if without_pod is None:
-            before.append(_fraction(used - entry.own, divisor))
-        counts.append(capacity > 0)
-    gain = _balance_score(after, counts)
-    gain -= _balance_score(before, counts) if without_pod is None else without_pod
-    gain += 50
-    gain //= 2
-    gain += 50
-    return gain
 
 
 def _fraction(used: arrays.Int64Array, divisor: arrays.Float64Array) -> arrays.Float64Array:

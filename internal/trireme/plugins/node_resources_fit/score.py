@@ -63,35 +63,20 @@ class NodeResourcesFitScore:
         A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is
         rounded.
         """
-        usage = node_usage.NodeUsage(snap, slots)
-        scored: tuple[resource_usage.ScoredResource, ...] = state
-        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=True) for entry in scored]
-        if self._devices is not None:
-            found = [
-                resource_usage.count_devices_where_absent(snap, entry, slots, each, self._devices)
-                for entry, each in zip(scored, found, strict=True)
-            ]
-        return self._score_usage(scored, found, (slots.shape[0], copies))
+        return self.score_usage(pod_class, node_usage.NodeUsage(snap, slots), state, copies)
 
     def score_usage(
         self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
     ) -> arrays.Int64Array:
-        """As score_copies, of nodes with this usage. Devices do not count."""
+        """As score_copies, of nodes with this usage."""
         scored: tuple[resource_usage.ScoredResource, ...] = state
-        found = [resource_usage.allocatable_and_usage(usage, entry, copies, nonzero=True) for entry in scored]
-        return self._score_usage(scored, found, (usage.count, copies))
-
-    def _score_usage(
-        self,
-        scored: Sequence[resource_usage.ScoredResource],
-        found: Sequence[tuple[arrays.Int64Array, arrays.Int64Array]],
-        shape: tuple[int, int],
-    ) -> arrays.Int64Array:
-        """The scores by what nodes have and have in use of each resource. Shape: (node, copy)."""
-        total = np.zeros(shape, dtype=np.int64)
+        total = np.zeros((usage.count, copies), dtype=np.int64)
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
-        for entry, (capacity, requested) in zip(scored, found, strict=True):
+        for entry in scored:
+            capacity, requested = resource_usage.allocatable_and_usage(
+                usage, entry, copies, nonzero=True, devices=self._devices
+            )
             counts: arrays.BoolArray = capacity > 0
             everywhere = bool(counts.all())
             score = self._score_by_strategy(requested, capacity if everywhere else np.maximum(capacity, 1))
