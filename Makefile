@@ -74,6 +74,10 @@ run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading
 image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
 	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)
 
+.PHONY: manifests
+manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
+	@$(BIN)/python -m deploy.make_manifests
+
 .PHONY: certs
 certs: $(STAMP) ## Make an authority and certificates in build/certificates, valid for 30 days, to try out TLS between the services
 	@$(BIN)/python deploy/make_certificates.py
@@ -108,8 +112,18 @@ check: $(STAMP) lint types ## While you work: style, types and the quick unit te
 
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
-	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane && $(BIN)/python -m tests.conformance.real_framework; fi
+	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane && $(BIN)/python -m tests.conformance.real_framework && $(BIN)/python -m tools.programs.build_programs; fi
 	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
+
+CHART_TESTS = tests/contract/test_chart.py tests/contract/test_chart_manifests.py tests/unit/project/test_chart_values.py
+
+.PHONY: chart-test
+chart-test: $(STAMP) programs controlplane ## Test the chart: lint, values, wrong values, install, upgrade, uninstall (needs Go)
+	@$(BIN)/pytest $(CHART_TESTS) tests/e2e/controlplane/test_controlplane_chart.py tests/e2e/test_e2e_chart.py
+
+.PHONY: chart-snapshots
+chart-snapshots: $(STAMP) programs ## Record what the chart renders of the values in tests/contract/data/chart (needs Go)
+	@UPDATE_SNAPSHOTS=1 $(BIN)/pytest --quiet -k recorded tests/contract/test_chart.py
 
 .PHONY: flaky
 flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and list the failed ones (ROUNDS=20 TESTS=tests/contract)
@@ -204,7 +218,7 @@ console: ## Build the console's page from console/ into the package (needs npm)
 	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins
+docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins, the chart's values
 	@$(BIN)/python -m tests.contract.metrics_document
 	@$(BIN)/python -m tests.simulation.defects_document
 	@$(BIN)/python -m tests.helpers.configuration_document
@@ -212,10 +226,15 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeC
 	@$(BIN)/python -m tests.helpers.queue_document
 	@$(BIN)/python -m tests.helpers.verification_document
 	@$(BIN)/python -m tests.helpers.contract_document
+	@$(BIN)/python -m tests.helpers.chart_values_document
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 	@$(BIN)/python -m tools.controlplane.build_controlplane
+
+.PHONY: programs
+programs: $(STAMP) ## Build Helm and actionlint, once (needs Go)
+	@$(BIN)/python -m tools.programs.build_programs
 
 .PHONY: bench
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
