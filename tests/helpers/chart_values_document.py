@@ -24,8 +24,9 @@ def write() -> str:
 def rows_of(file: pathlib.Path) -> Iterator[tuple[str, Any, str]]:
     """Path, default and comment of each value. Raises: ValueError: a value has no comment."""
     text = file.read_text()
-    lines = text.splitlines()
-    yield from _rows(yaml.compose(text), "", yaml.safe_load(text), lines)
+    node = yaml.compose(text)
+    assert node is not None
+    yield from _rows(node, "", yaml.safe_load(text), text.splitlines())
 
 
 def _rows(node: yaml.Node, path: str, value: Any, lines: list[str]) -> Iterator[tuple[str, Any, str]]:
