@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 NODES ?= 100
 BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $(NODES))
 STAMP := $(VENV)/.installed
+VERSION_NOW = $(shell sed -n 's/^TRIREME = "\(.*\)"$$/\1/p' internal/trireme/framework/release.py)
 # Where the environment forbids bytecode, each run of pytest would compile and rewrite a thousand modules again: ten
 # seconds in each worker.
 export PYTHONDONTWRITEBYTECODE :=
@@ -71,8 +72,8 @@ run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading
 	@$(BIN)/python cmd/shadow $(ARGS)
 
 .PHONY: image
-image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
-	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)
+image: ## Build the image with all commands, trireme:VERSION (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
+	@deploy/image/build.sh trireme:$(VERSION_NOW) $(BUILD_FLAGS)
 
 .PHONY: manifests
 manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
@@ -212,6 +213,14 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go or Ru
 .PHONY: sdk-packages
 sdk-packages: $(STAMP) ## Build the packages of the SDKs and the protos as a buf module into build/sdk (LANGUAGES="go rust")
 	@$(BIN)/python sdk/build_packages.py $(LANGUAGES)
+
+.PHONY: set-version
+set-version: $(STAMP) ## Write another version to all places that name it (VERSION=0.3.0)
+	@$(BIN)/python -m tools.release.versions $(VERSION)
+
+.PHONY: release
+release: $(STAMP) ## Build what a release consists of into build/release, and check it in clean environments (VERSION=0.2.0; Go for the chart)
+	@$(BIN)/python -m tools.release.build_release $(VERSION)
 
 .PHONY: console
 console: ## Build the console's page from console/ into the package (needs npm)
