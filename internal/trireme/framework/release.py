@@ -8,7 +8,7 @@ import sys
 
 from trireme_kube.componentbase.cli import versions
 
-TRIREME = "0.1.0"
+TRIREME = "0.2.0"
 KUBERNETES = versions.KUBERNETES
 
 
