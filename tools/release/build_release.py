@@ -63,9 +63,13 @@ def build(folder: Path) -> None:
     run(build_programs.HELM, "package", ROOT / "deploy" / "chart", "--destination", folder)
     step("packages of the SDKs")
     run(sys.executable, "sdk/build_packages.py", "--if-changed")
-    for made in sorted(SDK.iterdir()):
-        hidden = shutil.ignore_patterns(".*")
-        shutil.copytree(made, folder / "sdk" / made.name, ignore=hidden)
+    for language in ("protos", *(script.parent.name for script in sorted(ROOT.glob("sdk/*/package.sh")))):
+        if (SDK / language).exists():
+            # Stamps, and the crate unpacked, are for builds in this repository.
+            unwanted = shutil.ignore_patterns(".*", "trireme-sdk", "version")
+            shutil.copytree(SDK / language, folder / "sdk" / language, ignore=unwanted)
+        else:
+            print(f"release: the SDK for {language} is left out: its toolchain is missing", file=sys.stderr)
     (folder / "RELEASE_NOTES.md").write_text(notes.of_release((ROOT / "CHANGELOG.md").read_text(), versions.current()))
 
 

@@ -39,6 +39,7 @@ def scheduler_runs(commands: Path) -> None:
     """Start `trireme up` of an environment, and return once it schedules. Raises: CheckError."""
     with tempfile.TemporaryDirectory(prefix="trireme-up-") as folder:
         environment = {"PATH": f"{commands}{os.pathsep}/usr/bin:/bin", "HOME": folder}
+        environment |= {"TRIREME_SOCKET": f"{folder}/admin.sock", "XDG_STATE_HOME": folder}
         log = Path(folder) / "log"
         with log.open("wb") as output:
             command = [commands / "trireme", "up", "--nodes", "3", "--demo"]
