@@ -1,6 +1,8 @@
 """The pages of simulations: a SimulateRequest as JSON, or manifests as they are, is answered by a SimulateResponse.
 
 An answer names nodes and pods of all namespaces, so it is for those alone who may list both in the whole cluster.
+
+Tests: tests/security/test_simulation_http.py.
 """
 
 from aiohttp import web

@@ -1,6 +1,6 @@
 """The claims of submitted pods, as the controllers of volumes and of devices make and bind them.
 
-Tests: tests/unit/simulation/submission/test_submission.py.
+Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
 
 import copy

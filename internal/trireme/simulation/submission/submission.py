@@ -4,7 +4,7 @@ What the API server and controllers do to objects of a cluster is done here as f
 priorities of classes, claims for volumes and devices, ReplicaSets. Pods that a workload has in the cluster leave first:
 the answer is about the state after its rollout.
 
-Tests: tests/unit/simulation/submission/test_submission.py.
+Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
 
 import itertools
