@@ -33,7 +33,8 @@ def test_several_documents_are_manifests_without_the_empty_ones() -> None:
 
 
 def test_json_is_taken_too() -> None:
-    text = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}'
+    spec = b'{"containers": [{"name": "c", "image": "x"}]}'
+    text = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": ' + spec + b"}"
     assert submitted_files.parse(text, "a.json", "")["manifests"][0]["metadata"] == {"name": "a"}
 
 
