@@ -11,7 +11,7 @@ from rich import console, text
 from trireme.cli import display, verdict_display
 from trireme.cli.display import Report
 from trireme.cli.simulation_tables import ROWS, count_text, indent, pod_name, pods_text, reasons_of, table
-from trireme.framework import amounts
+from trireme.framework import amount_words, amounts
 from trireme.v1 import simulation_pb2
 from trireme.wire import json_documents
 
@@ -135,7 +135,8 @@ def _render_usage(before: simulation_pb2.ClusterUsage, after: simulation_pb2.Clu
     were = {each.name: each for each in before.resources}
     rows += [[f"{each.name} requested", _share(were.get(each.name)), _share(each)] for each in after.resources]
     shape = " and ".join(
-        f"{amounts.quantity_text(name, amount)} {name}" for name, amount in sorted(after.reference_requests.items())
+        amount_words.amount(name, amounts.quantity_text(name, amount))
+        for name, amount in sorted(after.reference_requests.items())
     )
     if shape:
         rows.append(["fragmentation", f"{before.fragmentation:.1%}", f"{after.fragmentation:.1%}"])

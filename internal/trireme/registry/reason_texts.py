@@ -1,6 +1,6 @@
 """What the command line asks of the in-tree plugins: the texts for the reasons of their refusals."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from trireme.registry.in_tree import IN_TREE
 
@@ -10,5 +10,6 @@ def reason_text(plugin: str, code: str, parameters: Mapping[str, str]) -> str:
     spec = IN_TREE.plugins.get(plugin)
     if spec is None or spec.explain is None:
         return ""
-    texts: Mapping[str, str] = spec.explain.load(spec.package)
-    return texts[code].format(**parameters) if code in texts else ""
+    texts: Mapping[str, str | Callable[[Mapping[str, str]], str]] = spec.explain.load(spec.package)
+    text = texts.get(code, "")
+    return text(parameters) if callable(text) else text.format(**parameters)
