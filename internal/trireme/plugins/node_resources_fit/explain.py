@@ -1,8 +1,9 @@
-"""The reasons of NodeResourcesFit's refusals in words."""
+"""The reasons of NodeResourcesFit's refusals."""
 
 from collections.abc import Mapping
 
 from trireme.framework import amount_words
+from trireme.framework.reason_codes import Kind, ReasonCode
 
 
 def _requested(parameters: Mapping[str, str]) -> str:
@@ -10,4 +11,9 @@ def _requested(parameters: Mapping[str, str]) -> str:
     return f"{amount_words.amount(parameters['resource'], parameters['asked'])} requested"
 
 
-TEXTS = {"insufficientResource": _requested}
+REASONS = {
+    "insufficientResource": ReasonCode(
+        "The node has not enough left of a resource.", {"resource": Kind.RESOURCE, "asked": Kind.QUANTITY}, _requested
+    ),
+    "tooManyPods": ReasonCode("The node has as many pods as it takes."),
+}

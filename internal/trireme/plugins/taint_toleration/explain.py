@@ -1,6 +1,8 @@
-"""The reasons of TaintToleration's refusals in words."""
+"""The reasons of TaintToleration's refusals."""
 
 from collections.abc import Mapping
+
+from trireme.framework.reason_codes import Kind, ReasonCode
 
 
 def _taint(parameters: Mapping[str, str]) -> str:
@@ -9,4 +11,10 @@ def _taint(parameters: Mapping[str, str]) -> str:
     return f"{parameters['key']}{value}:{parameters['effect']}"
 
 
-TEXTS = {"untoleratedTaint": _taint}
+REASONS = {
+    "untoleratedTaint": ReasonCode(
+        "The node has a taint that the pod does not tolerate: the first one of these.",
+        {"key": Kind.TAINT_KEY, "value": Kind.TAINT_VALUE, "effect": Kind.TAINT_EFFECT},
+        _taint,
+    ),
+}
