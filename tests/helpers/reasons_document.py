@@ -32,8 +32,8 @@ how to read them.
 _OF_PLUGINS = """
 ## Refusals by in-tree plugins
 
-`refusals[].status` of an explanation has `plugin` and `reasons[]`, each with `code` and `parameters`. A remote plugin
-gives codes of its own.
+`refusals[].status` of an explanation has `plugin` and `reasons[]`, each with `code` and `parameters`; so have
+`preFilter` and `refusals[]` of simulated pods that stay pending. A remote plugin gives codes of its own.
 
 | plugin | code | parameters | what it means |
 | --- | --- | --- | --- |
@@ -42,7 +42,7 @@ gives codes of its own.
 _OTHERS = (
     (
         "Bindings that were not written",
-        "`scheduler.refusedPlacement.status.reasons[]`, where the extension point is Bind or PreBind.",
+        "`reasons[]` of `scheduler.refusedPlacement`, where the extension point is Bind or PreBind.",
         bind_reasons.REASONS,
     ),
     ("Errors of remote plugins", "Beside the status `ERROR` of the plugin.", reason_codes.OF_REMOTE_CALLS),
@@ -54,7 +54,7 @@ _ENUMERATIONS = (
     ("Waits", "`queuedPod.state`.", snapshot_pb2.QueuedPodState.DESCRIPTOR),
     (
         "Pods in a preemption",
-        "`preemption.nodes[].pods[].reason`.",
+        "`reason` of the pods of a preemption.",
         decision_explanation_pb2.PreemptionPodReason.DESCRIPTOR,
     ),
     ("Verdicts about manifests", "`verdicts[].verdict` of a simulation.", simulation_pb2.Verdict.DESCRIPTOR),

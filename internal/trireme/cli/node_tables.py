@@ -81,7 +81,7 @@ def refusals_table(refusals: Iterable[Refusal], wide: bool) -> console.Renderabl
         examples = names[:_EXAMPLES] if wide else names[:_FEW_EXAMPLES]
         nodes = sum(map(_node_count, alike))
         more = " …" if nodes > len(examples) and examples else ""
-        text = refusal_text(alike[0].status) if len(alike) == 1 else _text_of_alike(alike)
+        text = refusal_text(alike[0].status, [reason for each in alike for reason in each.status.reasons])
         entries.append([str(nodes), refused_by(alike[0].status.plugin), text, f"{', '.join(examples)}{more}"])
     return display.table_of_rows(
         ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON", "EXAMPLES")
@@ -92,30 +92,9 @@ def _alike(refusals: Iterable[Refusal]) -> list[list[Refusal]]:
     """The refusals that differ in the parameter `value` alone, those of the most nodes first."""
     found: dict[Any, list[Refusal]] = {}
     for each in refusals:
-        reasons = [
-            (reason.code, *sorted(pair for pair in reason.parameters.items() if pair[0] != _VALUE))
-            for reason in each.status.reasons
-        ]
-        found.setdefault((each.status.plugin, *each.status.messages, *reasons), []).append(each)
+        key = (each.status.plugin, *each.status.messages, *map(_without_value, each.status.reasons))
+        found.setdefault(key, []).append(each)
     return sorted(found.values(), key=lambda alike: -sum(map(_node_count, alike)))
-
-
-def _text_of_alike(alike: Sequence[Refusal]) -> str:
-    """What several refusals have in common, and the values in which they differ."""
-    status = status_pb2.Status()
-    status.CopyFrom(alike[0].status)
-    for reason in status.reasons:
-        if _VALUE in reason.parameters:
-            reason.parameters[_VALUE] = "*"
-    values = list(dict.fromkeys(_value_of(each) for each in alike))
-    shown = ", ".join(values[:_FEW_EXAMPLES]) + (" …" if len(values) > _FEW_EXAMPLES else "")
-    return f"{refusal_text(status)}, {len(values)} values: {shown}"
-
-
-def _value_of(refusal: Refusal) -> str:
-    """The value in which a refusal differs from those like it."""
-    values = (reason.parameters[_VALUE] for reason in refusal.status.reasons if _VALUE in reason.parameters)
-    return ", ".join(values) or "(none)"
 
 
 def _node_count(refusal: Refusal) -> int:
@@ -155,11 +134,37 @@ def refused_by(plugin: str) -> str:
     return plugin or "PreFilter"
 
 
-def refusal_text(refusal: status_pb2.Status) -> str:
-    """The messages of a status, and its reasons behind them."""
+def refusal_text(refusal: status_pb2.Status, reasons: Sequence[status_pb2.Reason] = ()) -> str:
+    """The messages of a status, and behind them its reasons, or these of several statuses with the same messages."""
     message = ", ".join(refusal.messages) or wire_status.from_message(refusal).code.label
-    details = "; ".join(filter(None, (_reason_details(refusal.plugin, each) for each in refusal.reasons)))
+    details = reasons_text(refusal.plugin, reasons or refusal.reasons)
     return f"{message} ({details})" if details else message
+
+
+def reasons_text(plugin: str, reasons: Iterable[status_pb2.Reason]) -> str:
+    """Reasons in words; of those that differ in a value alone how many there are, and some of the values."""
+    groups: dict[Any, list[status_pb2.Reason]] = {}
+    for each in reasons:
+        groups.setdefault(_without_value(each), []).append(each)
+    return "; ".join(filter(None, (_text_of_alike(plugin, alike) for alike in groups.values())))
+
+
+def _without_value(reason: status_pb2.Reason) -> Any:
+    """What is the same in reasons that are alike."""
+    return reason.code, *sorted(pair for pair in reason.parameters.items() if pair[0] != _VALUE)
+
+
+def _text_of_alike(plugin: str, alike: Sequence[status_pb2.Reason]) -> str:
+    """The text of a reason, or what several have in common and the values in which they differ."""
+    values = list(dict.fromkeys(each.parameters.get(_VALUE, "") for each in alike))
+    if len(values) == 1:
+        return _reason_details(plugin, alike[0])
+    common = status_pb2.Reason()
+    common.CopyFrom(alike[0])
+    common.parameters[_VALUE] = "*"
+    shown = ", ".join(value or "(none)" for value in values[:_FEW_EXAMPLES])
+    more = " …" if len(values) > _FEW_EXAMPLES else ""
+    return f"{_reason_details(plugin, common)}, {len(values)} values: {shown}{more}"
 
 
 def _reason_details(plugin: str, reason: status_pb2.Reason) -> str:

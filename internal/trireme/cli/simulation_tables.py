@@ -34,7 +34,7 @@ def reasons_of(group: simulation_pb2.PendingPods, wide: bool) -> list[console.Re
             [
                 str(each.node_count),
                 node_tables.refused_by(each.plugin),
-                ", ".join(each.messages),
+                _reason_text(each),
                 _examples(each, wide),
             ]
             for each in refusals
@@ -44,6 +44,12 @@ def reasons_of(group: simulation_pb2.PendingPods, wide: bool) -> list[console.Re
     elif group.message:
         parts.append(indent(group.message))
     return parts
+
+
+def _reason_text(refusal: simulation_pb2.SimulatedStatus) -> str:
+    """The messages, and the reasons behind them."""
+    details = node_tables.reasons_text(refusal.plugin, refusal.reasons)
+    return f"{', '.join(refusal.messages)}{f' ({details})' if details else ''}"
 
 
 def _examples(refusal: simulation_pb2.SimulatedStatus, wide: bool) -> str:

@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
+from trireme.v1 import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -778,6 +779,7 @@ class SimulatedStatus(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     NODE_COUNT_FIELD_NUMBER: _builtins.int
     EXAMPLE_NODES_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin."""
     node_count: _builtins.int
@@ -790,6 +792,10 @@ class SimulatedStatus(_message.Message):
     def example_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. Names of some of them, at most three."""
 
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Reason]:
+        """OPTIONAL. The reasons of the status, and of those with the same messages, each once, at most 1000."""
+
     def __init__(
         self,
         *,
@@ -797,10 +803,11 @@ class SimulatedStatus(_message.Message):
         messages: _abc.Iterable[_builtins.str] | None = ...,
         node_count: _builtins.int = ...,
         example_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        reasons: _abc.Iterable[_status_pb2.Reason] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["example_nodes", b"example_nodes", "messages", b"messages", "node_count", b"node_count", "plugin", b"plugin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["example_nodes", b"example_nodes", "messages", b"messages", "node_count", b"node_count", "plugin", b"plugin", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

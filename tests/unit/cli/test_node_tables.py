@@ -22,7 +22,7 @@ def rows(*, wide: bool) -> list[str]:
 
 def test_taints_of_one_key_are_one_row_with_a_count() -> None:
     first, second = rows(wide=False)
-    reason = "node(s) had untolerated taint(s) (pool=*:NoSchedule), 50 values: v0, v1, v2 …"
+    reason = "node(s) had untolerated taint(s) (pool=*:NoSchedule, 50 values: v0, v1, v2 …)"
     assert first.split() == f"50 TaintToleration {reason} n0, n1, n2 …".split()
     reason = "node(s) had untolerated taint(s) (gpu:NoSchedule)"
     assert second.split() == f"2 TaintToleration {reason} g0, g1".split()

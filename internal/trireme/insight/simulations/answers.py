@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from trireme.cache.pod_projection import ParsedPod
 from trireme.simulation import capacity, compaction, drains, reasons, simulation, single_pods, usage, writes
-from trireme.v1 import cycle_pb2, simulation_pb2
+from trireme.v1 import cycle_pb2, simulation_pb2, status_pb2
 
 _ORIGINS = {
     simulation.Origin.QUEUED: simulation_pb2.POD_ORIGIN_QUEUED,
@@ -143,7 +143,7 @@ async def _write_reasons(
     """Write what the nodes say of the class in the end."""
     filtered = await sim.evaluators.filter(profile, class_id, 1, sim.snap.generation)
     if filtered.refusal is not None:
-        at_once = reasons.NodeRefusals(filtered.refusal, sim.snap.nodes.count, ())
+        at_once = reasons.refused_at_once(filtered.refusal, sim.snap)
         group.pre_filter.CopyFrom(_status(at_once))
     group.refusals.extend(_status(each) for each in reasons.refusals_of(filtered, sim.snap))
 
@@ -172,4 +172,5 @@ def _status(each: reasons.NodeRefusals) -> simulation_pb2.SimulatedStatus:
         messages=each.status.messages,
         node_count=each.nodes,
         example_nodes=each.examples,
+        reasons=[status_pb2.Reason(code=reason.code, parameters=dict(reason.parameters)) for reason in each.reasons],
     )

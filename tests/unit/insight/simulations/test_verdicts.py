@@ -298,3 +298,17 @@ async def test_what_cannot_be_scheduled_is_named_with_its_document(field: str, v
     code, found = await insight.refusal(scenario={"manifests": [workload("Deployment", "web", 1, **{field: value})]})
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text in found
+
+
+async def test_a_refusal_has_the_codes_of_all_nodes_that_say_the_same() -> None:
+    """Nodes of many pools say one thing: which taints these are is behind it."""
+    fields = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "20"}}
+    taints = [[("pool", value, "NoSchedule")] for value in ("a", "b")]
+    insight = await SimulatedInsight(n0={**fields, "taints": taints[0]}, n1={**fields, "taints": taints[1]}).start()
+    (found,) = await judged(insight, manifest())
+    (refusal,) = found.unplaced[0].pending.refusals
+    assert refusal.node_count == 2
+    assert [(each.code, each.parameters["value"]) for each in refusal.reasons] == [
+        ("untoleratedTaint", "a"),
+        ("untoleratedTaint", "b"),
+    ]
