@@ -8,13 +8,14 @@ Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.cache import pod_projection
 from trireme.simulation import budgets, manifests, node_copies, pacing, scenario, simulation, workloads
 from trireme.simulation.submission import claims, documents, workload_pods
+from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2
 
 Json = dict[str, Any]
@@ -117,13 +118,9 @@ class Submission:
         """Make the pods of a workload, in place of those that it has."""
         document = entry.document
         made = workload_pods.pods_of(document, self._nodes)
-        entry.notes += made.notes
-        self._pods += sum(len(batch.names) for batch in made.batches)
+        self._pods += made.count
         if self._pods > scenario.MAX_PODS:
             raise document.error("spec", f"at most {scenario.MAX_PODS} pods can be simulated at once")
-        for batch in made.batches[:1]:
-            gates = ", ".join(gate["name"] for gate in batch.manifest["spec"].get("schedulingGates") or ())
-            self._note(entry, f"scheduling gates hold it back: {gates}" if gates else "")
         self._remove_present(entry)
         try:
             if made.replica_set is not None:
@@ -135,6 +132,7 @@ class Submission:
                 pods = list(self._read_batch(entry, batch))
                 entry.uids += [pod.uid for pod in pods]
                 await self._sim.add_many_pods(pods, simulation.Origin.ADDED)
+            entry.notes += made.notes
         except manifests.ManifestError as error:
             raise _about(document, error) from error
         except scenario.ScenarioError as error:
@@ -142,14 +140,15 @@ class Submission:
 
     def _read_batch(self, entry: Submitted, batch: workload_pods.PodBatch) -> Iterator[pod_projection.ParsedPod]:
         """The pods of a batch, with the claims that are made for them. Raises: ManifestError, ScenarioError."""
-        namespace = entry.document.namespace
-        taken = set(self._sim.names_in_use(namespace, frozenset(batch.names)))
         first: manifests.PodOfManifest | None = None
         self._set_priority(entry, batch.manifest)
+        gates = ", ".join(gate["name"] for gate in batch.manifest["spec"].get("schedulingGates") or ())
+        self._note(entry, f"scheduling gates hold it back: {gates}" if gates else "")
+        generated = entry.document.kind == "Pod" and not batch.manifest["metadata"].get("name")
         for claim in batch.volume_claims:
             self._note(entry, claims.add_volume_claim(self._sim, claim, own=True))
         for wanted in batch.names:
-            name = self._sim.new_name(wanted) if wanted in taken else wanted
+            name = self._sim.new_name(wanted) if generated else wanted
             uid = self._sim.new_uid(name)
             if first is not None and not first.base_has_name:
                 yield first.parsed._replace(name=name, uid=uid)
@@ -197,17 +196,33 @@ class Submission:
         if text and text not in entry.notes:
             entry.notes.append(text)
 
-    def _nodes(self) -> Iterator[core_pb2.Node]:
+    def _nodes(self) -> Collection[core_pb2.Node]:
         """The nodes, by name."""
         self._sim.publish()
-        by_name = self._sim.snap.nodes.slot_of_name
-        return (node_copies.node_at(self._sim.snap, by_name[name]) for name in sorted(by_name))
+        return _Nodes(self._sim.snap)
 
     def _members(self, group: documents.Document) -> list[str]:
         """The UIDs of the pods of the documents that are members of the group."""
         every = itertools.chain.from_iterable(each.uids for each in self.submitted if each.document.kind != "PodGroup")
         pods = ((uid, self._sim.pods[uid].parsed) for uid in every if uid in self._sim.pods)
         return [uid for uid, pod in pods if (pod.namespace, pod.group) == (group.namespace, group.name)]
+
+
+class _Nodes(Collection[core_pb2.Node]):
+    """The nodes of a snapshot by name, each made when it is iterated."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self._snap = snap
+        self._slots = snap.nodes.slot_of_name
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, node: object) -> bool:
+        return isinstance(node, core_pb2.Node) and node.metadata.name in self._slots
+
+    def __iter__(self) -> Iterator[core_pb2.Node]:
+        return (node_copies.node_at(self._snap, self._slots[name]) for name in sorted(self._slots))
 
 
 def _check_node(where: str, pod: manifests.PodOfManifest) -> None:

@@ -4,8 +4,8 @@ Tests: tests/unit/simulation/submission/test_workload_pods.py.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.simulation.submission import documents
@@ -26,17 +26,21 @@ class PodBatch:
 
 @dataclass(frozen=True, slots=True)
 class PodsOfWorkload:
-    """The pods of a document, the ReplicaSet of a Deployment, and what to know about them."""
+    """The pods of a document: at most how many, and these, made as they are iterated.
 
-    batches: Sequence[PodBatch]
+    Beside them the ReplicaSet of a Deployment, and what to know about them, which is complete when all are made.
+    """
+
+    count: int
+    batches: Iterable[PodBatch]
     replica_set: Json | None = None
-    notes: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
 
 
-def pods_of(document: documents.Document, nodes: Callable[[], Iterable[core_pb2.Node]]) -> PodsOfWorkload:
+def pods_of(document: documents.Document, nodes: Callable[[], Collection[core_pb2.Node]]) -> PodsOfWorkload:
     """The pods of the document, of a kind that makes pods; `nodes` are those of the cluster, for a DaemonSet."""
     if document.kind == "Pod":
-        return PodsOfWorkload([PodBatch(document.raw, [document.name])])
+        return PodsOfWorkload(1, [PodBatch(document.raw, [document.name])])
     spec = document.raw["spec"]
     if document.kind in ("Job", "CronJob"):
         return _pods_of_job(document)
@@ -45,14 +49,20 @@ def pods_of(document: documents.Document, nodes: Callable[[], Iterable[core_pb2.
     count = int(spec.get("replicas", 1))
     notes = [] if count else ["it has no replicas"]
     if document.kind == "StatefulSet":
-        return PodsOfWorkload(
-            [_pod_of_stateful_set(document, number) for number in _ordinals(spec, count)], None, notes
-        )
+        numbered = (_pod_of_stateful_set(document, number) for number in _ordinals(spec, count))
+        return PodsOfWorkload(count, numbered, None, notes)
     owner, replica_set = document.raw, None
     if document.kind == "Deployment":
         owner = replica_set = _replica_set(document)
-    names = [f"{owner['metadata']['name']}-{number}" for number in range(1, count + 1)]
-    return PodsOfWorkload([PodBatch(_pod(document, owner), names)], replica_set, notes)
+    return PodsOfWorkload(
+        count, _equal_pods(_pod(document, owner), owner["metadata"]["name"], count), replica_set, notes
+    )
+
+
+def _equal_pods(pod: Json, prefix: str, count: int) -> Iterator[PodBatch]:
+    """Pods of one template; none if there are none."""
+    if count:
+        yield PodBatch(pod, [f"{prefix}-{number}" for number in range(1, count + 1)])
 
 
 def _ordinals(spec: Json, count: int) -> range:
@@ -130,42 +140,48 @@ def volume_claim(name: str, namespace: str, spec: Mapping[str, Any]) -> Json:
 def _pods_of_job(document: documents.Document) -> PodsOfWorkload:
     """The pods that a Job, or one run of a CronJob, has at once."""
     spec, notes = document.raw["spec"], []
+    if spec.get("suspend"):
+        return PodsOfWorkload(0, (), None, ["it is suspended (spec.suspend)"])
     if document.kind == "CronJob":
         notes.append("one run of it")
         spec = spec["jobTemplate"]["spec"]
-    if (document.kind == "Job" and spec.get("suspend")) or (
-        document.kind == "CronJob" and document.raw["spec"].get("suspend")
-    ):
-        return PodsOfWorkload([], None, ["it is suspended (spec.suspend)"])
     parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
     count = parallelism if completions is None else min(parallelism, int(completions))
     if completions is not None and count < int(completions):
         notes.append(f"{count} of its {completions} pods at once (parallelism)")
     pod = _pod(document, document.raw)
-    if spec.get("completionMode") == "Indexed":
-        batches = []
-        for number in range(count):
-            one = copy.deepcopy(pod)
-            one["metadata"].setdefault("labels", {})["batch.kubernetes.io/job-completion-index"] = str(number)
-            batches.append(PodBatch(one, [f"{document.name}-{number}"]))
-        return PodsOfWorkload(batches, None, notes)
-    return PodsOfWorkload([PodBatch(pod, [f"{document.name}-{number}" for number in range(1, count + 1)])], None, notes)
+    indexed = spec.get("completionMode") == "Indexed"
+    batches = _indexed_pods(document.name, pod, count) if indexed else _equal_pods(pod, document.name, count)
+    return PodsOfWorkload(count, batches, None, notes)
 
 
-def _pods_of_daemon_set(document: documents.Document, nodes: Iterable[core_pb2.Node]) -> PodsOfWorkload:
+def _indexed_pods(name: str, pod: Json, count: int) -> Iterator[PodBatch]:
+    """Pods with the index of their completion as a label."""
+    for number in range(count):
+        one = copy.deepcopy(pod)
+        one["metadata"].setdefault("labels", {})["batch.kubernetes.io/job-completion-index"] = str(number)
+        yield PodBatch(one, [f"{name}-{number}"])
+
+
+def _pods_of_daemon_set(document: documents.Document, nodes: Collection[core_pb2.Node]) -> PodsOfWorkload:
     """A pod for each node that the DaemonSet's template may run on."""
-    spec = document.raw["spec"]["template"]["spec"]
-    batches, passed_over = [], 0
+    notes: list[str] = []
+    return PodsOfWorkload(len(nodes), _daemon_pods(document, nodes, notes), None, notes)
+
+
+def _daemon_pods(document: documents.Document, nodes: Iterable[core_pb2.Node], notes: list[str]) -> Iterator[PodBatch]:
+    """The pods, each pinned to its node; in the end `notes` has how many nodes get none."""
+    spec, passed_over = document.raw["spec"]["template"]["spec"], 0
     for node in nodes:
         if not daemon_pods.should_run(spec, _as_json(node)):
             passed_over += 1
             continue
         pod = _pod(document, document.raw)
         daemon_pods.pin_to_node(pod["spec"], node.metadata.name)
-        batches.append(PodBatch(pod, [f"{document.name}-{node.metadata.name}"]))
-    nodes_text = f"{passed_over} nodes get" if passed_over > 1 else "1 node gets"
-    text = f"{nodes_text} no pod, by the selector, affinity or tolerations of the template"
-    return PodsOfWorkload(batches, None, [text] if passed_over else [])
+        yield PodBatch(pod, [f"{document.name}-{node.metadata.name}"])
+    if passed_over:
+        nodes_text = f"{passed_over} nodes get" if passed_over > 1 else "1 node gets"
+        notes.append(f"{nodes_text} no pod, by the selector, affinity or tolerations of the template")
 
 
 def _as_json(node: core_pb2.Node) -> Json:

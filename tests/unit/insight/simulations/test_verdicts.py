@@ -312,3 +312,20 @@ async def test_a_refusal_has_the_codes_of_all_nodes_that_say_the_same() -> None:
         ("untoleratedTaint", "a"),
         ("untoleratedTaint", "b"),
     ]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+async def test_more_pods_than_can_be_simulated_are_refused_before_they_are_made(kind: str) -> None:
+    """Two thousand million pods would be the last question that a replica reads."""
+    insight = await SimulatedInsight(n0="2").start()
+    code, text = await insight.refusal(scenario={"manifests": [workload(kind, "web", 2_000_000_000)]})
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert f"document 1 ({kind} web): spec: at most 100000 pods can be simulated at once" in text
+
+
+async def test_pods_with_generated_names_have_one() -> None:
+    insight = await SimulatedInsight(n0="2").start()
+    pod = manifest()
+    pod["metadata"] = {"generateName": "run-"}
+    answer = await insight.ask(scenario={"manifests": [pod, pod]})
+    assert [each.pod.name for each in answer.placements] == ["run-simulated-1", "run-simulated-2"]

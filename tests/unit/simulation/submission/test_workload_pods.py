@@ -1,5 +1,6 @@
 """The pods of workloads: as many, and with the names and labels, as their controllers make."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ def node(name: str, taint: str = "", **labels: str) -> core_pb2.Node:
 def pods_of(kind: str, spec: Json, version: str = "apps/v1", nodes: Any = ()) -> workload_pods.PodsOfWorkload:
     raw = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
     (document,) = documents.read([raw], "")
-    return workload_pods.pods_of(document, lambda: nodes)
+    found = workload_pods.pods_of(document, lambda: nodes)
+    return dataclasses.replace(found, batches=list(found.batches))
 
 
 def names(of: workload_pods.PodsOfWorkload) -> list[str]:
@@ -82,10 +84,10 @@ def test_pods_of_a_deployment_belong_to_a_replica_set_that_selects_them() -> Non
     found = pods_of("Deployment", {"replicas": 2, "selector": SELECTOR, "template": TEMPLATE})
     assert found.replica_set is not None
     assert found.replica_set["spec"]["selector"] == SELECTOR
-    (owner,) = found.batches[0].manifest["metadata"]["ownerReferences"]
+    (owner,) = next(iter(found.batches)).manifest["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("ReplicaSet", found.replica_set["metadata"]["name"])
     assert owner["uid"] == found.replica_set["metadata"]["uid"]
-    assert found.batches[0].manifest["metadata"]["labels"] == {"app": "a"}
+    assert next(iter(found.batches)).manifest["metadata"]["labels"] == {"app": "a"}
 
 
 def test_pods_of_a_stateful_set_are_numbered_and_have_claims_of_their_own() -> None:
@@ -94,7 +96,7 @@ def test_pods_of_a_stateful_set_are_numbered_and_have_claims_of_their_own() -> N
     spec = {"replicas": 2, "ordinals": {"start": 5}, "selector": SELECTOR, "template": TEMPLATE, "serviceName": "s"}
     found = pods_of("StatefulSet", {**spec, "volumeClaimTemplates": [claim]})
     assert names(found) == ["w-5", "w-6"]
-    first = found.batches[0]
+    first = next(iter(found.batches))
     assert first.manifest["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "w-5"
     assert [each["metadata"]["name"] for each in first.volume_claims] == ["data-w-5"]
     assert first.manifest["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-w-5"}}]
@@ -120,6 +122,6 @@ def test_a_daemon_set_has_a_pod_on_each_node_that_its_template_may_run_on() -> N
     found = pods_of("DaemonSet", {"selector": SELECTOR, "template": template}, nodes=nodes)
     assert names(found) == ["w-n0", "w-n3"]
     assert found.notes == ["2 nodes get no pod, by the selector, affinity or tolerations of the template"]
-    affinity = found.batches[1].manifest["spec"]["affinity"]["nodeAffinity"]
+    affinity = list(found.batches)[1].manifest["spec"]["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchFields"][0]["values"] == ["n3"]
