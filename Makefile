@@ -95,9 +95,10 @@ lint: $(STAMP) ## Style, layering and proto rules
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh --check
 
 .PHONY: freeze
-freeze: $(STAMP) ## Freeze what was added to protos/ (writes protos/frozen.binpb; refuses if anything else changed)
+freeze: $(STAMP) ## Freeze what was added to protos/ and to the reason codes (refuses if anything else of protos/ changed)
 	@$(BIN)/buf breaking --against protos/frozen.binpb
 	@$(BIN)/buf build --exclude-source-info -o protos/frozen.binpb
+	@$(BIN)/python -m tests.helpers.reasons_document --freeze
 
 .PHONY: types
 types: $(STAMP) ## Types
@@ -227,7 +228,7 @@ console: ## Build the console's page from console/ into the package (needs npm)
 	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins, the chart's values
+docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins, the chart's values, reason codes
 	@$(BIN)/python -m tests.contract.metrics_document
 	@$(BIN)/python -m tests.simulation.defects_document
 	@$(BIN)/python -m tests.helpers.configuration_document
@@ -236,6 +237,7 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeC
 	@$(BIN)/python -m tests.helpers.verification_document
 	@$(BIN)/python -m tests.helpers.contract_document
 	@$(BIN)/python -m tests.helpers.chart_values_document
+	@$(BIN)/python -m tests.helpers.reasons_document
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)

@@ -85,6 +85,11 @@ COMPONENTS = (
         on=INSIGHT,
     ),
     Component(
+        "alerts",
+        "Alerts and service levels for the Prometheus operator. For a Prometheus without it: docs/runbooks/README.md.",
+        {"monitoring": {"alerts": {"enabled": True}}},
+    ),
+    Component(
         "plugin-endpoints",
         "Lets the frontend follow the EndpointSlices of remote plugins in the namespace `plugins`.",
         {"pluginNamespaces": ["plugins"]},

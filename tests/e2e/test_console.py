@@ -61,6 +61,29 @@ def test_pending_pods_are_grouped_and_lead_to_a_pod(world: consoles.World) -> No
         consoles.expect(page.get_by_role("region", name="Timeline")).to_contain_text("UnscheduledPodAdd")
 
 
+def test_taints_of_one_key_are_one_row_that_opens(world: consoles.World) -> None:
+    """A node pool for each of fifty teams would be fifty rows; amounts have units."""
+    pooled = [f"node-{number}" for number in (3, 4, 5)]
+    for name in pooled:
+        taint = {"key": "example.com/pool", "value": f"of-{name}", "effect": "NoSchedule"}
+        world.patch_node(name, {"spec": {"taints": [taint]}})
+    try:
+        with world.pods("too-large", cpu="1k"), world.browser.page() as page:
+            page.goto(f"{world.console}/#/pods/default/too-large")
+            says = page.get_by_role("region", name="What nodes say")
+            consoles.expect(says).to_contain_text("1,000 CPUs requested")
+            values = says.locator("details.values")
+            consoles.expect(values).to_have_count(1)
+            consoles.expect(values.locator("summary")).to_have_text("example.com/pool=*:NoSchedule, 3 values")
+            consoles.expect(values.locator("li").first).not_to_be_visible()
+            values.locator("summary").click()
+            consoles.expect(values.locator("li")).to_have_count(3)
+            consoles.expect(values.locator("li").first).to_contain_text("example.com/pool=of-node-")
+    finally:
+        for name in pooled:
+            world.patch_node(name, {"spec": {"taints": []}})
+
+
 def test_a_pod_waits_the_page_says_why_and_the_proposal_helps(world: consoles.World) -> None:
     """The story that the console is for: a pod waits, a change is proposed and made, and the pod is bound."""
     world.patch_node(

@@ -92,7 +92,7 @@ class BindingCycle:
             self._cache.is_assumed, self._requeue_unconfirmed
         )
         self.background = supervision.Supervisor()
-        self._shared_calls = bind_calls.SharedBindCalls(binder.bind, self.background.start)
+        self._shared_calls = bind_calls.SharedBindCalls(binder, self.background.start)
         self._post_binding = post_binding.PostBinding(binder, observer, roles.post_bind, self.background.start)
         # The pods in the binding cycle, by profile.
         self._binding: collections.Counter[str] = collections.Counter()

@@ -128,6 +128,12 @@ class ForkedCache:
             self.snap.apply(delta)
         return self.cache.generation
 
+    def take_unknown_labels_as_absent(self) -> set[str]:
+        """Take pods of the cluster to have no label key of which it is not known; returns the set of such keys."""
+        if self.cache.absent_keys is None:
+            self.cache.absent_keys = set()
+        return self.cache.absent_keys
+
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on the node, in the order of their rows; none if the fork has no such node."""
         # Of the fork, not of the cache: that looks for the pods of a node while it removes it.
@@ -210,6 +216,8 @@ class _Cache(cluster_cache.ClusterCache):
         """`labels_unknown`: some pods have labels of which nothing is known."""
         super().__init__(registry, tables)
         self._labels_unknown = labels_unknown
+        #: Label keys that no pod of the cluster is taken to have; None: which have them has to be known.
+        self.absent_keys: set[str] | None = None
 
     def resume(self, fork: snapshot.Snapshot, free_rows: list[int]) -> None:
         """Go on from the fork's generation. Of free slots the lowest is given first."""
@@ -232,6 +240,8 @@ class _Cache(cluster_cache.ClusterCache):
 
     def reclassify(self, keys: frozenset[str]) -> None:
         """Classify pods with these keys again. Raises: UnknownLabelKeyError if nobody knows which have them."""
-        if self._labels_unknown:
+        if self._labels_unknown and self.absent_keys is None:
             raise known_classes.UnknownLabelKeyError(keys)
+        if self._labels_unknown and self.absent_keys is not None:
+            self.absent_keys |= keys
         super().reclassify(keys)

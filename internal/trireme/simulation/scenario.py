@@ -26,6 +26,7 @@ class ScenarioError(ValueError):
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"{field}: {golang.printable(text)}")
         self.field = field
+        self.text = text
 
 
 class ScenarioChanges:

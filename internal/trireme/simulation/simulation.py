@@ -232,6 +232,10 @@ class Simulation:
         entry.metadata.namespace, entry.metadata.name = namespace, name  # type: ignore[attr-defined]
         self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
 
+    def take_unknown_labels_as_absent(self) -> set[str]:
+        """No pod of the cluster has a label key that nothing selects by; returns these keys, a set that grows."""
+        return self._forked.take_unknown_labels_as_absent()
+
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on a node, as of the last `publish`."""
         return self._forked.uids_on(node_name)

@@ -1,12 +1,8 @@
 """The chart's values, their schema and their documentation belong together, and with what the processes know."""
 
 import json
-import pathlib
-import re
 from collections.abc import Iterator
 from typing import Any
-
-import yaml
 
 from tests.helpers import chart_values_document
 from trireme.config import remote_plugin_settings
@@ -44,13 +40,3 @@ def test_every_value_has_its_documentation_and_a_rule() -> None:
 def test_plugins_may_be_where_remote_plugins_may_be() -> None:
     points = _schema()["definitions"]["plugin"]["properties"]["extensionPoints"]["items"]["enum"]
     assert set(points) == {point.value for point in remote_plugin_settings.REMOTE_POINTS}
-
-
-def test_alerts_are_those_of_the_document() -> None:
-    """Alerts that the document explains and the chart does not have would be believed to be there."""
-    document = (pathlib.Path(__file__).parents[3] / "docs/metrics.md").read_text()
-    rows = re.findall(r"^\| (\d+ min|-) \| `([^`]+)` \|", document, re.MULTILINE)
-    expected = [("" if wait == "-" else wait.replace(" min", "m"), expression) for wait, expression in rows]
-    alerts = yaml.safe_load((CHART / "files/alerts.yaml").read_text())
-    assert [(alert.get("for", ""), alert["expr"]) for alert in alerts] == expected
-    assert all(alert["summary"] for alert in alerts)
