@@ -4,7 +4,7 @@
         [--replicas N] [--keep FILE]
     python -m tests.conformance.differential --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
 
-Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
+Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked again, with the
 framework's maps in many orders, printed with what either side says, and printed again when it is as small as it gets.
 `--keep` adds that with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1.
 The other kinds are drawn and compared by `drawn_kinds`; they are printed as they are.

@@ -133,7 +133,7 @@ async def test_a_second_signal_ends_it_at_once(cluster: EmbeddedCluster, tmp_pat
 
 
 async def test_it_ends_with_its_parent(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    """A frontend that is killed leaves no bind behind that obeys whoever finds its socket."""
+    """A frontend that is killed leaves no bind behind that obeys any process that finds its socket."""
     script = (
         "import os, subprocess, sys, time\n"
         "child = subprocess.Popen([*sys.argv[1:], '--exit-with-parent', str(os.getpid())])\n"
@@ -162,7 +162,7 @@ async def test_it_ends_with_its_parent(cluster: EmbeddedCluster, tmp_path: Path)
 
 
 async def _gone(pid: int) -> None:
-    """Raises ProcessLookupError once the process is gone; whoever adopted it may take a moment to bury it."""
+    """Raises ProcessLookupError once the process is gone; its new parent may take a moment to reap it."""
     for _ in range(200):
         os.kill(pid, 0)
         if _state(pid) == "Z":

@@ -122,7 +122,7 @@ async def test_a_replica_that_is_added_again_is_taken_for_another_one(tmp_path: 
 
 
 async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) -> None:
-    """A replica that acknowledges deltas and yet never answers would hold its pods for ever."""
+    """A replica that acknowledges deltas and yet never answers would hold its pods forever."""
     frontend = Frontend(deadline_seconds=0.4)
 
     async def unanswered(link: replica_link.ReplicaLink) -> None:

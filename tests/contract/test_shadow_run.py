@@ -194,7 +194,7 @@ async def test_objects_that_cannot_be_decoded_are_a_notice(
 async def test_without_pods_or_nodes_the_run_ends_with_what_is_missing(
     cluster: EmbeddedCluster, tmp_path: pathlib.Path, kind: str
 ) -> None:
-    """It would wait for ever, and report nothing."""
+    """It would wait forever, and report nothing."""
     cluster.faults.add(Fault(FaultAction.STATUS, path=rf"/api/v1/{kind}\?", code=403, times=-1))
     async with contextlib.AsyncExitStack() as stack:
         observed = Observed(cluster, tmp_path)

@@ -436,7 +436,7 @@ class Installation:
     async def check_promises(self, names: Iterable[str], excused: Collection[str] = ()) -> None:
         """All these pods are on a node that they fit on, each by one binding that was told of once.
 
-        A frontend that is killed takes the events with it that it had not sent: the pods (uids) of which that may be
+        A frontend that is killed takes the events with it that it had not sent: the pods (uids) for which that may be
         so are `excused`, and need have none.
         """
         pods = {pod["metadata"]["name"]: pod for pod in await self.pods()}

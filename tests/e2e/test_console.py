@@ -266,7 +266,7 @@ def test_a_plot_breaks_off_where_nothing_came(world: consoles.World) -> None:
 
 
 def test_a_pod_that_does_not_exist_is_said_so(world: consoles.World) -> None:
-    """A misspelt name would load for ever."""
+    """A misspelt name would load forever."""
     with world.browser.page() as page:
         page.goto(f"{world.console}/#/pods/default/no-such-pod")
         consoles.expect(page.get_by_text("neither in the queue nor on a node").first).to_be_visible()

@@ -17,7 +17,7 @@ real_only = pytest.mark.parametrize("cluster", ["real"], indirect=True)
 
 MERGE = "application/merge-patch+json"
 
-# How often kube-scheduler plays once more where it counted what is chance, which is not seldom on a busy machine.
+# How often kube-scheduler plays again where it counted what is chance, which is not seldom on a busy machine.
 MORE_TRIES = 3
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/metrics.md"

@@ -193,7 +193,7 @@ def _bound(outcome: Json) -> Json:
 async def test_trireme_and_kube_scheduler_make_the_same_of_groups_of_groups(
     scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
-    """Whoever moves over sees the same of his groups: bindings, conditions, events."""
+    """A user who moves over sees the same of their groups: bindings, conditions, events."""
     ours, theirs = await sides.play(scenario, GATES)
     if scenario in LEFT_OVER:
         assert ours["groups"][LEFT_OVER[scenario]][0][2] == "Scheduled"

@@ -101,7 +101,7 @@ async def test_a_pod_waits_for_its_claim_and_for_a_device(cluster: clusters.Open
 
 
 async def test_a_selector_error_on_one_node_makes_the_pod_unschedulable(cluster: clusters.OpenCluster) -> None:
-    """A pod of which a plugin cannot say whether it fits somewhere is not put elsewhere, where nobody would notice."""
+    """A pod that a plugin cannot judge on some node is not placed on another, where nobody would notice."""
     driver = "half.example.com"
     async with cluster(nodes=2) as here:
         good, bad = (node["metadata"]["name"] for node in await here.nodes())

@@ -235,7 +235,7 @@ class World:
         self._deliver(resource, events)
 
     def repeat(self, resource: str, back: int) -> None:
-        """An event that was delivered already, of an object that is still known, comes once more."""
+        """An event that was delivered already, of an object that is still known, comes again."""
         position = self.delivered[resource] - 1 - back
         if position < 0:
             return

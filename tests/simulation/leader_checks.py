@@ -29,7 +29,7 @@ from trireme.scheduling import assumed_pod, binding_cycle, preemption_executor, 
 from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
-# For so long nothing must have changed on a node of which a decision should have known. Units: seconds.
+# For so long nothing must have changed on a node that a decision should have seen. Units: seconds.
 SETTLED_SECONDS = 10.0
 # How many of the pods that were deleted last are known: a frontend's watch may lag.
 DELETED_PODS = 2000

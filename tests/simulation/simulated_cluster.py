@@ -152,7 +152,7 @@ class Cluster:
         self.watch_cache = LaggingWatchCache(self.store, self.random)
         self._api: ApiServer | None = None
         self.processes: dict[str, SupervisedProcess] = {}
-        #: The hosts of each phase's replicas, of which some may not be listed as endpoints for a while.
+        #: The hosts of each phase's replicas; some may not be listed as endpoints for a while.
         self.hosts: dict[str, list[str]] = {}
         self._unlisted: set[str] = set()
         self._insight = False

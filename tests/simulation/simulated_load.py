@@ -115,7 +115,7 @@ class Load:
 
     @property
     def intervals(self) -> Mapping[str, tuple[float, ...]]:
-        """The changes, and the seconds between two of a kind on average, of which a storm has one."""
+        """The changes, and the seconds between two of a kind on average; a storm has one."""
         return {"pods": self._rates.creation, "nodes": self._rates.node_churn, "gates": (self._rates.lifted_gates,)}
 
     def change(self, event: PlannedEvent) -> None:
@@ -312,7 +312,7 @@ class Load:
 
 
 class ZonedLoad(Load):
-    """The same with groups of which some have to be in one zone."""
+    """The same with groups, some of which have to be in one zone."""
 
     workloads = ZonedWorkloads
 

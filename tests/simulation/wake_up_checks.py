@@ -95,7 +95,7 @@ def _name_of(found: Any) -> str:
 
 
 def _text(events: Sequence[_Event]) -> str:
-    """How many of which events, and the last ones."""
+    """The number of each kind of event, and the last ones."""
     if not events:
         return "and there was no event since"
     counts = collections.Counter(each.event.label for each in events)

@@ -10,7 +10,7 @@ HOUR = 3600.0
 
 
 def _samples(per_hour: float, noise: float, *, mean: float = 100.0, seed: int = 1) -> list[slopes.Sample]:
-    """Two hours of samples every ten seconds, with noise of which a part stays for a while."""
+    """Two hours of samples every ten seconds, with noise that partly stays for a while."""
     chance = random.Random(seed)
     drift = 0.0
     made = []

@@ -95,7 +95,7 @@ class ClassRegistry:
 
         `all_labels`: all labels of a pod, because a plugin reads all. `rules`: how pods are counted. `keep_deferred`:
         pods whose resize is deferred. Simulations do without: their pods are of the classes that they have in the
-        cluster, or of manifests, of which no status is read.
+        cluster, or of manifests, whose status is not read.
         """
         self.rules = rules
         self.keep_deferred = keep_deferred

@@ -214,7 +214,7 @@ class ScoreEngine:
     ) -> Sequence[phase_answers.PlaceAnswer]:
         """As `place`, of pods of several classes: each class as if the pods of those before were on their nodes.
 
-        It ends after the first class of which not all pods were placed, and before one whose choice depends on more of
+        It ends after the first class whose pods were not all placed, and before one whose choice depends on more of
         the pods before than what they take. One answer at least.
 
         Raises: StaleRequestError, InvalidRequestError as `place`.

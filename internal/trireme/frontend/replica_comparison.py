@@ -1,7 +1,7 @@
 """Compares the replicas of a plugin, which have to be one version with the same description.
 
-A call goes to any of them, and answers are cached whoever gave them: with two versions, which one decided about a node
-is chance. A rollout passes through that, so a difference is shown and logged, and changes nothing else.
+A call goes to any of them, and an answer is cached whichever replica gave it: with two versions, which one decided
+about a node is chance. A rollout passes through that, so a difference is shown and logged, and changes nothing else.
 
 Tests: tests/contract/test_plugin_monitor.py.
 """

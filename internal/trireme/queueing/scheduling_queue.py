@@ -394,7 +394,7 @@ class SchedulingQueue:
     def flush_unschedulable(self, now: float) -> Instructions:
         """Gives another try to the pods that no event woke for five minutes, gated ones too; every `FLUSH_PERIOD`.
 
-        Groups of which something is missing for long are reported, once.
+        Groups that lack something for long are reported, once.
         """
         if self._groups is not None:
             self._groups.flush_unschedulable(now)

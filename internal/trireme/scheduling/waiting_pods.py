@@ -95,7 +95,7 @@ class WaitingPods:
     def begin_wait(
         self, uid: str, key: str, plugins: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
     ) -> Callable[[], Coroutine[Any, Any, status.Status]]:
-        """Have the pod wait from now on, so that whoever deletes, allows or rejects it finds it; returns what to call.
+        """Have the pod wait from now on, so that deleting, allowing or rejecting finds it; returns what to call.
 
         It waits until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
 

@@ -207,7 +207,7 @@ class _Cache(cluster_cache.ClusterCache):
     def __init__(
         self, registry: class_registry.ClassRegistry, tables: cluster_cache.CacheTables, labels_unknown: bool
     ) -> None:
-        """`labels_unknown`: some pods have labels of which nothing is known."""
+        """`labels_unknown`: some pods have unknown labels."""
         super().__init__(registry, tables)
         self._labels_unknown = labels_unknown
 

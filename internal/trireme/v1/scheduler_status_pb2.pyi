@@ -638,7 +638,7 @@ class PluginStatus(_message.Message):
 
     @_builtins.property
     def canary(self) -> Global___PluginCanary:
-        """OPTIONAL. Of which plugin it is the canary; unset: of none."""
+        """OPTIONAL. The plugin whose canary it is; unset: none."""
 
     def __init__(
         self,

@@ -1159,7 +1159,7 @@ type PluginStatus struct {
 	OverBudget bool `protobuf:"varint,14,opt,name=over_budget,json=overBudget,proto3" json:"over_budget,omitempty"`
 	// OPTIONAL. What its answers would change; unset: they count.
 	Shadow *PluginComparison `protobuf:"bytes,15,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	// OPTIONAL. Of which plugin it is the canary; unset: of none.
+	// OPTIONAL. The plugin whose canary it is; unset: none.
 	Canary *PluginCanary `protobuf:"bytes,16,opt,name=canary,proto3" json:"canary,omitempty"`
 	// OPTIONAL. The last failed call, or what is not called because of failures.
 	LastError     string `protobuf:"bytes,17,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`

@@ -89,7 +89,7 @@ func answerAll(runs, parallel int) error {
 		if err := encoder.Encode(<-answered); err != nil {
 			return err
 		}
-		// Whoever asks one row and waits for its answer must get it.
+		// A caller that sends one row and waits for its answer must get it.
 		if len(pending) == 0 {
 			if err := out.Flush(); err != nil {
 				return err

@@ -190,7 +190,7 @@ async def _devices(here: Here, driver: str) -> None:
 async def _say(here: Here, owner: str, condition: str) -> None:
     """A driver says of the device of the pod's claim that the condition is true.
 
-    It waits for a device of which nothing has been said.
+    It waits for a device that nothing announces.
     """
     found: list[tuple[Json, Json]] = []
 

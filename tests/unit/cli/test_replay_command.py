@@ -121,7 +121,7 @@ async def test_what_is_not_decided_again_is_named(tmp_path: pathlib.Path, capsys
 
 
 async def test_what_is_not_in_the_recording_is_said(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`0 differ` would prove that all was decided right in an incident of which nothing was recorded."""
+    """`0 differ` would prove that all was decided right in an incident without a recording."""
     path = tmp_path / "incident.trireme"
     cluster = await recording(path)
     state = [frame for frame in cluster.frames() if frame.state_part]

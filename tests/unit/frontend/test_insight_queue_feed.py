@@ -12,7 +12,7 @@ from trireme.v1 import snapshot_pb2
 
 
 class Replicas:
-    """Insight's replicas, of which a stream begins when the test says so."""
+    """Insight's replicas, whose stream begins when the test decides."""
 
     new_stream = True
 

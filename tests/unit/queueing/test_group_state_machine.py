@@ -282,7 +282,7 @@ class Machine:
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("TRIREME_EXAMPLES", "60"))))
 def test_no_member_is_lost_or_in_two_places(seed: int) -> None:
-    """After each stimulus every member is in one place, and in the end whoever may be tried is."""
+    """After each stimulus every member is in one place, and in the end every pod that may be tried is."""
     machine = Machine(seed)
     for _ in range(STEPS):
         machine.step()

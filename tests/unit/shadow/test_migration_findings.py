@@ -160,7 +160,7 @@ _UNREADABLE = [
 def test_a_file_that_cannot_be_read_ends_the_check(
     document: bytes, text: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`Differs, next: put Trireme in its place`, and exit code 0, about a file of which nothing was judged."""
+    """`Differs, next: put Trireme in its place`, and exit code 0, about a file that was not judged."""
     path = tmp_path / "s.yaml"
     path.write_bytes(document)
     assert main.main(["shadow", "check", "--kube-scheduler-config", str(path)]) == 1
@@ -393,7 +393,7 @@ def test_flags_that_are_not_visible_are_not_taken_for_none(container: dict[str, 
     ],
 )
 def test_why_a_config_map_shows_no_configuration_is_said(answer: Any, text: str) -> None:
-    """Whoever looks for the file on the control plane's node does not find it there."""
+    """An administrator does not find the file on the control plane's node."""
     pod = _pod(
         ["kube-scheduler", "--config=/c/config.yaml"],
         container={"volumeMounts": [{"name": "v", "mountPath": "/c"}]},

@@ -61,7 +61,7 @@ class FilterColumn:
 
     @property
     def answered_generation(self) -> int:
-        """The generation as of which every node has an answer, or a failure that is ignored."""
+        """The last generation for which every node has an answer, or a failure that is ignored."""
         return max(self.generation, self.unanswered_generation)
 
     def changed_since(self, table: nodes.NodeTable, generation: int) -> arrays.SlotArray:

@@ -26,9 +26,7 @@ class FilterEvaluatorStatistics:
 
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers, in bytes."})
-    first_evaluations: int = field(
-        metadata={"help": "Evaluations of a class of which nothing was cached.", "total": True}
-    )
+    first_evaluations: int = field(metadata={"help": "Evaluations of a class without cached answers.", "total": True})
     slots_evaluated: int = field(
         metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation.", "total": True}
     )

@@ -119,7 +119,7 @@ class Placer:
     """Places pods of one class on nodes one by one, where a placement changes only its own node's score."""
 
     def __init__(self, nodes: ScoredNodes, open_count: int | None = None) -> None:
-        """Place on these nodes; `open_count`: so many nodes take pods, of which only these can be chosen."""
+        """Place on these nodes; `open_count`: so many nodes take pods, but only these can be chosen."""
         capacity, own, own_now = nodes.capacity, nodes.own, nodes.own_now
         self._capacity = capacity.copy()
         # Nodes that take more.

@@ -479,7 +479,7 @@ class ReplicaLink:
                 self.takes_decisions = answer.takes_decisions
                 self._notify_if_in_step_again(was_in_step)
         finally:
-            # However the stream ended, the writer must learn of it: without changes it would wait for ever.
+            # However the stream ended, the writer must learn of it: without changes it would wait forever.
             self._wake.set()
 
     def _record_acknowledgement(self, generation: int) -> None:

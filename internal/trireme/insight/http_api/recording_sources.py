@@ -96,7 +96,7 @@ def source_at(path: pathlib.Path) -> Source:
 
 
 class _TimedFrames:
-    """Frames with the time as of which each is shown."""
+    """Frames, each with the time that it shows."""
 
     def __init__(self, frames: Frames, times: frame_times.FrameTimes) -> None:
         self._frames = frames

@@ -67,7 +67,7 @@ class _PreparedOutcomes:
         self.found: dict[tuple[int, NodeKind], tuple[int, SearchOutcome]] = {}
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Nothing to update: whoever reads an outcome compares its version."""
+        """Nothing to update: readers of an outcome compare its version."""
 
 
 class DeviceSearch:

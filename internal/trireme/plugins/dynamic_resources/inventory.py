@@ -214,7 +214,7 @@ class DeviceInventory:
             changed |= self._replace_slice(name, table.get(SLICE, "", name), rules)
         for pool in changed - self.by_pool.keys():
             self._touched.pop(pool, None)
-        # Whoever sees nothing of these pools goes on with what it knows.
+        # A node that sees none of these pools keeps what it knows.
         for key in [key for key, view in self._view_of.items() if not view.pool_ids.isdisjoint(changed)]:
             gone = self._view_of.pop(key)
             for found in self.remembered.values():

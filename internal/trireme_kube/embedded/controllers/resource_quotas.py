@@ -30,7 +30,7 @@ class ResourceQuotaController:
         self._store.listen_to_all(self._on_write)
 
     def _on_write(self, resource: Resource, event: Event) -> None:
-        """Queue a quota whose limits were written, and those of which a write may have freed something."""
+        """Queue a quota whose limits were written, and those whose usage a write may have reduced."""
         if resource is QUOTAS and event.type != DELETED and _limits_differ(event):
             self._queue.add(event.record.key)
         # What a new object uses, its admission has charged.

@@ -787,7 +787,7 @@ pub struct Toleration {
     /// OPTIONAL. The effect accepted. Empty accepts all effects.
     #[prost(string, tag = "4")]
     pub effect: ::prost::alloc::string::String,
-    /// OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means for ever.
+    /// OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means forever.
     #[prost(int64, optional, tag = "5")]
     pub toleration_seconds: ::core::option::Option<i64>,
 }
@@ -1753,7 +1753,7 @@ pub struct PluginStatistics {
     /// REQUIRED. Calls that failed, and those that an open circuit breaker refused.
     #[prost(uint64, tag = "3")]
     pub failed: u64,
-    /// REQUIRED. The worst state of the circuit breakers, of which each RPC has one: `closed`, `open` or `half-open`.
+    /// REQUIRED. The worst state of the circuit breakers (each RPC has one): `closed`, `open` or `half-open`.
     #[prost(string, tag = "4")]
     pub breaker: ::prost::alloc::string::String,
     /// OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
@@ -4199,7 +4199,7 @@ pub struct PluginStatus {
     /// OPTIONAL. What its answers would change; unset: they count.
     #[prost(message, optional, tag = "15")]
     pub shadow: ::core::option::Option<PluginComparison>,
-    /// OPTIONAL. Of which plugin it is the canary; unset: of none.
+    /// OPTIONAL. The plugin whose canary it is; unset: none.
     #[prost(message, optional, tag = "16")]
     pub canary: ::core::option::Option<PluginCanary>,
     /// OPTIONAL. The last failed call, or what is not called because of failures.
@@ -9033,7 +9033,7 @@ pub mod filter_phase_client {
             self.inner.unary(req, path, codec).await
         }
         /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        /// class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
         pub async fn filter_classes(
             &mut self,
             request: impl tonic::IntoRequest<super::FilterClassesRequest>,
@@ -9337,7 +9337,7 @@ pub mod filter_phase_server {
             tonic::Status,
         >;
         /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        /// class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
         async fn filter_classes(
             &self,
             request: tonic::Request<super::FilterClassesRequest>,
@@ -12104,7 +12104,7 @@ pub mod score_phase_client {
             self.inner.unary(req, path, codec).await
         }
         /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
         /// more than what is left of resources. Idempotent.
         pub async fn place_classes(
             &mut self,
@@ -12187,7 +12187,7 @@ pub mod score_phase_server {
             request: tonic::Request<super::PlaceRequest>,
         ) -> std::result::Result<tonic::Response<super::PlaceResponse>, tonic::Status>;
         /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
         /// more than what is left of resources. Idempotent.
         async fn place_classes(
             &self,

@@ -50,7 +50,7 @@ def test_a_service_has_the_addresses_of_its_pods() -> None:
 
 
 def test_pods_come_and_go() -> None:
-    """Scaled down, relabelled, finished: whoever is no backend is no address."""
+    """Scaled down, relabelled, finished: a pod that is no backend is no address."""
     cluster = Cluster(2)
     cluster.create("services", service())
     cluster.create("deployments.apps", workload("web", 3))
