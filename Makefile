@@ -148,7 +148,7 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 	@$(BIN)/python -m tests.simulation.simulate --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
-simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reliability.md)
+simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reference/simulation-checks.md)
 	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(if $(TODAY),--today) $(NAMES)
 
 .PHONY: chaos
