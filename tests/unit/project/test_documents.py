@@ -1,6 +1,7 @@
 """Documents that are written from the code are those that the code would write now."""
 
 import pathlib
+import tomllib
 
 import pytest
 
@@ -45,3 +46,12 @@ def test_every_event_that_a_plugin_may_register_is_explained() -> None:
         cluster_event.action_label(each) for each in (cluster_event.ActionType.UPDATE, cluster_event.ActionType.ALL)
     ]
     assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_fragments_of_the_changelog_have_a_known_type() -> None:
+    """Towncrier leaves a file of another type out of the release's changes, in silence."""
+    types = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    fragments = sorted((_ROOT / "changelog.d").glob("*.*"))
+    assert fragments
+    known = {each["directory"] for each in types}
+    assert [path.name for path in fragments if path.name.split(".")[1:-1] not in [[each] for each in known]] == []
