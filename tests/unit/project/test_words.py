@@ -18,7 +18,7 @@ GENERATED = re.compile(
 )
 
 
-NOT_OURS = {"build", "node_modules", "target", "__pycache__", "site"}
+NOT_OURS = {"build", "node_modules", "target", "__pycache__"}
 
 
 class Rule(NamedTuple):
@@ -59,7 +59,11 @@ RULES = (
         r"\bplugins?'s? rooms?\b|\brooms? of plugins?\b",
         "the plugin's folder",
     ),
-    Rule((b"the other",), r"\bguests? (?:above|below|beside) the other\b", "layers"),
+    Rule(
+        (b"guest above", b"guests above", b"guest below", b"guest beside the"),
+        r"\bguests? (?:above|below|beside) the other\b",
+        "layers",
+    ),
     Rule((b"floor",), r"\b(?:lower|upper|higher|lowest|highest) floors?\b|\bfloors? (?:above|below)\b", "layer"),
     Rule(
         (b'"""else', b'"""otherwise', b'"""or else', b'"""broken,'),
