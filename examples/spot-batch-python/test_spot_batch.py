@@ -51,7 +51,7 @@ def cluster(*nodes: list[tuple[str, str, int, bool]]) -> sdk.ClusterState:
 def ask(
     state: sdk.ClusterState, cpu: str = "2", tier: str = "", refusal: status_pb2.Status = RESOURCES
 ) -> filter_pb2.PostFilterResponse | sdk.Status:
-    """What the plugin says of a pod that all nodes refuse."""
+    """The plugin's answer about a pod that all nodes refuse."""
     count = len(state.nodes)
     columns = filter_pb2.NodeColumns(size=count, statuses=[refusal], status_index=[1] * count, capacity=[0] * count)
     call = sdk.Call(pod(cpu, tier, "web"), "default-scheduler", cluster=state)

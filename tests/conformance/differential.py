@@ -63,7 +63,7 @@ RARE = 0.15
 # How many from scratch are about devices alone, about claims that only one pod may use, and about preemption alone.
 DEVICES, EXCLUSIVE, PREEMPTION = 0.25, 0.05, 0.1
 
-# How often the framework is asked about a situation, and about one where something differs: what it says of that by
+# How often the framework is asked about a situation, and about one where something differs: its answer by
 # chance should have been said by then.
 RUNS, RUNS_IF_DIFFERENT = 2, 150
 

@@ -1,4 +1,4 @@
-"""What our filter says of a group whose pods share claims for devices, in the words of the oracle (`oracle/group.go`).
+"""Our filter's answers about a group whose pods share claims for devices, in the oracle's words (`oracle/group.go`).
 
 The members are tried in order, by DynamicResources alone: each goes to the first node by name that will do, and what
 is reserved for it is assumed and open to the group, as the frontend does it. A group with a pod that fits nowhere is

@@ -417,7 +417,7 @@ class Sequence:
         return Decision(said, anew[:2], row)
 
     async def _anew(self, pod: Json, class_id: int) -> tuple[Said, bytes, bool]:
-        """What a filter says of the pod that knows nothing but the cluster as it is."""
+        """The answer about the pod of a filter that knows nothing but the cluster as it is."""
         self._tell()
         new = self._make()
         await new.begin(self._cluster)

@@ -96,7 +96,7 @@ def _cross(draw: random.Random, case: Json, donor: Json) -> None:
 
 
 def _either(draw: random.Random, ours: list[Json], theirs: list[Json]) -> list[Json]:
-    """Of each name one: of those that both have, this or that; of the others, some."""
+    """One for each name: one of two where both have it; some of the others."""
     by_name = {entry["metadata"]["name"]: entry for entry in theirs}
     out = [by_name.get(entry["metadata"]["name"], entry) if draw.random() < 0.4 else entry for entry in ours]
     known = {entry["metadata"]["name"] for entry in ours}

@@ -139,7 +139,7 @@ async def test_a_process_that_cannot_be_started_is_said_so_and_not_tried_all_the
 
 
 async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(tmp_path: pathlib.Path) -> None:
-    """An empty cluster would be shown as that of then."""
+    """An empty cluster would be shown as the one of that time."""
     folder = tmp_path / "recordings"
     async with console(folder) as (client, _):
         code, refusal = await ask(client)

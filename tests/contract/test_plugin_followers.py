@@ -203,7 +203,7 @@ async def test_a_follower_scores_nodes_with_copies_of_the_pod(follower: Served) 
         await frontend.send(3, 4, nodes=[limited(0, 10)])
         assert await frontend.scores(4, 0) == [90]
         assert await frontend.scores_of_copies(4, 3, 0) == [80, 70, 60]
-        # What was said of pods that are not there is what Score says once they are.
+        # The answer about pods that are not there yet is Score's answer once they are.
         await frontend.send(4, 5, pods=placed(p3=0, p4=0))
         assert await frontend.scores(5, 0) == [70]
         with pytest.raises(aio.AioRpcError) as caught:

@@ -115,7 +115,7 @@ async def test_a_configuration_that_is_not_accepted_names_plugin_and_field(
 
 
 async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench) -> None:
-    """If this fails, plugins of before do not start any more."""
+    """If this fails, older plugins do not start any more."""
     target = await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: lambda _: plugin_pb2.GetPluginInfoResponse()}))
     await remote_client.configure("P", target, _arguments(b"{}"), 7, deadline_seconds=20)
 

@@ -131,7 +131,7 @@ async def test_a_plugin_calls_the_scheduler_back_with_files_that_were_replaced(
 
 
 async def test_a_handle_is_not_made_with_files_that_cannot_be_used(tmp_path: Path) -> None:
-    """If this fails, every request fails, and the log has only what gRPC says of handshakes."""
+    """If this fails, every request fails, and the log has only gRPC's messages about handshakes."""
     authority, ca = certificates.Authority(), tmp_path / "ca.crt"
     ca.write_bytes(authority.certificate)
     cert, _ = authority.issue("one").write(tmp_path, "one")

@@ -81,7 +81,7 @@ async def serve(
 
 
 async def test_a_phase_with_another_identity_is_not_used(tmp_path: Path) -> None:
-    """Any certificate of the authority would do else: a filter could stand in for bind, and be told of every pod."""
+    """Any certificate of the authority would do else: a filter could stand in for bind, and get every pod."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
     async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:

@@ -44,7 +44,7 @@ async def until_at(snap: snapshot.Snapshot, generation: int) -> None:
 
 
 async def test_a_placed_pod_costs_each_replica_less_than_200_bytes(tmp_path: pathlib.Path) -> None:
-    """Once in step, replicas are told of placed pods by deltas: whole snapshots would cost a thousand times as much."""
+    """Once in step, replicas get placed pods by deltas: whole snapshots would cost a thousand times as much."""
     frontend = Frontend()
     frontend.add_nodes(NODES)
     async with replica(tmp_path, 0) as (first, snap), replica(tmp_path, 1) as (second, _):

@@ -158,7 +158,7 @@ async def test_an_api_server_that_is_lost_later_is_a_notice_and_no_end(tmp_path:
         cluster.faults.add(lost)
         pods = next(each for each in observed.run.informers if each.resource.name == "pods")
         relisting = asyncio.create_task(pods.relist())
-        await observed.until(lambda: "is interrupted, so what is shown of them is of then" in observed.notices)
+        await observed.until(lambda: "is interrupted, so what is shown of them is from that time" in observed.notices)
         cluster.faults.clear()
         await relisting
         await observed.until(lambda: "is interrupted, so" not in observed.notices)

@@ -2,7 +2,7 @@
 
 What is compared is what users see: which pods are bound, the conditions of pods and groups, and the events. Schedulers
 and control planes go on from scenario to scenario; before each one everything that the last one left is removed, and
-what is said of it later does not count.
+later reports of it do not count.
 """
 
 import abc

@@ -47,7 +47,7 @@ def test_the_overview_shows_what_the_scheduler_does(world: consoles.World) -> No
 
 
 def test_pending_pods_are_grouped_and_lead_to_a_pod(world: consoles.World) -> None:
-    """From how many wait to which, and what nodes say of them."""
+    """From how many wait to which, and the nodes' verdicts."""
     with world.pods("nowhere-0", "nowhere-1", "nowhere-2", cpu="10m", **consoles.NOWHERE), world.browser.page() as page:
         page.goto(f"{world.console}/#/pending")
         consoles.reason(page, "Refused by NodeAffinity").click()

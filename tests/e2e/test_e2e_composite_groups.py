@@ -79,7 +79,7 @@ async def a_tree_that_fails_below(on: Stage) -> None:
 
 
 async def members_of_other_priorities_in_a_tree(on: Stage) -> None:
-    """What cannot be scheduled as one is an error that every group is told of."""
+    """What cannot be scheduled as one is an error that every group reports."""
     await on.priorities()
     await on.nodes(2)
     await _tree(on, "root", 2)

@@ -189,7 +189,7 @@ async def test_a_pod_whose_node_goes_while_its_device_is_prepared_is_bound_elsew
 
 
 async def _say(here: installation.Installation, name: str, before: str, condition: str) -> str:
-    """A driver says of the claim's device that the condition is true; answers when it was allocated.
+    """A driver sets the condition of the claim's device; answers when it was allocated.
 
     It waits for an allocation that is another one than `before`.
     """

@@ -65,7 +65,7 @@ async def more_members_than_the_minimum(on: Stage) -> None:
 
 
 async def members_of_another_priority_than_their_group(on: Stage) -> None:
-    """What cannot be scheduled as one is an error that is told of."""
+    """What cannot be scheduled as one is an error that is reported."""
     await on.priorities()
     await on.nodes(2)
     await on.group(gang("a", 2, priorityClassName="high"))
@@ -173,7 +173,7 @@ async def a_gang_that_spreads(on: Stage) -> None:
 
 
 async def a_gang_that_spreads_where_others_do_not_count(on: Stage) -> None:
-    """Of two pods on its node only the one that counts in the constraint goes."""
+    """Only the pod on its node that counts in the constraint is evicted."""
     await _spread_out(on, 1, "4")
     await on.pods([installation.pod("other", cpu="1", nodeName="node-0", terminationGracePeriodSeconds=0)])
     await on.group(gang("a", 2, priorityClassName="high"))

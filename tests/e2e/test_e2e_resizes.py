@@ -97,7 +97,7 @@ async def a_resize_on_a_node_that_lets_none_preempt(on: Stage) -> None:
 
 
 async def a_resize_of_a_pod_that_must_not_preempt(on: Stage) -> None:
-    """Its policy holds for resizes, too; nothing is said of it, for it runs."""
+    """Its policy holds for resizes, too; nothing is reported, for it runs."""
     await on.nodes(1)
     await on.here.request(
         "POST",

@@ -97,7 +97,7 @@ async def test_mutual_tls_between_all_services(cluster: clusters.OpenCluster, tm
 
 @embedded_only
 async def test_a_phase_under_another_name_is_not_used(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
-    """Score at bind's address, with a certificate of the same authority, is told of no pod and binds none."""
+    """Score at bind's address, with a certificate of the same authority, gets no pod and binds none."""
     async with cluster(nodes=1) as here:
         here.certificates = make_certificates(tmp_path / "certificates")
         for file in ("tls.crt", "tls.key"):

@@ -137,7 +137,7 @@ def pods_that_spread_from_none(draw: st.DrawFn) -> core_pb2.Pod:
 
 @st.composite
 def changes(draw: st.DrawFn, kind: st.SearchStrategy[core_pb2.Pod] | None = None) -> Change:
-    """A cluster and its change. Of pods of one kind there are many on few nodes, which all have a host name."""
+    """A cluster and its change. Many pods of one kind are on few nodes, which all have a host name."""
     nodes = []
     pods_drawn = pods_of_all_kinds() if kind is None else kind
     for number in range(draw(st.integers(1, 5 if kind is None else 2))):

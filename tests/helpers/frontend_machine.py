@@ -110,12 +110,12 @@ class FrontendMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.world.all_delivered)
     @rule(resource=st.sampled_from([*RESOURCES, "pods"]), count=st.integers(1, 5))
     def deliver(self, resource: str, count: int) -> None:
-        """A watch tells of what happened."""
+        """A watch reports what happened."""
         self.world.deliver(resource, count)
 
     @rule(resource=st.sampled_from(RESOURCES), back=st.integers(0, 4))
     def repeat(self, resource: str, back: int) -> None:
-        """A watch tells of something again."""
+        """A watch reports something again."""
         self.world.repeat(resource, back)
 
     @rule(resource=st.sampled_from(RESOURCES), twice=st.booleans())

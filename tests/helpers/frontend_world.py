@@ -147,7 +147,7 @@ class World:
         """`arguments` are the frontend's, beside those that it needs here; `extended`: it has extenders."""
         self.loop = StillLoop()
         self.wall_ahead = 0.0
-        #: What Permit plugins say of pods that wait, by plugin; empty: the guard alone waits, and says nothing.
+        #: The Permit plugins' messages about waiting pods, by plugin; empty: the guard alone waits, without one.
         self.permit_messages: dict[str, str] = {}
         #: Remote plugins that took part and are rejected.
         self.rejected: frozenset[str] = frozenset()

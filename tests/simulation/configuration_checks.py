@@ -261,7 +261,7 @@ def _plugins(profile: snapshot_pb2.Profile, point: int) -> list[str]:
 
 
 def _by_files(configuration: snapshot_pb2.Configuration) -> bytes:
-    """The configuration without what the remote plugins say of themselves, which may change at any time."""
+    """The configuration without the remote plugins' descriptions, which may change at any time."""
     said = snapshot_pb2.Configuration()
     said.CopyFrom(configuration)
     for plugin in said.remote_plugins:

@@ -42,7 +42,7 @@ class LeaderChecks:
         self._store = store
         self._now = now
         self.violations: list[str] = []
-        # Of every pod that is, and of the last ones that were, which a frontend may still know: its object as it was
+        # Every pod that exists, and the last ones that did, which a frontend may still know: its object as it was
         # created, and the members of each group.
         self._pods: dict[str, Object] = {}
         self._deleted: collections.deque[str] = collections.deque()

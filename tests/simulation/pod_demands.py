@@ -21,7 +21,7 @@ _EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 
 class Amounts(NamedTuple):
-    """Of the resources that pods of the simulation request. Units: thousandths of CPUs, and MiB."""
+    """The units of resources that pods of the simulation request: thousandths of CPUs, and MiB."""
 
     cpu: int
     memory: int

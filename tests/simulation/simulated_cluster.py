@@ -372,7 +372,7 @@ class Cluster:
         self._add(name, host, main)
 
     async def _run_api_server(self, process: Process) -> None:
-        if self._api is not None:  # it was killed: its watches are still told of events
+        if self._api is not None:  # it was killed: its watches still get events
             for watcher in self._api._watchers:
                 watcher.stop()
         self._api = ApiServer(self.registry)

@@ -34,7 +34,7 @@ from trireme_kube.embedded.storage.store import ADDED, DELETED, MODIFIED, Event,
 PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
 NODE_SIZES = ((4000, 16384), (8000, 32768), (16000, 32768))
-# Of each of them: MiB of ephemeral storage, and licenses.
+# Amounts of each: MiB of ephemeral storage, and licenses.
 STORAGE_OF_A_NODE, LICENSES_OF_A_NODE = 40960, 4
 MAX_PODS_OF_A_NODE = 30
 # How much of a node its first pod takes, where it has one from the beginning.

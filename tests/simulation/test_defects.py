@@ -111,7 +111,7 @@ ANSWERS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_defect_changes_what_the_product_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the defects whose answers show without a cluster; the simulation finds all of them."""
+    """The defects whose answers show without a cluster; the simulation finds all of them."""
     monkeypatch.setattr(clocks, "wall", lambda: 0.0)
     monkeypatch.setattr(supervision.asyncio, "current_task", lambda: None)
     right = ANSWERS[name]()

@@ -53,7 +53,7 @@ class Wave:
     """Processor time of frontend and phases, for a pod."""
     plugin_cpu_ms: float
     elsewhere_percent: float
-    """Of the machine, by what has no part in this."""
+    """The machine's use by processes that have no part in this."""
 
 
 class Waves:

@@ -55,7 +55,7 @@ async def test_leaders_killed_in_the_middle_of_a_burst(cluster: clusters.OpenClu
             # Until then bind may have ended what the one that was killed had begun.
             excused = before(here, taken - LATE_SECONDS)
             if not other.running:
-                # The machine stood still for longer than a Lease: it lost it, and what it had not told of yet.
+                # The machine stood still for longer than a Lease: it lost it, and what it had not reported yet.
                 print("and lost it again")
                 excused = list(here.witness.node_of)
                 leader, other = other, leader

@@ -30,7 +30,7 @@ def test_growth_is_found() -> None:
 
 
 def test_noise_is_no_growth() -> None:
-    """Of a hundred quantities that stay, at most a few are suspected although their noise lasts."""
+    """At most a few of a hundred steady quantities are suspected, although their noise lasts."""
     suspected = [
         seed
         for seed in range(100)

@@ -289,7 +289,7 @@ def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
 
 
 def _without_resources_in_status(pod: core_pb2.Pod) -> core_pb2.Pod:
-    """The pod without what its status says of resources in force."""
+    """The pod without the resources in force in its status."""
     plain = core_pb2.Pod()
     plain.CopyFrom(pod)
     for name in _RESOURCE_STATUS_FIELDS:

@@ -99,7 +99,7 @@ class ScoreEngine:
     async def raw_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[PluginScores] | status.Status:
-        """What each plugin says of these slots, which are all that passed; the status where one fails."""
+        """Each plugin's scores of these slots, which are all that passed; the status where one fails."""
         pod_class = self._class_of_cycle(cycle)
         cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):

@@ -56,7 +56,7 @@ async def _addresses(targets: Sequence[str], dialer: dialing.Dialer) -> list[str
 
 
 async def _describe(name: str, target: str, dialer: dialing.Dialer) -> plugin_pb2.PluginInfo | str | None:
-    """What one replica says of itself, or what is wrong with that; None: it cannot be reached."""
+    """One replica's description, or what is wrong with it; None: it cannot be reached."""
     connection = dialer.open(target, remote_endpoint.OPTIONS)
     try:
         response = await plugin_control.get_plugin_info(connection.channel, TIMEOUT_SECONDS)

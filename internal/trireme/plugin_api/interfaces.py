@@ -103,7 +103,7 @@ class StatusTable:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """What PreFilter says of the pod as such.
+    """PreFilter's answer about the pod as such.
 
     `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to
     these names (None: not narrowed); `state` is handed to this plugin's Filter. `unanswered`: the plugin could not be

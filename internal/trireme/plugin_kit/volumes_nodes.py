@@ -99,7 +99,7 @@ class ReachableSlots:
 
 
 class CsiColumns:
-    """What CSINode objects say of the nodes. Shapes: (slot,)."""
+    """The CSINode objects' data about the nodes. Shapes: (slot,)."""
 
     def __init__(self) -> None:
         self.generation = -1

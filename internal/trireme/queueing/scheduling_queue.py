@@ -238,7 +238,7 @@ class SchedulingQueue:
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
         """Moves these pods (key, uid) to the active queue at once, back-off or not, as plugins ask for it.
 
-        Unknown ones are ignored. Of a member the whole group is activated, unless it is being tried. The key may be
+        Unknown ones are ignored. A member's whole group is activated, unless it is being tried. The key may be
         that of a group.
         """
         groups, transitions = self._groups, self._transitions
@@ -404,7 +404,7 @@ class SchedulingQueue:
     def retry_all(self, event: ClusterEvent, now: float) -> Instructions:
         """Give another try, after their back-off, to all pods that plugins refused: `event` changed the plugins.
 
-        A pod that is being tried gets another try at once if this one fails: it began by the plugins of before.
+        A pod that is being tried gets another try at once if this one fails: it began with the previous plugins.
         """
         for pod in self._transitions.in_flight.values():
             if isinstance(pod.state, InFlight):

@@ -108,7 +108,7 @@ async def refuse(context: Abortable | aio.ServicerContext[Any, Any], refusal: fe
 
 
 class Caller(Protocol):
-    """What a context says of who calls."""
+    """A context's data about its caller."""
 
     def peer(self) -> str:
         """The other end of the connection."""

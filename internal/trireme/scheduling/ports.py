@@ -173,7 +173,7 @@ class Binder(Protocol):
     """
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """What the Permit plugins say of placed pods. Raises: PhaseFault."""
+        """The Permit plugins' answers about placed pods. Raises: PhaseFault."""
         ...
 
     async def pre_bind_pre_flight(

@@ -101,7 +101,7 @@ class WaitingPods:
 
         `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. If they are over before that
         plugin has allowed it, the pod is unschedulable by it, whichever others are missing. It does not wait for a
-        plugin that went while Permit was called (`forget_plugins`). `messages` are what plugins say of it.
+        plugin that went while Permit was called (`forget_plugins`). `messages` are the plugins' reasons.
         """
         plugins = {plugin: seconds for plugin, seconds in plugins.items() if self._is_configured(plugin)}
         entry = _PermitWait(key, plugins, messages) if plugins else None

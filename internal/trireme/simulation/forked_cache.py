@@ -130,7 +130,7 @@ class ForkedCache:
 
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on the node, in the order of their rows; none if the fork has no such node."""
-        # Of the fork, not of the cache: that looks for the pods of a node while it removes it.
+        # The fork's, not the cache's, which looks for the pods of a node while it removes it.
         slot = self.snap.nodes.slot_of_name.get(node_name)
         if slot is None:
             return []

@@ -69,7 +69,7 @@ class Unbound:
 
 
 SettledBinding = Written | Conflict | Gone | Unbound | Uncertain
-"""What reading a pod back says of a binding in doubt; Uncertain: the pod could not be read."""
+"""The outcome of a binding in doubt, by reading the pod back; Uncertain: the pod could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1515,7 +1515,7 @@ type PreemptionRecord struct {
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// REQUIRED. When it was decided, in milliseconds since 1970.
 	AtMs int64 `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// REQUIRED. The pod for which room is made. Of a group its kind, namespace and name, as `kind/namespace/name`, are the
+	// REQUIRED. The pod for which room is made. For a group its kind, namespace and name, as `kind/namespace/name`, are the
 	// name, and there is no namespace.
 	Preemptor *PodIdentity `protobuf:"bytes,3,opt,name=preemptor,proto3" json:"preemptor,omitempty"`
 	// REQUIRED. Its priority.

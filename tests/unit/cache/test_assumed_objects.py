@@ -27,7 +27,7 @@ def _cache() -> cluster_cache.ClusterCache:
 
 
 def _streamed(cache: cluster_cache.ClusterCache) -> str | None:
-    """The claim of the volume as replicas are told of it; None: they are told nothing."""
+    """The claim of the volume as replicas get it; None: they do not."""
     delta = cache.take_delta()
     if delta is None:
         return None

@@ -153,7 +153,7 @@ def test_the_status_names_endpoints_that_cannot_be_looked_up(columns: int) -> No
     rows = [line.split(maxsplit=2)[1:] for line in shown.splitlines() if line.startswith("filter")]
     assert rows == [
         ["dns:///nowhere:7001", "cannot be looked up: Name or service not known"],
-        ["dns:///gone:7001", "cannot be looked up: Name or service not known; 1 address of before"],
+        ["dns:///gone:7001", "cannot be looked up: Name or service not known; 1 address from before"],
         ["endpointslice:///s/empty:grpc", "no addresses"],
         ["endpointslice:///s/new:grpc", "not looked up yet"],
         ["unix:/f", "in step"],
@@ -181,7 +181,7 @@ def test_a_plugins_problem_has_a_line_of_its_own() -> None:
 
 
 def test_the_problem_of_a_plugin_names_it() -> None:
-    """Of several plugins, nobody knows which one fails."""
+    """Nobody knows which one of several plugins fails."""
     plugin = {
         "name": "Lonely", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "open",
         "calls": 9, "failedCalls": 5, "health": "failing", "problem": "Score is not called: broken",

@@ -211,7 +211,7 @@ def test_a_service_that_fails_at_copies_has_its_pods_placed_one_by_one() -> None
 
 
 def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> None:
-    """An answer of before the change would place the pods that come after it."""
+    """An answer from before the change would place the pods that come after it."""
     plugin = ByPods("falling", 99, interfaces.Normalization.NONE)
     cluster = _large(plugin)
     pod = domain_cluster.pod({"app": "blue"})

@@ -14,7 +14,7 @@ from trireme.rpc import dialing
 from trireme.v1 import snapshot_pb2
 
 CHUNKS = 3
-"""Of each full sync."""
+"""The number of chunks of each full sync."""
 
 
 class Stream:

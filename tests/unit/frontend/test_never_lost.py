@@ -91,7 +91,7 @@ def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkey
 
 
 def test_a_pod_bound_and_deleted_between_two_lists_is_not_counted(world: World) -> None:
-    """It stayed assumed forever: no watch tells of a pod that a list left out."""
+    """It stayed assumed forever: no watch reports a pod that a list left out."""
     world.create("p", 3)
     world.answer_all()
     (waiting,) = world.frontend.scheduling.waiting.pods()

@@ -1,4 +1,4 @@
-"""What an explanation says of a lack: how much is free where most is, and by whom the rest is used."""
+"""An explanation's shortages: how much is free where most is, and by whom the rest is used."""
 
 import itertools
 

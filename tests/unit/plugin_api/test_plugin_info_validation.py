@@ -1,4 +1,4 @@
-"""What a plugin may say of itself: each field that is wrong is named with the values that it may have."""
+"""A plugin's description: each field that is wrong is named with the values that it may have."""
 
 from typing import Any
 

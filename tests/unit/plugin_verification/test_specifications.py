@@ -52,7 +52,7 @@ def test_each_specification_has_a_title_and_a_sentence() -> None:
 
 
 def test_quoted_sentences_are_in_the_contract() -> None:
-    """If this fails, an author is told of a requirement that the contract does not have."""
+    """If this fails, an author sees a requirement that the contract does not have."""
     comments = contract_comments.comments()
     texts = {source: comments.get(source, "") for source in _QUOTED}
     texts[sentences.PROTOCOL] = contract_comments.protocol()

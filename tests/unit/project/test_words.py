@@ -51,6 +51,12 @@ RULES = (
     ),
     Rule((b"it likes",), r"\bif (?:it|they) likes?\b", "optionally"),
     Rule((b"by and by",), r"\bby and by\b", "later, in time"),
+    Rule(
+        (b"says of", b"say of", b"said of", b"told of", b"tell of", b"tells of"),
+        r"\b(?:sa(?:y|ys|id)|t(?:old|ells?)) of\b",
+        "its answer, verdict, status or message about",
+    ),
+    Rule((b"of then", b"of before"), r"\bof (?:then|before)\b", "earlier, of that time"),
     Rule((b"thereof",), r"\bthereof\b", "its"),
     Rule((b"own world",), r"\bown worlds?\b", "simulated cluster"),
     Rule((b"room: a file",), r"'s room: a file\b", "plugin, one module per extension point"),

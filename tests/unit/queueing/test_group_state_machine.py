@@ -19,7 +19,7 @@ from trireme.queueing.scheduling_queue import PodBatch
 from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, QueueState, WaitingForGroup
 
 GROUPS = ("g", "h")
-# Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
+# Groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
 ABOVE = ("x", "y", "z")
 STEPS = 120
 

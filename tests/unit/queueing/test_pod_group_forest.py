@@ -85,7 +85,7 @@ def test_a_group_that_goes_or_moves_leaves_nothing_behind() -> None:
 
 
 def test_without_the_gate_each_pod_group_is_a_tree_of_its_own() -> None:
-    """Whatever it says of a parent: nobody reads those."""
+    """Whatever parent it names: nobody reads those."""
     forest = planted(pod_group("a", parent="x"), composite=False)
     assert forest.root(GroupKey("ns/a")) == GroupKey("ns/a")
 

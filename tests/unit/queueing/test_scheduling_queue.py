@@ -1,4 +1,4 @@
-"""SchedulingQueue: refusals, errors, back-off, events, batches, and what it says of itself."""
+"""SchedulingQueue: refusals, errors, back-off, events, batches, and its statistics."""
 
 import math
 from collections.abc import Callable
@@ -437,7 +437,7 @@ def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
     assert (q.statistics().refusal_groups, q.statistics().unschedulable) == (1, 10_000)
 
 
-# --- what it says of itself ------------------------------------------------------------------------------------------
+# --- its statistics --------------------------------------------------------------------------------------------------
 
 
 def test_metrics_and_status_equal_the_queue() -> None:

@@ -145,7 +145,7 @@ def test_a_reused_slot_is_sent_with_its_new_name() -> None:
 
 
 def test_another_table_is_seen_afresh() -> None:
-    """If this fails, after a full sync a plugin is asked about the nodes of before."""
+    """If this fails, after a full sync a plugin is called about outdated nodes."""
     views = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES)
     list(views.split(table(1), np.arange(1)))
     other = nodes.NodeTable()

@@ -196,7 +196,7 @@ def test_an_answer_is_that_about_the_node_as_it_is(steps: list[tuple[set[int], s
 
 
 def said_about(slot: int, generation: int) -> status.Status:
-    """What a plugin says of a node whose load is another each time."""
+    """A plugin's answer about a node whose load differs each time."""
     return status.unschedulable("Load", f"node-{slot}: load {generation}")
 
 

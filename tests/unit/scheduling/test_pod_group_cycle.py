@@ -95,7 +95,7 @@ async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
 
 
 async def test_the_trial_ends_as_soon_as_too_few_are_left() -> None:
-    """Those who were not looked at are told of the group."""
+    """Pods that were not looked at get the group's result."""
     cluster = Cluster([1])
     cluster.group(pod_group("g", 3))
     for number, kind in enumerate("abc"):

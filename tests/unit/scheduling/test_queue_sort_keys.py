@@ -202,7 +202,7 @@ def test_a_pod_that_changes_moves(world: World, sorter: Sorter) -> None:
 
 
 def test_another_version_of_the_plugin_orders_all_anew(world: World, sorter: Sorter) -> None:
-    """If this fails, pods of before and after an update of the plugin are in no common order."""
+    """If this fails, pods from before and after an update of the plugin are in no common order."""
     world.set_available("filters", available=False)
     for name in ("a", "b", "c"):
         world.create(name, 1)
@@ -276,7 +276,7 @@ def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_fail
     waits = "waits for filter, which is not available"
     assert summaries == {
         "a": waits,
-        "b": f"{waits}; has its place of before, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
+        "b": f"{waits}; keeps its place, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
         "is called again at 13:46:41 UTC",
     }
     explained = scheduler_explanation.explain(world.frontend_state(), "ns/b")
@@ -336,7 +336,7 @@ def test_a_pod_that_changes_meanwhile_gets_its_new_key(world: World, sorter: Sor
 
 
 def test_a_reload_has_a_failed_key_asked_for_by_what_holds_then(world: World, sorter: Sorter) -> None:
-    """If this fails, calls for a plugin or arguments of before go on after a reload, or a pod has a key of these."""
+    """If this fails, calls for an earlier plugin or arguments go on after a reload, or a pod has a key of these."""
     world.set_available("filters", available=False)
     world.create("p", 1)
     sorter.failing = {"p"}

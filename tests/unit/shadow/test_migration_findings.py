@@ -1,4 +1,4 @@
-"""The migration check: what it says of flags, gates, versions and configurations."""
+"""The migration check of flags, gates, versions and configurations."""
 
 import asyncio
 import pathlib
@@ -374,7 +374,7 @@ def test_the_flags_are_those_of_the_scheduler(containers: list[dict[str, Any]], 
     ],
 )
 def test_flags_that_are_not_visible_are_not_taken_for_none(container: dict[str, Any]) -> None:
-    """`None is given: both have the same defaults` would be said of a configuration that nobody has seen."""
+    """`None is given: both have the same defaults` would be printed for a configuration that nobody has seen."""
     pod = {"metadata": {"name": "s", "namespace": "kube-system"}, "spec": {"containers": [container]}}
     (found,), _ = _read({_PODS: {"items": [pod]}})
     judged = {each.subject: each for each in findings.of_scheduler(found)}

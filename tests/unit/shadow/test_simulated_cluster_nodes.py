@@ -152,7 +152,7 @@ async def test_a_pod_that_is_bound_while_its_node_is_removed_is_placed_anew(
 
 
 async def test_a_pod_that_loses_its_node_within_a_list_is_still_there_after_it(own: Own) -> None:
-    """The list has shown the pod under its UID of before; its end must not remove the pod under the new one."""
+    """The list has shown the pod under its earlier UID; its end must not remove the pod under the new one."""
     await _place_on_a_here_and_on_b_there(own, "one")
     own.show(Event(EventKind.LIST_START, None), own.pods.event("one", "b", kind=EventKind.LISTED))
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED)])

@@ -27,7 +27,7 @@ class FilterColumn:
     domain_refused: arrays.BoolArray | None = None
     # The slots that Filter is due for beside those whose nodes change; None: all.
     affected: arrays.SlotArray | None = None
-    # Of an AsyncFilter: what its answers depend on. None: the plugin answers at once.
+    # For an AsyncFilter: what its answers depend on. None: the plugin answers at once.
     asynchronous: interfaces.Dependency | None = None
     # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
     unanswered_generation: int = -1

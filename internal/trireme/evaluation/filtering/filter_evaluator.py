@@ -65,7 +65,7 @@ class FilterEvaluator:
         return self._cache.columns_of(profile, pod_class)
 
     def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
-        """The asynchronous plugins that have nothing to say of the class, as far as it was evaluated."""
+        """The asynchronous plugins that skip the class, as far as it was evaluated."""
         columns = self._cache.columns_of(profile, self._snap.classes[class_id]).plugins
         names = [plugin.name for plugin in self._profiles[profile].chain.asynchronous]
         return [name for name in names if name in columns and columns[name].prefilter.skip]

@@ -105,7 +105,7 @@ class ScoredNodes:
 
     `capacity` is how many copies each takes (n,); `ties` their places among equals (n,); `static` the plugins whose raw
     scores a placement does not change; `own` the scores of those that change on the chosen node alone, and `own_now`
-    what it says of the first copy on every node (n,), where the caller has it.
+    its score of the first copy on every node (n,), where the caller has it.
     """
 
     capacity: arrays.Int32Array

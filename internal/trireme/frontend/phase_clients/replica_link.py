@@ -107,7 +107,7 @@ class ReplicaLink:
         self._changed = changed
         self._pending: collections.deque[_Request] = collections.deque()
         self._pending_bytes = 0
-        # Of these, the bytes of full syncs on a stream that went on.
+        # The part of these that are full syncs on a stream that went on.
         self._pending_sync_bytes = 0
         self._wake = asyncio.Event()
         self._streaming = False

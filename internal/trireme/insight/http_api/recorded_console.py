@@ -50,7 +50,7 @@ OUT_OF_MEMORY = 3
 _STOP_SECONDS = 5.0
 _BACKLOG = 128
 _MODULE = "trireme.insight.http_api.recorded_console_process"
-# Of the folders of sockets; which insight it is follows.
+# The prefix of the folders of sockets; the id of the insight follows.
 _FOLDER = "trireme-recorded-"
 _BEGAN = 19  # of /proc/PID/stat after the name: when the process began
 _EXIT_SECONDS = 1.0

@@ -49,7 +49,7 @@ class VolumeBindingScore:
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """Score slots by the mean over storage classes of what the shape says of their utilization.
+        """Score slots by the mean over storage classes of the shape's score of their utilization.
 
         0 without a shape, and for pods whose claims are all bound.
         """

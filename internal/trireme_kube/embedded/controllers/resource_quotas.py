@@ -51,7 +51,7 @@ class ResourceQuotaController:
         quota = record.object
         hard = (quota.get("spec") or {}).get("hard") or {}
         before = (quota.get("status") or {}).get("used") or {}
-        # Of what no kind here uses, what somebody else has written stays.
+        # Usage that no kind here counts stays as somebody else has written it.
         used = {name: before[name] for name in hard if name in before}
         used |= {name: str(amount) for name, amount in self._usage(record, list(hard)).items()}
         status = {part: amounts for part, amounts in (("hard", dict(hard)), ("used", used)) if amounts}

@@ -4254,7 +4254,7 @@ pub struct PreemptionRecord {
     /// REQUIRED. When it was decided, in milliseconds since 1970.
     #[prost(int64, tag = "2")]
     pub at_ms: i64,
-    /// REQUIRED. The pod for which room is made. Of a group its kind, namespace and name, as `kind/namespace/name`, are the
+    /// REQUIRED. The pod for which room is made. For a group its kind, namespace and name, as `kind/namespace/name`, are the
     /// name, and there is no namespace.
     #[prost(message, optional, tag = "3")]
     pub preemptor: ::core::option::Option<PodIdentity>,
@@ -5143,7 +5143,7 @@ pub struct QueuedPod {
     /// a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
     #[prost(int64, tag = "20")]
     pub queued_since_ms: i64,
-    /// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
+    /// OPTIONAL. Its last changes of state, the oldest first, at most four; earlier ones came with earlier messages.
     #[prost(message, repeated, tag = "21")]
     pub transitions: ::prost::alloc::vec::Vec<QueueTransition>,
 }
@@ -5602,7 +5602,7 @@ pub struct PermitResult {
     /// waits.
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<Status>,
-    /// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
+    /// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Among several plugins that
     /// let it wait: the shortest.
     #[prost(message, optional, tag = "2")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
@@ -8597,7 +8597,7 @@ pub struct Preemptor {
 /// nominated, and its victims are evicted, as its own result says.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PostFilterResult {
-    /// REQUIRED. The answer. Of all results but the last one a node is nominated, and the actions are evictions.
+    /// REQUIRED. The answer. All results but the last one nominate a node, and their actions are evictions.
     #[prost(message, optional, tag = "1")]
     pub answer: ::core::option::Option<PostFilterResponse>,
     /// REQUIRED of all but the first one, unless PreFilter refused the class. The slot of the node that the pod before is

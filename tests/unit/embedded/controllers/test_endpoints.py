@@ -200,7 +200,7 @@ def test_ports_that_different_pods_serve_are_in_different_subsets() -> None:
 def test_endpoints_have_a_thousand_addresses_at_most(
     sizes: list[tuple[int, int]], expected: list[tuple[int, int]]
 ) -> None:
-    """Of the whole object: larger ones are beyond what etcd and the watches of many nodes carry."""
+    """The size of the whole object: larger ones are beyond what etcd and the watches of many nodes carry."""
     names = ("addresses", "notReadyAddresses")
     subsets = [{name: [{}] * count for name, count in zip(names, size, strict=True) if count} for size in sizes]
     assert endpoint_subsets.truncate(subsets) is (sizes != expected)
