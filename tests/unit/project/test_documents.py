@@ -1,6 +1,7 @@
 """Documents that are written from the code are those that the code would write now."""
 
 import pathlib
+import re
 import tomllib
 
 import pytest
@@ -55,3 +56,20 @@ def test_fragments_of_the_changelog_have_a_known_type() -> None:
     assert fragments
     known = {each["directory"] for each in types}
     assert [path.name for path in fragments if path.name.split(".")[1:-1] not in [[each] for each in known]] == []
+
+
+def test_the_documents_stay_short() -> None:
+    """A reader finishes them: outside of decisions and generated parts."""
+    generated = re.compile(r"<!-- (?:from here on )?written by `make docs`|<!-- begin: make chaos", re.IGNORECASE)
+    pages = (path for path in (*_ROOT.glob("*.md"), *(_ROOT / "docs").rglob("*.md")) if path.parent.name != "adr")
+    words = [word for path in pages for word in generated.split(path.read_text())[0].split() if re.search(r"\w", word)]
+    assert len(words) < 45_000
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "unit"),
+    [("docs/architecture.md", 25_000, ""), ("README.md", 90, "\n"), ("docs/reliability.md", 12_000, "")],
+    ids=["architecture", "readme", "reliability"],
+)
+def test_what_is_read_first_stays_short(name: str, size: int, unit: str) -> None:
+    assert (_ROOT / name).read_text().count(unit) <= size
