@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(prog="trireme", description="The Trireme scheduler, for people.")
+    parser = argparse.ArgumentParser(prog="trireme", description="Run and inspect the Trireme scheduler.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)

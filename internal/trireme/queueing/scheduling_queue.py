@@ -8,7 +8,7 @@ once for pods of one class that the same plugins refused.
 The invariant: every pod is in exactly one state (`states`), and only a stimulus gives it another, through
 `Transitions`.
 
-A stimulus that cannot be, such as requeueing a pod that waits, raises `ImpossibleTransition` with the pod's last
+An illegal transition, such as requeueing a pod that waits, raises `ImpossibleTransition` with the pod's last
 transitions. What informers are known to do (report twice, late, or a pod that was deleted and made again) is not
 impossible.
 
