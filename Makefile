@@ -229,6 +229,10 @@ controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
+.PHONY: bench-guard
+bench-guard: $(STAMP) ## Count what a pod costs in calls, bytes and evaluated nodes, and compare with tools/bench/guard.json (ARGS=--write stores it)
+	@$(BIN)/python -m tools.bench.guard $(ARGS)
+
 .PHONY: event-pace
 event-pace: $(STAMP) controlplane ## Check that events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
 	@$(BIN)/python -m tools.bench.run --workloads eventpace --nodes 5000 --rounds 1 --result build/eventpace.json \
