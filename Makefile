@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), which takes some minutes the first time" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	@$(BIN)/python -m compileall -q internal # as pip does; otherwise each start compiles again where Python may not write
 	@touch $@
 
@@ -164,7 +164,7 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 	@$(BIN)/python -m tests.simulation.simulate --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
-simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reliability.md)
+simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reference/simulation-checks.md)
 	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(if $(TODAY),--today) $(NAMES)
 
 .PHONY: chaos
@@ -238,6 +238,14 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeC
 	@$(BIN)/python -m tests.helpers.contract_document
 	@$(BIN)/python -m tests.helpers.chart_values_document
 	@$(BIN)/python -m tests.helpers.reasons_document
+
+.PHONY: site
+site: $(STAMP) ## Build the documents as a site into build/site, without a network (ARGS=serve: serve it on 127.0.0.1:8000 instead)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
+
+.PHONY: changes
+changes: $(STAMP) ## Show what changelog.d has for the next release
+	@$(BIN)/towncrier build --draft --version next --date unreleased
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)

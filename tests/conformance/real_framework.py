@@ -50,7 +50,7 @@ def build() -> Path:
     BINARY.parent.mkdir(parents=True, exist_ok=True)
     version = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", MODULE.read_text(), re.MULTILINE)
     flags = f"-s -w -X k8s.io/component-base/version.gitVersion={version.group(1) if version else ''}"
-    # Linked beside its place and renamed: whoever runs the old one keeps it.
+    # Linked beside its place and renamed: a run of the old one keeps it.
     unfinished = BINARY.with_name(f"oracle.{os.getpid()}")
     command = [
         go,

@@ -169,7 +169,7 @@ async def test_another_pod_of_the_name_is_not_bound(bind: Bind) -> None:
 
 
 async def test_a_call_without_the_lease_is_refused(bind: Bind) -> None:
-    """Whoever is not the holder, holds an old epoch or ran out of time: FAILED_PRECONDITION, with the reason."""
+    """A caller that is not the holder, has an old epoch or ran out of time: FAILED_PRECONDITION, with the reason."""
     await bind.make_pods("web")
     bind.holder = "host-b_1"
     with pytest.raises(aio.AioRpcError) as caught:

@@ -491,7 +491,7 @@ async def test_a_proxy_of_the_environment_is_used_but_not_for_loopback(monkeypat
 
 
 async def test_an_open_watch_ends_when_it_falls_silent_or_is_closed() -> None:
-    """If this fails, a connection that died unnoticed freezes an informer for ever."""
+    """If this fails, a connection that died unnoticed freezes an informer forever."""
 
     async def script(request: web.Request, _seen: Seen) -> web.StreamResponse:
         response = web.StreamResponse()

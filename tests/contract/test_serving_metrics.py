@@ -96,7 +96,7 @@ def test_a_fallback_phase_is_in_the_metrics(site: serving_site.FrontendSite) -> 
 
 
 def test_an_informers_version_has_the_digits_of_kube_schedulers(tmp_path: Path) -> None:
-    """Whoever compares the two during a migration would see an informer far ahead of the other."""
+    """A comparison during a migration would show one informer far ahead of the other."""
     frontend = support.FakeFrontend()
     statistics = SimpleNamespace(version=7_000_000_000_000_012)
     frontend.informers.append(SimpleNamespace(resource=resources.DEVICE_CLASSES, statistics=lambda: statistics))

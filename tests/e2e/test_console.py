@@ -47,7 +47,7 @@ def test_the_overview_shows_what_the_scheduler_does(world: consoles.World) -> No
 
 
 def test_pending_pods_are_grouped_and_lead_to_a_pod(world: consoles.World) -> None:
-    """From how many wait to which, and what nodes say of them."""
+    """From how many wait to which, and the nodes' verdicts."""
     with world.pods("nowhere-0", "nowhere-1", "nowhere-2", cpu="10m", **consoles.NOWHERE), world.browser.page() as page:
         page.goto(f"{world.console}/#/pending")
         consoles.reason(page, "Refused by NodeAffinity").click()
@@ -289,7 +289,7 @@ def test_a_plot_breaks_off_where_nothing_came(world: consoles.World) -> None:
 
 
 def test_a_pod_that_does_not_exist_is_said_so(world: consoles.World) -> None:
-    """A misspelt name would load for ever."""
+    """A misspelt name would load forever."""
     with world.browser.page() as page:
         page.goto(f"{world.console}/#/pods/default/no-such-pod")
         consoles.expect(page.get_by_text("neither in the queue nor on a node").first).to_be_visible()

@@ -1,4 +1,4 @@
-// What nodes say of a pod: how many refuse it for which reason, and how many take it.
+// The nodes' verdicts on a pod: how many refuse it for which reason, and how many take it.
 import { useState } from "preact/hooks";
 import type { Explanation, RefusalStatus, Shortage } from "../documents.ts";
 import { count, nodeHref, plural, podHref, quantityNumber, quantityText, taintText } from "../format.ts";

@@ -111,7 +111,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     async def FilterClasses(
         self, request: filter_phase_pb2.FilterClassesRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterClassesResponse:
-        """Say where pods of the first classes may run, up to one of which a placed pod changes more than resources."""
+        """Filter the first classes, up to one whose placed pods change more than resources."""
         engine = await self._engine_when_synced(request.cycle, context)
         answers = await answering.answer_or_abort(engine.filter_classes(request.cycle, request.classes), context)
         for each, _ in zip(request.classes, answers, strict=False):

@@ -319,7 +319,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text)
 
     async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
-        """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
+        """Explain a pod: its node if it has one, otherwise its state in the queue and each node's verdict.
 
         A pod without a class (its object is invalid) has no evaluation. Raises: NotAnsweredError, TooManyWaitingError,
         and what `explanation.explain` raises.
@@ -372,7 +372,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     async def _add_evaluation(
         self, queued: snapshot_pb2.QueuedPod, request: insight_pb2.ExplainRequest, response: insight_pb2.ExplainResponse
     ) -> _Evaluated:
-        """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
+        """Add to the response the answers of filter and, if requested, score about the pod on the present snapshot.
 
         Raises: NotAnsweredError: the pod's class has not arrived yet.
         """
@@ -437,7 +437,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """As far as it is known without calling remote plugins, add whom the pod would preempt."""
         if queued.pod_group:
             response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
-            response.not_known.extend(f"what {name} would say of nodes for its group" for name in last.filters)
+            response.not_known.extend(f"the answer of {name} about nodes for its group" for name in last.filters)
             return
         if response.feasible_count:
             return

@@ -161,7 +161,7 @@ class BindingCycle:
     ) -> None:
         """Bind pods of one class, or undo what was done for those that a step refuses.
 
-        A pod that has to wait leaves the batch in step 1: for it this runs once more, with that pod alone. Then
+        A pod that has to wait leaves the batch in step 1: for it this runs again, with that pod alone. Then
         `permitted` is set, and `wait`, if not None, is its wait on Permit.
         """
         # 1. Permit plugins admit pods, hold them, or refuse them. Those that wait for nothing go on together.

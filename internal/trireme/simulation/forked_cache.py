@@ -129,14 +129,14 @@ class ForkedCache:
         return self.cache.generation
 
     def take_unknown_labels_as_absent(self) -> set[str]:
-        """Take pods of the cluster to have no label key of which it is not known; returns the set of such keys."""
+        """Count pods of the cluster as without label keys that are not recorded; returns the set of such keys."""
         if self.cache.absent_keys is None:
             self.cache.absent_keys = set()
         return self.cache.absent_keys
 
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on the node, in the order of their rows; none if the fork has no such node."""
-        # Of the fork, not of the cache: that looks for the pods of a node while it removes it.
+        # The fork's, not the cache's, which looks for the pods of a node while it removes it.
         slot = self.snap.nodes.slot_of_name.get(node_name)
         if slot is None:
             return []
@@ -213,7 +213,7 @@ class _Cache(cluster_cache.ClusterCache):
     def __init__(
         self, registry: class_registry.ClassRegistry, tables: cluster_cache.CacheTables, labels_unknown: bool
     ) -> None:
-        """`labels_unknown`: some pods have labels of which nothing is known."""
+        """`labels_unknown`: some pods have unknown labels."""
         super().__init__(registry, tables)
         self._labels_unknown = labels_unknown
         #: Label keys that no pod of the cluster is taken to have; None: which have them has to be known.

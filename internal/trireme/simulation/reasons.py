@@ -1,4 +1,4 @@
-"""Why pods have no node in a simulation: what its nodes say of their class in the end.
+"""Why pods have no node in a simulation: the nodes' final verdicts on their class.
 
 Tests: tests/unit/simulation/test_refused_values.py.
 """

@@ -482,5 +482,5 @@ def parsed_pod(of_class: core_pb2.Pod, base: bytes, name: str, uid: str, labels:
 
 
 def _named(uid: str) -> ParsedPod:
-    """A pod of which only the UID matters, as in the event of its deletion."""
+    """A pod with only a UID, as in the event of its deletion."""
     return parsed_pod(core_pb2.Pod(), b"", "", uid, ())

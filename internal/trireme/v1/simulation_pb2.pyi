@@ -661,8 +661,8 @@ class UnplacedPods(_message.Message):
 
     @_builtins.property
     def proposals(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]:
-        """OPTIONAL. Changes of which each would let one of them be scheduled after all others: trireme.v1.Proposal in
-        protobuf's JSON mapping, the least change first. At most five reasons of a request have some.
+        """OPTIONAL. Changes, each of which lets one of them be scheduled after all others: trireme.v1.Proposal in protobuf's
+        JSON mapping, the least change first. At most five reasons of a request have some.
         """
 
     def __init__(

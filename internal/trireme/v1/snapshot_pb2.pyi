@@ -1012,7 +1012,7 @@ class QueuedPod(_message.Message):
 
     @_builtins.property
     def transitions(self) -> _containers.RepeatedCompositeFieldContainer[_scheduler_status_pb2.QueueTransition]:
-        """OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages."""
+        """OPTIONAL. Its last changes of state, the oldest first, at most four; earlier ones came with earlier messages."""
 
     def __init__(
         self,

@@ -1902,7 +1902,7 @@ type QueuedPod struct {
 	// OPTIONAL. Since when it has waited, in milliseconds since 1970: its creation, also where another frontend led then; of
 	// a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
 	QueuedSinceMs int64 `protobuf:"varint,20,opt,name=queued_since_ms,json=queuedSinceMs,proto3" json:"queued_since_ms,omitempty"`
-	// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
+	// OPTIONAL. Its last changes of state, the oldest first, at most four; earlier ones came with earlier messages.
 	Transitions   []*QueueTransition `protobuf:"bytes,21,rep,name=transitions,proto3" json:"transitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

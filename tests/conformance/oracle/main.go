@@ -3,7 +3,7 @@
 // It reads rows of golden decisions and hints as JSON lines on stdin, `{"name", "case"}`, and prints each with what
 // kube-scheduler says, `{"name", "case", "expect"}`, in the same order. A row that cannot be answered gets an `error`.
 // `varies` names the fields of an answer that are left out because they are another each time; `either` has what was
-// said of preemption then.
+// result of preemption then.
 //
 // Each situation is a whole scheduler on a fake API server: its informers, cache, queue and plugins are kube-scheduler's,
 // and the extension points are run as its scheduling cycle runs them, but over all nodes. Maps and lists come in
@@ -89,7 +89,7 @@ func answerAll(runs, parallel int) error {
 		if err := encoder.Encode(<-answered); err != nil {
 			return err
 		}
-		// Whoever asks one row and waits for its answer must get it.
+		// A caller that sends one row and waits for its answer must get it.
 		if len(pending) == 0 {
 			if err := out.Flush(); err != nil {
 				return err

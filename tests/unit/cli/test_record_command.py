@@ -1,4 +1,4 @@
-"""`trireme record`: what check says of whole and damaged recordings, and what export joins."""
+"""`trireme record`: check on whole and damaged recordings, and what export joins."""
 
 import json
 import os
@@ -384,7 +384,7 @@ def test_check_counts_decisions_and_those_that_are_missing(
     code, report, _ = check(path, capsys)
     # A report of bindings is numbered among the decisions, and is none: nobody decides it again.
     assert (code, report["decisions"], report["bindings"], report["missingDecisions"]) == (0, 5, 1, 93)
-    # Of a gap in which insight did not run nobody knows all.
+    # Nobody knows everything about a gap in which insight did not run.
     assert report["uncountedGaps"] == 1
     assert main.main(["record", "check", str(path)]) == 0
     shown = capsys.readouterr().out

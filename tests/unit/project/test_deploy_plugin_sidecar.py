@@ -41,7 +41,7 @@ def test_its_configuration_is_the_bases_with_the_plugin() -> None:
 
 
 def test_plugin_and_callers_share_the_socket() -> None:
-    """Broken, the plugin listens where nobody calls it."""
+    """If this fails, the plugin listens where nobody calls it."""
     (plugin,) = trireme_configuration.parse((COMPONENT / "trireme.yaml").read_bytes()).remote_plugins
     added = _added()
     (sidecar,) = added["/spec/template/spec/initContainers"]
@@ -53,7 +53,7 @@ def test_plugin_and_callers_share_the_socket() -> None:
 
 
 def test_the_plugin_may_no_more_than_the_phases() -> None:
-    """Broken, the namespace's policy refuses the pods, or a plugin could do what a phase cannot."""
+    """If this fails, the namespace's policy refuses the pods, or a plugin could do what a phase cannot."""
     (sidecar,) = _added()["/spec/template/spec/initContainers"]
     assert sidecar["restartPolicy"] == "Always"
     for name in ("frontend", "filter", "score"):

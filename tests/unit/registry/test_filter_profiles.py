@@ -29,7 +29,7 @@ class _Remote:
     ],
 )
 def test_a_remote_plugin_with_pre_filter_alone_takes_part(served: list[Any], shadow: bool, expected: list[str]) -> None:
-    """Broken, a plugin that refuses pods before Filter is never called, and nobody hears of it.
+    """If this fails, a plugin that refuses pods before Filter is never called, and nobody hears of it.
 
     One with Filter, which this profile does not name there, is left out, and so is one in shadow mode.
     """
@@ -48,7 +48,7 @@ def test_a_remote_plugin_with_pre_filter_alone_takes_part(served: list[Any], sha
 
 
 def test_a_canary_with_pre_filter_alone_answers_for_its_own_pods() -> None:
-    """Broken, both versions are called about each pod, and either may refuse it."""
+    """If this fails, both versions are called about each pod, and either may refuse it."""
     names = ["Licences", "Licences/canary"]
     entries = [snapshot_pb2.WeightedPlugin(name=name) for name in names]
     configuration = snapshot_pb2.Configuration(

@@ -140,7 +140,7 @@ def identity(namespace: str, name: str, uid: str, origin: simulation.Origin) -> 
 async def _write_reasons(
     sim: simulation.Simulation, profile: str, class_id: int, group: simulation_pb2.PendingPods
 ) -> None:
-    """Write what the nodes say of the class in the end."""
+    """Write the nodes' final verdicts on the class."""
     filtered = await sim.evaluators.filter(profile, class_id, 1, sim.snap.generation)
     if filtered.refusal is not None:
         at_once = reasons.refused_at_once(filtered.refusal, sim.snap)

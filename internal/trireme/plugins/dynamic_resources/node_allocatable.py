@@ -19,7 +19,7 @@ from trireme_kube.apimachinery import quantity
 
 Status = core_pb2.NodeAllocatableResourceClaimStatus
 
-# Resources of which only what is needed must be there; what there is of huge pages must not be less than nothing.
+# Resources that only need to cover the request; the amount of huge pages must not be negative.
 _PLAIN = (amounts.CPU, amounts.MEMORY, amounts.EPHEMERAL_STORAGE)
 
 _ONE = quantity.Quantity(quantity.NANOS_PER_UNIT)

@@ -223,7 +223,7 @@ class InterPodAffinityFilter:
         return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id, among=among)
 
 
-# Of a class without such terms, as most classes are.
+# The value of a class without such terms, as most classes are.
 _NO_WEIGHTS: Mapping[str, int] = {}
 
 

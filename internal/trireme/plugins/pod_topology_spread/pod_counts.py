@@ -33,7 +33,7 @@ def matching_pods_per_domain(
 ) -> arrays.Int64Array:
     """Count the pods that match the constraint by domain, a dry run's changes included. Shape: (domain,).
 
-    `numbers` returns the domain of each slot, of which there are `count`; `numbering` is equal where these are.
+    `numbers` returns the domain of each of the `count` slots; `numbering` is equal where these are.
     """
     if constraint.selector.empty:
         per_slot = matching_pods_per_slot(pod_class, snap, constraint)[1]

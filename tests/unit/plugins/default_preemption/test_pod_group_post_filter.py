@@ -305,7 +305,7 @@ async def test_of_a_tree_the_topmost_group_decides() -> None:
 
 
 async def test_groups_that_are_part_of_each_other_decide_once() -> None:
-    """Whoever is met again decides nothing: else it would depend on how many levels are looked at."""
+    """A pod that is met again decides nothing: the answer does not depend on how many levels are looked at."""
     cluster = Cluster(1)
     cluster.group("a", 500, together=False, parent="x")
     cluster.group("x", 500, together=False, parent="y", composite=True)
