@@ -2,12 +2,13 @@
 
 Whenever a leader begins a scheduling cycle, nothing is assumed or nominated for what is not there any more. Once
 everything is at rest, nothing is in flight: no frontend or replica of bind remembers anything of an attempt, a binding
-or a preemption, and the API server has no reservation for a pod without a node.
+or a preemption, and the API server has no reservation for a pod without a node. What a former leader has reserved may
+stay: as with kube-scheduler, its pod has the devices once it fits where they are, or the next refusal frees them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.simulation import simulated_process
@@ -20,9 +21,11 @@ from trireme.bind import service as bind_service
 from trireme.cache.pod_projection import TERMINATING
 from trireme.frontend import app
 from trireme.scheduling import scheduler
-from trireme_kube.embedded.api.resources import NODES, PODS, Object
-from trireme_kube.embedded.storage.store import Store
+from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Resource
+from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
+# A request of a leader that has lost the Lease may come so late. Units: seconds.
+SUCCESSION_SECONDS = 60.0
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 # What has to be empty at rest, by the names that lead to it from an assembled frontend.
 _OF_FRONTENDS = (
@@ -43,12 +46,18 @@ _OF_BIND = ("_in_flight", "_pre_binder._jobs", "_actor._last", "_actor._tasks")
 class LeftoverChecks:
     """Observes the cycles of all frontends. `violations` are in the order in which they happened."""
 
-    def __init__(self, store: Store, placed: PlacedPods) -> None:
+    def __init__(self, store: Store, placed: PlacedPods, now: Callable[[], float]) -> None:
         self._store = store
         self._placed = placed
         self.violations: list[str] = []
         self._frontends: dict[str, tuple[Process, app.App]] = {}
         self._binds: dict[str, tuple[Process, Any]] = {}
+        self._now = now
+        # Who holds the Lease and from when on nobody else writes any more, and by claim and user ("": of its devices)
+        # who it was when the claim got them, "" before that moment.
+        self._leader, self._alone_from = "", 0.0
+        self._given: dict[str, dict[str, str]] = {}
+        store.listen_to_all(self._on_write)
         observe(bind_service.BindPhase, "__init__", self._on_bind_made)
         observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
 
@@ -57,6 +66,19 @@ class LeftoverChecks:
         process = simulated_process.current()
         assert process is not None
         self._frontends[process.name] = (process, built)
+
+    def _on_write(self, resource: Resource, event: Event) -> None:
+        """A write at the API server."""
+        if resource is LEASES and event.record.name == "kube-scheduler":
+            holder = event.record.object["spec"].get("holderIdentity") or ""
+            if holder != self._leader:
+                self._leader, self._alone_from = holder, self._now() + SUCCESSION_SECONDS
+        elif resource is DEVICE_CLAIMS:
+            before = self._given.pop(event.record.uid, {})
+            given = {} if event.type == DELETED else _given(event.record.object)
+            if given:
+                leader = self._leader if self._now() >= self._alone_from else ""
+                self._given[event.record.uid] = {each: before.get(each, leader) for each in given}
 
     def _on_bind_made(self, service: Any, *_: Any, **__: Any) -> None:
         process = simulated_process.current()
@@ -83,11 +105,12 @@ class LeftoverChecks:
     def _in_store(self) -> Iterator[str]:
         """Claims are reserved, and volumes have a node, only for pods that have one."""
         for record in self._store.scan(DEVICE_CLAIMS):
-            users = (record.object.get("status") or {}).get("reservedFor") or ()
-            for user in users:
-                if user["uid"] not in self._placed.node_of:
-                    yield f"claim {record.name} is reserved for pod {user['name']}, which has no node"
-            if not users and devices_of(record.object) and not is_terminating(record.object):
+            given = _given(record.object)
+            own = [uid for uid, leader in self._given.get(record.uid, {}).items() if leader == self._leader]
+            for uid in own:
+                if uid and uid not in self._placed.node_of:
+                    yield f"claim {record.name} is reserved for pod {given[uid]}, which has no node"
+            if "" in own and len(given) == 1 and not is_terminating(record.object):
                 yield f"claim {record.name} has devices, and nobody uses it"
         for record in self._store.scan(VOLUME_CLAIMS):
             annotations = record.object["metadata"].get("annotations") or {}
@@ -130,6 +153,12 @@ def _not_empty(root: Any, paths: tuple[str, ...]) -> Iterator[str]:
             found = getattr(found, name)
         if len(found):
             yield f"{path} has {len(found)} entries"
+
+
+def _given(claim: Object) -> dict[str, str]:
+    """The names of the pods that a claim is reserved for, by UID; with an empty UID, if it has devices."""
+    users = (claim.get("status") or {}).get("reservedFor") or ()
+    return {**({"": ""} if devices_of(claim) else {}), **{user["uid"]: user["name"] for user in users}}
 
 
 def _nomination(pod: Object) -> str:

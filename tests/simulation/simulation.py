@@ -108,7 +108,7 @@ class Simulation:
         self._wake_ups = WakeUpChecks()
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
-        self._leftovers = LeftoverChecks(self._cluster.store, self._invariants.placed)
+        self._leftovers = LeftoverChecks(self._cluster.store, self._invariants.placed, lambda: loop.now)
         self._insight = InsightChecks()
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)
