@@ -33,13 +33,7 @@ def nomination_outlives_its_node() -> None:
     mutations.drop_calls("ClusterCache.remove_node", "nominate")
 
 
-@defect("refuse_writes", found_by="a second claim is made for a pod, or one is reserved for a pod without a node")
-def reservation_stays() -> None:
-    """The claims of a pod stay reserved for it when it is not bound after PreBind."""
-    mutations.drop_calls("BindingCycle._undo", "_pre_binding.undo_pre_bind")
-
-
-@defect("refuse_writes", found_by="a pod counts as evicted, and nobody evicts it")
+@defect("refuse_writes", seed=2, found_by="pods stay pending that fit")
 def victim_stays_evicted() -> None:
     """A victim whose eviction failed counts as evicted until it is gone."""
     mutations.drop_calls("PreemptionExecutor._conclude_preemption", "_cache.set_evicting")
