@@ -145,6 +145,10 @@ simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the sa
 	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(FEATURES),--features $(FEATURES)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY)) $(if $(DEFECT),--defect $(DEFECT))
 
+.PHONY: simulate-coverage
+simulate-coverage: $(STAMP) ## Which branches of the scheduler simulations reach, by module, and in how many runs (SEEDS=1-6 HOURS=0.08 NEVER=1: those that none reaches)
+	@$(BIN)/python -m tests.simulation.simulated_coverage --seeds $(or $(SEEDS),1-6) --hours $(or $(HOURS),0.08) $(if $(NEVER),--never)
+
 .PHONY: compare-simulations
 compare-simulations: $(STAMP) ## Compare what insight says would happen with what a whole Trireme then does (N=1000 SEED=1 SEVERAL=1: several pods at once)
 	@$(BIN)/python -m tests.simulation.scenarios.simulated_questions --seed $(or $(SEED),1) --scenarios $(or $(N),1000) $(if $(SEVERAL),--several)

@@ -12,10 +12,12 @@ from tests.simulation import kept_state, pending_checks, unplaced_pods
 from tests.simulation.column_checks import ColumnChecks
 from tests.simulation.configuration_checks import ConfigurationChecks
 from tests.simulation.frontend_checks import FrontendChecks
+from tests.simulation.insight_checks import InsightChecks
 from tests.simulation.invariants import Invariants
 from tests.simulation.leader_checks import LeaderChecks
 from tests.simulation.leader_writes import LeaderWrites
 from tests.simulation.lease_checks import LeaseChecks
+from tests.simulation.leftover_checks import LeftoverChecks
 from tests.simulation.oracle_checks import OracleChecks
 from tests.simulation.quota_checks import QuotaChecks
 from tests.simulation.stream_checks import StreamChecks
@@ -102,8 +104,15 @@ AT_REST = (
             "frozen-leader",
             "lost-rows",
             "oversized-delta",
+            "victim-stays-evicted",
         ),
     ),
+    Claim(
+        "What is prepared and not used is undone.",
+        (LeftoverChecks,),
+        ("assumed-objects-stay", "binding-never-ends", "nomination-outlives-its-node", "work-stays-in-flight"),
+    ),
+    Claim("Insight finds no feasible node for pods that wait, and its numbers add up.", (InsightChecks,)),
     Claim(
         "The caches of every frontend are the API server's state, and no pod is lost.",
         (FrontendChecks._differences,),

@@ -186,10 +186,12 @@ class Cluster:
         *,
         second_plugin: bool = False,
         plugins: bool = True,
+        flags_of_bind: Sequence[str] = (),
     ) -> None:
         """Define the processes; `start` starts them.
 
-        `second_plugin`: whether that runs. `plugins`: whether the profiles have remote plugins.
+        `second_plugin`: whether that runs. `plugins`: whether the profiles have remote plugins. `flags_of_bind`: more
+        flags of each of its replicas.
         """
         counts = {"filter": filters, "score": scores, "bind": binds}
         self.hosts = {
@@ -199,7 +201,7 @@ class Cluster:
             for number in range(counts[phase.name]):
                 self._add_phase(phase, number)
         for number in range(binds):
-            self._add_bind(number)
+            self._add_bind(number, flags_of_bind)
         if insight is not None:
             self._insight = True
             self._add_follower(insight, f"{insight.name}-0", _INSIGHT_HOST)
@@ -286,11 +288,11 @@ class Cluster:
 
         self._add(name, host, main)
 
-    def _add_bind(self, number: int) -> None:
+    def _add_bind(self, number: int, more: Sequence[str]) -> None:
         host = _HOSTS["bind"].format(number + 1)
         tls = self.certificates.holder(f"bind-{number}", "bind").flags
         address = (f"--listen={host}:{_PORT}", f"--master={self.url}")
-        options = bind_flags.parse([*address, *tls, "--allowed-identities=frontend"])
+        options = bind_flags.parse([*address, *tls, "--allowed-identities=frontend", *more])
 
         def main(process: Process) -> Any:
             return _until_stopped(

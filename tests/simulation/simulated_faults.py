@@ -56,6 +56,7 @@ class Faults:
             (2, self._disturb_plugin),
             (4, self._stall),
             (3, self._answer_with_error),
+            (2, self._refuse_writes),
             (3, self._lose_answers),
             (2, self._hang),
             (2, self._drop_watches),
@@ -358,6 +359,12 @@ class Faults:
         code = self._random.choice(_ERRORS)
         retry_after = 1 if code == 429 else 0
         self._arm(FaultAction.STATUS, method=self._method(), code=code, retry_after=retry_after)
+
+    def _refuse_writes(self) -> None:
+        """Let the API server refuse bindings, evictions, or what PreBind writes, as a webhook does."""
+        paths = ("/pods/[^/]*/binding", "/pods/[^/]*$", "/resourceclaims/[^/]*/status", "/persistentvolume")
+        path = self._random.choice(paths)
+        self._arm(FaultAction.STATUS, method="POST|PUT|PATCH|DELETE", path=path, code=403)
 
     def _lose_answers(self) -> None:
         """Let the API server apply writes and lose the answers."""

@@ -11,17 +11,24 @@ import random
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
+from tests.simulation.simulated_cluster import Cluster
 from trireme.insight import process as insight_process
 from trireme.insight import service
 from trireme.phases import phase_process
 from trireme.phases.process_flags import ProcessFlags
 from trireme_kube.componentbase import supervision
 
-#: By name, in how many of the runs each feature is: remote plugins in the profiles, insight, groups in one zone, and
-#: pods that come alone and are like those before.
-SHARES = {"plugins": 0.6, "insight": 0.5, "zones": 0.5, "repeats": 0.5}
+#: By name, in how many of the runs each feature is: remote plugins in the profiles, insight, groups in one zone, pods
+#: that come alone and are like those before, another number of replicas than usual, and few writes a second.
+SHARES = {"plugins": 0.6, "insight": 0.5, "zones": 0.5, "repeats": 0.5, "replicas": 0.4, "rates": 0.3}
 # How often pods are like those before.
 REPEATS = 0.6
+
+#: The usual numbers of replicas of filter, score and bind, and the range of others.
+REPLICAS, COUNTS = (2, 2, 2), (1, 2, 3)
+
+#: The flags of replicas of bind that may send few requests to the API server.
+RATES_FLAGS = ("--kube-api-qps=8", "--kube-api-burst=4")
 
 #: The flags of frontends that know of groups in one zone.
 ZONES_FLAGS = ("--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",)
@@ -39,6 +46,25 @@ def checked(names: Collection[str]) -> frozenset[str]:
     if unknown:
         raise ValueError(f"{sorted(unknown)} are not among {sorted(SHARES)}")
     return frozenset(names)
+
+
+def replicas(seed: int) -> tuple[int, ...]:
+    """How many replicas of filter, score and bind a run of the seed has, if that is drawn."""
+    pick = random.Random(f"replicas {seed}")
+    return tuple(pick.choice(COUNTS) for _ in REPLICAS)
+
+
+def build(cluster: Cluster, frontends: int, features: Collection[str], seed: int) -> None:
+    """Define the processes of a cluster with these features."""
+    plugins = "plugins" in features
+    cluster.build(
+        frontends,
+        *(replicas(seed) if "replicas" in features else REPLICAS),
+        insight=insight() if "insight" in features else None,
+        second_plugin=plugins,
+        plugins=plugins,
+        flags_of_bind=RATES_FLAGS if "rates" in features else (),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,17 +10,19 @@ import gc
 import logging
 import pathlib
 import resource
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from tests.simulation import pod_demands, simulated_cluster, simulated_features, simulated_process, simulation_plan
 from tests.simulation.configuration_checks import ConfigurationChecks
 from tests.simulation.frontend_checks import FrontendChecks
+from tests.simulation.insight_checks import InsightChecks
 from tests.simulation.invariants import Invariants
 from tests.simulation.leader_checks import LeaderChecks
 from tests.simulation.leader_writes import LeaderWrites, observe_actions
 from tests.simulation.lease_checks import LeaseChecks
+from tests.simulation.leftover_checks import LeftoverChecks
 from tests.simulation.oracle_checks import OracleChecks
 from tests.simulation.quota_checks import QuotaChecks
 from tests.simulation.simulated_cluster import Cluster
@@ -44,7 +46,7 @@ PLANNED_CALM_SECONDS = 60.0
 # How often it is looked whether everything is well, which takes time; and if something has not been well for long, how
 # much of that time passes before it is looked again.
 CHECK_SECONDS, CHECK_SHARE = 1.0, 0.1
-FRONTENDS, FILTERS, SCORES, BINDS = 3, 2, 2, 2
+FRONTENDS = 3
 # After so many storms all garbage is collected.
 STORMS_BETWEEN_COLLECTIONS = 5
 # The part of the timeline that is shown for a failed run.
@@ -106,6 +108,8 @@ class Simulation:
         self._wake_ups = WakeUpChecks()
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
+        self._leftovers = LeftoverChecks(self._cluster.store, self._invariants.placed, lambda: loop.now)
+        self._insight = InsightChecks()
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)
         load = ZonedLoad if "zones" in self._features else Load
@@ -127,9 +131,7 @@ class Simulation:
     async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
         """Run it; `progress` gets a line after each storm."""
         started = cpu_seconds()
-        insight = simulated_features.insight() if "insight" in self._features else None
-        plugins = "plugins" in self._features
-        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS, insight, second_plugin=plugins, plugins=plugins)
+        simulated_features.build(self._cluster, FRONTENDS, self._features, self._options.seed)
         await self._cluster.start()
         self._load.prepare()
         drawn = self._options.events is None
@@ -180,6 +182,7 @@ class Simulation:
         waits = [
             await self._until("pending, though they fit", self._invariants.pods_that_fit),
             await self._until("wrong at rest", self._wrong_at_rest),
+            await self._until("explained wrongly", self._insight.differences),
         ]
         if self._loop.now - began > PLANNED_CALM_SECONDS:
             causes = "; ".join(filter(None, waits))
@@ -193,10 +196,11 @@ class Simulation:
             self._invariants.useless_claims()
             or self._quotas.differences()
             or self._configurations.differences()
+            or self._leftovers.differences()
             or self._frontends.differences()
         )
 
-    async def _until(self, what: str, problems: Callable[[], list[str]]) -> str:
+    async def _until(self, what: str, problems: Callable[[], list[str] | Awaitable[list[str]]]) -> str:
         """Wait until there are no such problems; it is a failure if there are some for too long.
 
         Returns the last problems that there were, and for how long there were any; empty: none.
@@ -204,7 +208,8 @@ class Simulation:
         began, last = self._loop.now, ""
         while not self._over():
             await asyncio.sleep(max(CHECK_SECONDS, CHECK_SHARE * (self._loop.now - began)))
-            found = problems()
+            answer = problems()
+            found = answer if isinstance(answer, list) else await answer
             if not found:
                 break
             last = f"{what} for {self._loop.now - began:.0f} s, at last {found}"
@@ -220,6 +225,7 @@ class Simulation:
             *self._lease.violations,
             *self._leaders.violations,
             *self._wake_ups.violations,
+            *self._leftovers.violations,
             *self._streams.violations,
             *self._configurations.violations,
             *self._oracle.violations,
@@ -235,6 +241,7 @@ class Simulation:
 
     def _on_built(self, built: app.App) -> None:
         self._leaders.add(built)
+        self._leftovers.add(built)
         self._configurations.add(built)
 
     def _on_bind_request(self, uid: str, pod: str, node: str, epoch: int) -> None:

@@ -87,5 +87,5 @@ def test_a_group_that_only_the_flush_lets_go_is_named(checks: WakeUpChecks, lost
     (group,) = queue.groups.registry
     if lost:
         group.known["g"] += 1  # and no event follows
-    queue.flush_unschedulable(T0 + 30)
+    queue.flush_unschedulable(_FLUSH)
     assert checks.violations == ["podgroup/ns/g, which GangScheduling held back, was let go only by the flush"] * lost

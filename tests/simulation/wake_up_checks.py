@@ -18,8 +18,6 @@ from trireme.scheduling import assumed_pod, binding_cycle
 
 # How many of a queue's last events are known, and how many of those a violation shows.
 _KNOWN_EVENTS, _SHOWN_EVENTS = 2000, 12
-# A known defect: seed 7 has a group whose preemption has ended, and which only the flush lets go (docs/reliability.md).
-_LATE_GATES = {"DefaultPreemption"}
 
 
 class _Event(NamedTuple):
@@ -75,13 +73,13 @@ class WakeUpChecks:
         """The flush, which looks at each group that is held back, never finds one that nothing holds back any more."""
         original = queue_groups.QueueGroups.flush_unschedulable
 
-        def flush(groups: queue_groups.QueueGroups, now: float) -> None:
+        def flush(groups: queue_groups.QueueGroups, before: float, now: float) -> None:
             held = {group: group.gated_by for group in groups.registry if group.gated_by}
-            original(groups, now)
+            original(groups, before, now)
             self.violations.extend(
                 f"{group.group_key}, which {plugin} held back, was let go only by the flush"
                 for group, plugin in held.items()
-                if group.queued and not group.gated_by and plugin not in _LATE_GATES
+                if group.queued and not group.gated_by
             )
 
         queue_groups.QueueGroups.flush_unschedulable = flush  # type: ignore[method-assign]

@@ -392,13 +392,14 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def flush_unschedulable(self, now: float) -> Instructions:
-        """Gives another try to the pods that no event woke for five minutes, gated ones too; every `FLUSH_PERIOD`.
+        """Gives another try to what no event woke for five minutes, gated or not; every `FLUSH_PERIOD`.
 
         Groups that lack something for long are reported, once.
         """
+        before = now - self.max_in_unschedulable_seconds
         if self._groups is not None:
-            self._groups.flush_unschedulable(now)
-        self._requeuer.flush_unschedulable(now - self.max_in_unschedulable_seconds, now)
+            self._groups.flush_unschedulable(before, now)
+        self._requeuer.flush_unschedulable(before, now)
         return self._calls.take_instructions()
 
     def retry_all(self, event: ClusterEvent, now: float) -> Instructions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.defects import of_decisions, of_processes, of_replicas, registry
+from tests.simulation.defects import of_decisions, of_leftovers, of_processes, of_replicas, registry
 
 DEFECTS = registry.DEFECTS
-__all__ = ["DEFECTS", "of_decisions", "of_processes", "of_replicas"]
+__all__ = ["DEFECTS", "of_decisions", "of_leftovers", "of_processes", "of_replicas"]

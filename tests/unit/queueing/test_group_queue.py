@@ -176,6 +176,28 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     assert place(queue, "p0") is Active
 
 
+def test_a_group_is_not_let_go_by_the_flush_before_five_minutes() -> None:
+    """A group whose last victim is still terminating would be tried in vain; kube-scheduler waits for the event."""
+    closed, checked = {"closed": True}, list[str]()
+
+    def pre_enqueue(pod: QueuedPodInfo) -> str | PreEnqueueResult:
+        checked.append(pod.uid)
+        return "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED
+
+    queue = grouping_queue(pre_enqueue=pre_enqueue)
+    of_three(queue)
+    checked.clear()
+    queue.flush_unschedulable(T0 + 300)
+    assert checked == []
+    queue.flush_unschedulable(T0 + 330)
+    assert checked
+    closed["closed"] = False
+    queue.flush_unschedulable(T0 + 360)
+    assert place(queue, "p0") is Gated
+    queue.flush_unschedulable(T0 + 660)
+    assert place(queue, "p0") is Active
+
+
 @pytest.mark.parametrize(
     "how", [GroupAttemptResult.UNSCHEDULABLE, GroupAttemptResult.WAITING, GroupAttemptResult.ERROR]
 )

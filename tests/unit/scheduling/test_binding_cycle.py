@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World, one_node
-from trireme.v1 import bind_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
 _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=_VOLUMES, messages=["w"]))
@@ -82,6 +82,31 @@ def test_a_pod_is_not_bound_to_a_node_that_went_before(world: World, rpc: str) -
     _answer_until(world, rpc)
     _remove_node(world)
     _assert_requeued(world, _NOT_FOUND)
+
+
+@pytest.mark.parametrize("state", [b"", b"what to undo"])
+def test_what_pre_bind_wrote_is_undone_when_bind_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch, state: bytes
+) -> None:
+    """A device that stays reserved for a pod without a node is lost for all others."""
+    reserved = filter_pb2.Reservation(status=SUCCESS, state=state)
+    monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
+    undone: list[bytes] = []
+    apply = world.api.apply
+
+    def note(action: bind_pb2.Action) -> str:
+        if action.HasField("undo_pre_bind"):
+            undone.append(action.undo_pre_bind.state)
+            return ""
+        return apply(action)
+
+    monkeypatch.setattr(world.api, "apply", note)
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "Bind")
+    assert undone == []
+    world.answer(world.pending_calls[0], "bad")
+    _assert_requeued(world, "the API server says no")
+    assert undone == [state] * bool(state)
 
 
 def test_a_pod_that_waits_in_pre_bind_goes_back_when_its_node_goes(

@@ -83,7 +83,7 @@ def demand_of(
     shared = frozenset(claim.metadata.uid for claim in claims if _check_claim_usable(claim, group, known, snap, on))
     uid = pod.metadata.uid
     return DeviceDemand(
-        stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared
+        stated, claims, known, resources, known.claim_made_for(uid) if uid and resources else None, shared
     )
 
 

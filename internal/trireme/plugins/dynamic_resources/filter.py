@@ -164,7 +164,7 @@ class DynamicResourcesFilter:
         None where devices stand for none of them any more: the claim goes when its pod does.
         """
         demand = self._search.demand_or_none(pod_class, snap)
-        return demand.inventory.made_for.get(uid) if demand is not None and demand.extended_resources else None
+        return demand.inventory.claim_made_for(uid) if demand is not None and demand.extended_resources else None
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int

@@ -74,8 +74,8 @@ class DeviceInventory:
         self.allocated = allocated_devices.AllocatedDevices()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
         self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
-        # Claims made for extended resources, by the UID of their pod.
-        self.made_for: dict[str, resource_pb2.ResourceClaim] = {}
+        # Claims made for extended resources, by the UID of their pod: several while one of them is being deleted.
+        self._made_for: dict[str, dict[objects.Key, resource_pb2.ResourceClaim]] = {}
         self._owner: dict[objects.Key, str] = {}
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
@@ -107,6 +107,11 @@ class DeviceInventory:
     def stands_for_resources(self) -> bool:
         """Whether any device stands for a resource of its node, or costs some of one in addition."""
         return any(entry.stands_for_resources for entry in self._slices.values())
+
+    def claim_made_for(self, uid: str) -> resource_pb2.ResourceClaim | None:
+        """The claim that was made for the extended resources of the pod, the first one by name; None: there is none."""
+        made = self._made_for.get(uid)
+        return made[min(made)] if made else None
 
     def remembered_outcomes(self, claim_specs: bytes) -> dict[NodeView, tuple[int, Any]]:
         """Outcomes of searches for claims of these specs, by view, each with the version that it is of."""
@@ -154,7 +159,7 @@ class DeviceInventory:
         keys = self._snap.objects.changed_since(CLAIM, seen)
         if keys is None:
             self._held.clear()
-            self.made_for.clear()
+            self._made_for.clear()
             self._owner.clear()
             self.allocated = allocated_devices.AllocatedDevices()
             self.remembered.clear()
@@ -169,7 +174,11 @@ class DeviceInventory:
         for claimed in before:
             self.allocated.remove(claimed)
             self._touch_pool(claimed.device[:2])
-        self.made_for.pop(self._owner.pop(key, ""), None)
+        owner_uid = self._owner.pop(key, None)
+        if owner_uid is not None:
+            del self._made_for[owner_uid][key]
+            if not self._made_for[owner_uid]:
+                del self._made_for[owner_uid]
         if claim is None:
             return
         if claim.status.HasField("allocation"):
@@ -181,7 +190,7 @@ class DeviceInventory:
         if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
             owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
             if owner is not None:
-                self.made_for[owner.uid] = claim
+                self._made_for.setdefault(owner.uid, {})[key] = claim
                 self._owner[key] = owner.uid
 
     def _touch_pool(self, pool: devices.PoolId) -> None:

@@ -100,7 +100,9 @@ class DeviceReserve:
             lacking = self._search.resources_lacking_on(demand, snap, slot)
             _, mappings = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)
             entries.append(
-                claims_to_reserve.reservation_of_new_claim(allocated, mappings, demand.inventory.made_for.get(pod.uid))
+                claims_to_reserve.reservation_of_new_claim(
+                    allocated, mappings, demand.inventory.claim_made_for(pod.uid)
+                )
             )
         if not entries:
             return interfaces.ReserveResult()

@@ -277,10 +277,15 @@ class QueueGroups:
         assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind
         self._group_transitions.backoff_completed(entity, now)
 
-    def flush_unschedulable(self, now: float) -> None:
-        """Checks all groups that are held back again, and reports those that lack something for long."""
+    def flush_unschedulable(self, before: float, now: float) -> None:
+        """Check the groups again that have been held back since before that moment.
+
+        Reports those that have lacked something for long.
+        """
         for group in list(self._groups_held_back()):
-            self._group_transitions.recheck_gate(group, _TIMED_OUT, now)
+            if max(group.timestamp, group.flushed_at) < before:
+                group.flushed_at = now
+                self._group_transitions.recheck_gate(group, _TIMED_OUT, now)
         for group in list(self.registry):
             overdue = group.waiting_since and now - group.waiting_since >= NOTIFY_AFTER
             # A group that is in flight has no members that wait; it may be tried although it lacks some.

@@ -58,6 +58,7 @@ class QueuedPodGroupInfo:
         "calls",
         "consecutive_errors",
         "container",
+        "flushed_at",
         "group_key",
         "initial_attempt_timestamp",
         "known",
@@ -104,6 +105,8 @@ class QueuedPodGroupInfo:
         #: Of when it was queued, and requeued, last.
         self.record = PodGroupInfo(str(group_key), str(group_key))
         self.timestamp = 0.0
+        #: When the five-minute flush last checked whether it is still held back.
+        self.flushed_at = 0.0
         self.initial_attempt_timestamp = 0.0
         self.container: Container | None = None
         self.stamp = 0

@@ -24,10 +24,13 @@ def _slice(pool: str) -> snapshot_pb2.ClusterObject:
     return snapshot_pb2.ClusterObject(resource_slice=made)
 
 
-def _claim(name: str, pool: str) -> snapshot_pb2.ClusterObject:
+def _claim(name: str, pool: str, made_for: str = "") -> snapshot_pb2.ClusterObject:
     result = {"request": "r", "driver": DRIVER, "pool": pool, "device": "a"}
     status: Json = {"allocation": {"devices": {"results": [result]}}} if pool else {}
-    metadata = {"namespace": "default", "name": name, "uid": name}
+    metadata: Json = {"namespace": "default", "name": name, "uid": name}
+    if made_for:
+        metadata["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        metadata["ownerReferences"] = [{"uid": made_for, "controller": True}]
     made = decode.decode({"metadata": metadata, "status": status}, resource_pb2.ResourceClaim)
     return snapshot_pb2.ClusterObject(resource_claim=made)
 
@@ -67,3 +70,21 @@ def test_a_pool_that_comes_with_a_claim_of_its_device_is_seen_with_it() -> None:
     known = inventory.inventory_of(builder.snap, ON)
     assert known.view(0) is view
     assert known.version(view) > before
+
+
+@pytest.mark.parametrize(("gone", "left"), [("a", "b"), ("b", "a")])
+def test_of_two_claims_for_a_pods_extended_resources_one_stays_known(gone: str, left: str) -> None:
+    """The pod would be placed and get another claim, where one is there that an earlier attempt made."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0")
+    for name in ("a", "b"):
+        builder.apply(objects=[_claim(name, "", made_for="uid")])
+        found = inventory.inventory_of(builder.snap, ON).claim_made_for("uid")
+        assert found is not None
+        assert found.metadata.name == "a"
+    builder.apply(removed_objects=[_key("resource_claim", gone, namespace="default")])
+    found = inventory.inventory_of(builder.snap, ON).claim_made_for("uid")
+    assert found is not None
+    assert found.metadata.name == left
+    builder.apply(removed_objects=[_key("resource_claim", left, namespace="default")])
+    assert inventory.inventory_of(builder.snap, ON).claim_made_for("uid") is None

@@ -1,0 +1,45 @@
+"""Defects by which something that was prepared and not used stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.defects import mutations
+from tests.simulation.defects.registry import defect
+
+
+@defect("kill", "answer_with_error", seed=2, found_by="an object is assumed for a pod that is on no node")
+def assumed_objects_stay() -> None:
+    """What Reserve assumed for a pod stays assumed when the pod is not bound."""
+    mutations.drop_calls("ClusterCache.remove_pod", "forget_objects")
+    mutations.drop_calls("ReserveCalls.unreserve", "_changed")
+
+
+@defect("answer_with_error", "kill", found_by="pods are in the binding cycle at rest")
+def binding_never_ends() -> None:
+    """A pod that is not bound after all counts as in the binding cycle forever."""
+
+    async def undo(original: Any, *arguments: Any, **named: Any) -> None:
+        binding, cycle, *_ = arguments
+        await original(*arguments, **named)
+        binding._binding[cycle.profile] += 1
+
+    mutations.replace("BindingCycle._undo", undo)
+
+
+@defect("kill", seed=3, found_by="a nomination outlives its node")
+def nomination_outlives_its_node() -> None:
+    """The room of a pod that is nominated to a node stays reserved when the node is removed."""
+    mutations.drop_calls("ClusterCache.remove_node", "nominate")
+
+
+@defect("refuse_writes", seed=2, found_by="pods stay pending that fit")
+def victim_stays_evicted() -> None:
+    """A victim whose eviction failed counts as evicted until it is gone."""
+    mutations.drop_calls("PreemptionExecutor._conclude_preemption", "_cache.set_evicting")
+
+
+@defect("kill", found_by="bind is left with work in flight")
+def work_stays_in_flight() -> None:
+    """A replica of bind never forgets work that has ended."""
+    mutations.drop_calls("WorkInFlight.track", "_works.discard")
