@@ -77,7 +77,10 @@ class SharedOutput:
 
 
 class LineWriter(Protocol):
-    """What takes the lines of a process."""
+    """What takes the lines of a process.
+
+    Implementers: trireme.cli.processes.SharedOutput, trireme.cli.plugin_development.run._LogFile.
+    """
 
     def print_line(self, name: str, text: str) -> None:
         """One line of the process of this name."""

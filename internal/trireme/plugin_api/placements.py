@@ -32,7 +32,10 @@ class NoPlacementError(Exception):
 
 
 class PlacementGeneratePlugin(Protocol):
-    """Says among which placements the best one for a group is chosen."""
+    """Says among which placements the best one for a group is chosen.
+
+    Implementers: trireme.plugins.topology_placement_generator.placement_generate.TopologyPlacementGenerator.
+    """
 
     def generate(
         self,
@@ -49,7 +52,11 @@ class PlacementGeneratePlugin(Protocol):
 
 
 class PlacementScorePlugin(Protocol):
-    """Ranks placements by their nodes and by the pods that would be on them."""
+    """Ranks placements by their nodes and by the pods that would be on them.
+
+    Implementers: trireme.plugins.node_resources_fit.placement_score.NodeResourcesFitPlacementScore,
+    trireme.plugins.pod_group_pods_count.placement_score.PodGroupPodsCount.
+    """
 
     def score_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot

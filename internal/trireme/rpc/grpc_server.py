@@ -83,7 +83,10 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Abortable(Protocol):
-    """A call that can be ended with a status: gRPC's context, or what wraps it."""
+    """A call that can be ended with a status: gRPC's context, or what wraps it.
+
+    Implementers: trireme.rpc.follower._StreamWriter, tests.simulation.simulated_grpc_server.ServerCall.
+    """
 
     async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> Any:
         """End the call. Raises: AbortError, always."""
@@ -108,7 +111,11 @@ async def refuse(context: Abortable | aio.ServicerContext[Any, Any], refusal: fe
 
 
 class Caller(Protocol):
-    """What a context says of who calls."""
+    """What a context says of who calls.
+
+    Implementers: tests.simulation.simulated_grpc_server.ServerCall, tests.helpers.phase_calls._Context,
+    tools.bench.decision_times._Context, tools.bench.explanation_times._Context.
+    """
 
     def peer(self) -> str:
         """The other end of the connection."""

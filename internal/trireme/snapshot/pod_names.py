@@ -18,7 +18,10 @@ _UID, _NAME = 0, 1
 
 
 class NamedPods(Protocol):
-    """A pod table, as far as it is about UIDs and names."""
+    """A pod table, as far as it is about UIDs and names.
+
+    Implementers: trireme.snapshot.pods.PodTable.
+    """
 
     @property
     def uids(self) -> Sequence[str]:

@@ -28,7 +28,11 @@ _NODES, _PODS = ResourceAccess("list", "nodes"), ResourceAccess("list", "pods")
 
 
 class Access(Protocol):
-    """Authenticates callers and says what they may see. Raises: HttpFailure, ReviewError."""
+    """Authenticates callers and says what they may see. Raises: HttpFailure, ReviewError.
+
+    Implementers: trireme.insight.http_api.access.ReviewedAccess, trireme.insight.http_api.access.LoopbackAccess,
+    trireme.insight.http_api.access.ForwardedAccess.
+    """
 
     async def user_of(self, request: web.Request) -> User:
         """The caller."""
@@ -44,7 +48,10 @@ class Access(Protocol):
 
 
 class Guard(Protocol):
-    """The part of a server's guard that is used here; `delegated_access` has it."""
+    """The part of a server's guard that is used here.
+
+    Implementers: trireme.delegated_access.delegated_guard.DelegatedGuard.
+    """
 
     async def user_of(self, headers: Headers, certificate: bytes | None) -> User:
         """The caller, by headers and client certificate. Raises: Unauthenticated."""

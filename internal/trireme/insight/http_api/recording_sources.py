@@ -24,7 +24,11 @@ HISTORY_NS = 30 * 60 * 1_000_000_000
 
 
 class Frames(Protocol):
-    """Frames in order, from a place on."""
+    """Frames in order, from a place on.
+
+    Implementers: trireme.recording.followed_folder.FollowedFolder,
+    trireme.insight.http_api.recording_sources._TimedFrames, trireme.insight.http_api.recording_sources._FileFrames.
+    """
 
     @property
     def header(self) -> recording_pb2.RecordingHeader | None:
@@ -46,7 +50,11 @@ class Frames(Protocol):
 
 
 class Source(Protocol):
-    """A recording. Units: times in nanoseconds since 1970."""
+    """A recording. Units: times in nanoseconds since 1970.
+
+    Implementers: trireme.insight.http_api.recording_sources.FileSource,
+    trireme.insight.http_api.recording_sources.FolderSource.
+    """
 
     #: What people call it.
     name: str

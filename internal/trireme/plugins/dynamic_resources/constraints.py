@@ -25,7 +25,14 @@ _LISTS: Final = (("int", "ints"), ("bool", "bools"), ("string", "strings"), ("ve
 
 
 class Constraint(abc.ABC):
-    """One constraint while devices are selected and deselected in reverse order."""
+    """One constraint while devices are selected and deselected in reverse order.
+
+    Implementers: trireme.plugins.dynamic_resources.constraints.MatchAttribute,
+    trireme.plugins.dynamic_resources.constraints.DistinctAttribute,
+    trireme.plugins.dynamic_resources.constraints.MatchListAttribute,
+    trireme.plugins.dynamic_resources.constraints.DistinctListAttribute,
+    trireme.plugins.dynamic_resources.constraints._ScalarConstraint.
+    """
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
         self._requests = frozenset(requests)

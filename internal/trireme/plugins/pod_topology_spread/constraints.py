@@ -49,7 +49,10 @@ def rules_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool 
 
 
 class ServicesAndOwners(Protocol):
-    """The services and owners that default constraints find their selector by."""
+    """The services and owners that default constraints find their selector by.
+
+    Implementers: trireme.snapshot.objects.ObjectTable, trireme.queueing.hints.cluster_view.CacheView.
+    """
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
         """The object, or None."""
