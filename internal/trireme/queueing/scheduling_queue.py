@@ -53,7 +53,7 @@ from trireme.queueing.states import (
     PreEnqueuePending,
     Unschedulable,
 )
-from trireme.queueing.transition_log import DELETED, ImpossibleTransition
+from trireme.queueing.transition_log import ImpossibleTransition
 from trireme.queueing.transitions import Transitions
 from trireme.queueing.unschedulable import UnschedulablePods
 
@@ -213,10 +213,10 @@ class SchedulingQueue:
         elif pod is not None and pod.record.uid == uid:
             self._transitions.replace_record(pod, pod.record.sorted_anew())
 
-    def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
+    def delete(self, key: str, uid: str, now: float, cause: str = cluster_event.DELETED) -> Instructions:
         """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, its attempt goes on.
 
-        `cause` is shown in the pod's history: DELETED or BOUND.
+        `cause` is shown in the pod's history: `cluster_event.DELETED` or `BOUND`.
         """
         groups = self._groups
         if groups is not None and (group := groups.group_of_member(uid)) is not None:

@@ -8,17 +8,13 @@ Tests: tests/unit/queueing/test_scheduling_queue.py.
 
 from collections import deque
 from collections.abc import Container
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import QueueState
 
 DEFAULT_LENGTH = 4096
-
-# Why a pod left the queue for good.
-DELETED: Final = "deleted"
-BOUND: Final = "bound"
 
 
 class Transition(NamedTuple):

@@ -26,6 +26,7 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from trireme.framework import programs
 from trireme.rpc import fencing, message_sizes
 from trireme.rpc.listen_flags import Address, Listener, ListenError
 from trireme_kube.componentbase import supervision
@@ -241,7 +242,7 @@ async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: 
         server = ReplicaServer(listener, services)
         address = await server.start()
         try:
-            klog.announce(f"listening on {address.text}")
+            klog.announce(f"{programs.LISTENING}{address.text}")
             return await _until_stopped(stopping, supervisor)
         finally:
             await server.stop(grace)

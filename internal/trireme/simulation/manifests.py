@@ -13,6 +13,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from trireme.cache import object_kinds, pod_projection
+from trireme.config import defaults
 from trireme.simulation import manifest_fields
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
@@ -20,7 +21,6 @@ from trireme_kube.apimachinery.field_error import FieldError
 
 Json = dict[str, Any]
 
-DEFAULT_SCHEDULER = "default-scheduler"
 _FAILING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _FAILING_SECONDS = 300
 _KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
@@ -155,7 +155,7 @@ def with_pod_defaults(manifest: Mapping[str, Any]) -> Json:
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise ManifestError("metadata and spec: must be objects")
     metadata.setdefault("namespace", "default")
-    spec.setdefault("schedulerName", DEFAULT_SCHEDULER)
+    spec.setdefault("schedulerName", defaults.DEFAULT_SCHEDULER_NAME)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     spec.setdefault("priority", 0)
     for containers in (spec.get("containers"), spec.get("initContainers")):

@@ -32,6 +32,7 @@ from trireme.insight.http_api import (
     simulation_page,
     visibility,
 )
+from trireme.rpc import channels
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 from trireme.wire import json_documents
 from trireme_kube.componentbase.server import http_site, status_documents
@@ -127,7 +128,7 @@ class HttpApi:
         except failures.HttpFailure as error:
             failure = error
         except lost_requests.RequestLostError:
-            failure = failures.unavailable("the connection was closed")
+            failure = failures.unavailable(channels.CLOSED)
         except request_places.NoPlaceLeft:
             failure = failures.too_many_requests()
         except TimeoutError:

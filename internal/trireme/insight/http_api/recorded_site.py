@@ -24,6 +24,7 @@ from trireme.insight.http_api import (
     recording_sources,
 )
 from trireme.recording import frame_times, segment_reader
+from trireme.rpc import channels
 from trireme_kube.apimachinery import timestamps
 from trireme_kube.componentbase.server import http_site, status_documents
 
@@ -86,7 +87,7 @@ class RecordedSite:
         except failures.HttpFailure as error:
             failure = error
         except lost_requests.RequestLostError:
-            failure = failures.unavailable("the connection was closed")
+            failure = failures.unavailable(channels.CLOSED)
         except (segment_reader.RecordingError, OSError) as error:
             failure = failures.HttpFailure(500, "InternalError", f"the recording cannot be read: {error}")
         except MemoryError:

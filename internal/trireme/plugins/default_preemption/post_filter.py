@@ -35,7 +35,6 @@ from trireme.wire import status as wire_status
 
 _NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
 _NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
-_PREFIX = "preemption: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +312,10 @@ def _nominate_and_evict(
 
 
 def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
-    """Make the response of a failed preemption, "preemption: " before each of its texts."""
-    prefixed = status.Status(entry.code, entry.plugin, tuple(_PREFIX + text for text in entry.messages))
+    """Make the response of a failed preemption, the prefix before each of its texts."""
+    prefixed = status.Status(
+        entry.code, entry.plugin, tuple(post_filter_context.TEXT_PREFIX + text for text in entry.messages)
+    )
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
 
 

@@ -34,11 +34,10 @@ from trireme.plugins.dynamic_resources import (
     features,
     reserve_state,
 )
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.v1 import bind_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode, golang, timestamps
-
-NAME = "DynamicResources"
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 
@@ -67,8 +66,8 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
         pods = (_PodClaimsToBind(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, reserve_state.DeviceClaims.from_bytes)
-    return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
+    pre_flight = bind_phase_plugin.pre_flight_of_state(SPEC.name, reserve_state.DeviceClaims.from_bytes)
+    return bind_phase_plugin.BindPhasePlugin(SPEC.name, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodClaimsToBind:
@@ -88,7 +87,7 @@ class _PodClaimsToBind:
         Any failure is an error status of this pod; claims written until then stay written, and Unreserve undoes them.
         """
         try:
-            state = bind_phase_plugin.own_state(NAME, self._item)
+            state = bind_phase_plugin.own_state(SPEC.name, self._item)
             if not state:
                 return _result_with_code(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
@@ -99,7 +98,7 @@ class _PodClaimsToBind:
                 claim for _, claim in written if not self._are_devices_ready(claim, timeout)
             ]
         except (_PreBindError, ValueError) as failure:
-            error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            error_status = status.error(SPEC.name, f'running PreBind plugin "{SPEC.name}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
             return _result_with_code(status_pb2.CODE_SUCCESS)
@@ -107,9 +106,9 @@ class _PodClaimsToBind:
 
     def _wait_for_devices_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
         """Answer WAIT until a claim changes; the message is what the pod fails with when the time is over."""
-        text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
+        text = f'running PreBind plugin "{SPEC.name}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
-            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
+            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=SPEC.name, messages=[text]),
             state=claims.to_bytes(),
         )
         for claim in claims.claims:

@@ -25,11 +25,10 @@ from trireme.plugins.dynamic_resources import (
     reserve,
 )
 from trireme.plugins.dynamic_resources import args as device_args
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2
 from trireme_kube.componentbase import clocks
-
-NAME = device_demand.NAME
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
 
@@ -42,7 +41,7 @@ _OF_EXTENDED = (
 class DynamicResourcesFilter:
     """The filter of DynamicResources: refuses nodes whose devices cannot satisfy the pod's claims."""
 
-    name = NAME
+    name = SPEC.name
     reads: tuple[str, ...] = device_search.READS
 
     def __init__(

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.plugin_kit import device_resources
-from trireme.plugins.dynamic_resources import allocated_devices, devices, expressions, features, node_operations, pools
+from trireme.plugins.dynamic_resources import (
+    allocated_devices,
+    devices,
+    expressions,
+    features,
+    node_operations,
+    pools,
+    reserve_state,
+)
 from trireme.snapshot import arrays, node_selection, objects, snapshot, snapshot_view
 from trireme.v1 import resource_pb2
 
@@ -24,7 +32,6 @@ CLAIM = "resource_claim"
 CLASS = "device_class"
 RULE = "device_taint_rule"
 
-EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 # Outcomes are remembered for so many different specs of claims.
 _REMEMBERED = 64
@@ -178,7 +185,7 @@ class DeviceInventory:
             for claimed in now:
                 self.allocated.add(claimed)
                 self._touch_pool(claimed.device[:2])
-        if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
+        if claim.metadata.annotations.get(reserve_state.EXTENDED_CLAIM) == "true":
             owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
             if owner is not None:
                 self.made_for[owner.uid] = claim

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import amounts, status
-from trireme.plugins.dynamic_resources import allocator, device_demand, devices, inventory
+from trireme.plugins.dynamic_resources import allocator, devices, inventory
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import node_selection, nodes, snapshot_view
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
@@ -142,7 +143,7 @@ def resource_refusal(
     with_status.status.node_allocatable_resource_claim_statuses.extend(stated)
     problem = _pod_level_shortfall(with_status) if rules.pod_level and stated else ""
     if problem:
-        return status.unresolvable(device_demand.NAME, problem)
+        return status.unresolvable(SPEC.name, problem)
     return _refusal_if_lacking(amounts.amounts_with_claims(with_status, rules), snap, slot)
 
 
@@ -297,4 +298,4 @@ def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotV
     if not reasons:
         return None
     code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
-    return status.Status(code, device_demand.NAME, tuple(reasons))
+    return status.Status(code, SPEC.name, tuple(reasons))

@@ -14,6 +14,7 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
+from trireme.plugins.inter_pod_affinity.spec import SPEC
 from trireme.snapshot import (
     arrays,
     class_counters,
@@ -51,7 +52,7 @@ class _FilterState:
 class InterPodAffinityFilter:
     """The filter of InterPodAffinity, for required terms of the pod and anti-affinity of pods that are there."""
 
-    name = "InterPodAffinity"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     reads: tuple[str, ...] = ("namespace",)
 

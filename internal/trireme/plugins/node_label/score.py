@@ -7,6 +7,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label import args as label_args
+from trireme.plugins.node_label.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
@@ -16,7 +17,7 @@ _MAX_SCORE = 100
 class NodeLabelScore:
     """The score of NodeLabel: labels that nodes should have, or should not have, by the arguments."""
 
-    name = "NodeLabel"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()

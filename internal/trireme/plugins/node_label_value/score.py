@@ -8,6 +8,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label_value import args as value_args
+from trireme.plugins.node_label_value.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 
 _MAX_SCORE = 100
@@ -28,7 +29,7 @@ class NodeLabelValueScore:
     pods. Another node's label may change it, hence the dependency.
     """
 
-    name = "NodeLabelValue"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.node_ports.spec import SPEC
 from trireme.snapshot import arrays, classes, pod_overlay, snapshot_view
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -29,7 +30,7 @@ def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
 class NodePorts:
     """The filter of NodePorts: refuses nodes where a host port of the pod is in use."""
 
-    name = "NodePorts"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
     reads: tuple[str, ...] = ()
 

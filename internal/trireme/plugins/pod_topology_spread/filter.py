@@ -23,6 +23,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     rules_of,
 )
+from trireme.plugins.pod_topology_spread.spec import SPEC
 from trireme.snapshot import arrays, class_counters, classes, slot_changes, snapshot, snapshot_view
 
 _REASON = "node(s) didn't match pod topology spread constraints"
@@ -85,7 +86,7 @@ class _FilterState:
 class PodTopologySpreadFilter:
     """The filter of PodTopologySpread: hard constraints (DoNotSchedule)."""
 
-    name = "PodTopologySpread"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     reads: tuple[str, ...] = OWNER_KINDS
 

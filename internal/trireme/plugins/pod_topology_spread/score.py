@@ -24,6 +24,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     rules_of,
 )
+from trireme.plugins.pod_topology_spread.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 
 _instances = itertools.count()
@@ -41,7 +42,7 @@ class _SoftConstraints:
 class PodTopologySpreadScore:
     """The score of PodTopologySpread: soft constraints (ScheduleAnyway)."""
 
-    name = "PodTopologySpread"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = OWNER_KINDS

@@ -14,6 +14,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_objects, volumes_translation
+from trireme.plugins.volume_zone.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -39,7 +40,7 @@ class TopologyLabel:
 class VolumeZone:
     """The filter of VolumeZone: refuses nodes outside the zones that a bound volume's labels name."""
 
-    name = "VolumeZone"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = (volumes_claims.CLAIM, volumes_claims.VOLUME, volumes_claims.STORAGE_CLASS)
 
