@@ -60,6 +60,9 @@ FILTERING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER)
 SCORING = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
 ASSUMING = (ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
 
+#: The highest score of a node or placement, before the plugin's weight.
+MAX_SCORE = 100
+
 
 class Role(enum.Enum):
     """What the scheduler itself does on behalf of a plugin. Each role is one in-tree plugin's."""

@@ -10,8 +10,6 @@ from trireme.framework import status
 from trireme.snapshot import snapshot
 from trireme.v1 import score_phase_pb2
 
-MAX_SCORE = 100
-
 
 class NodesOfDomain(NamedTuple):
     """A placement: the name of a domain, and the slots of its nodes."""

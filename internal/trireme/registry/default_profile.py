@@ -29,6 +29,9 @@ _PLUGINS: tuple[tuple[str, int | None], ...] = (
     ("DefaultBinder", None),
 )
 
+#: The weights of those that score.
+WEIGHTS = {name: weight for name, weight in _PLUGINS if weight is not None}
+
 
 def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
     """Return the plugins of the default profile, in order, with the weights of those that have one; gates add some."""

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trireme.framework import plugin_spec
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
-
-MAX_SCORE = 100
 
 # A key is a total and, below it, the slot's place among equals.
 TIE_BITS = 20
@@ -68,9 +67,9 @@ def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization
         return raw
     reverse = normalization == interfaces.Normalization.MAX_REVERSED
     if most == 0:
-        return np.full_like(raw, MAX_SCORE) if reverse else raw
-    scaled = raw * MAX_SCORE // most
-    return MAX_SCORE - scaled if reverse else scaled
+        return np.full_like(raw, plugin_spec.MAX_SCORE) if reverse else raw
+    scaled = raw * plugin_spec.MAX_SCORE // most
+    return plugin_spec.MAX_SCORE - scaled if reverse else scaled
 
 
 def apply_weight(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:

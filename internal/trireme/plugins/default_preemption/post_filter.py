@@ -28,6 +28,7 @@ from trireme.evaluation.preemption import (
 )
 from trireme.framework import fit_reasons, status
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.default_preemption import args
 from trireme.plugins.default_preemption.spec import SPEC
 from trireme.snapshot import arrays, pods, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
@@ -321,6 +322,6 @@ def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = Fals
 
 def make(context: plugin_context.PluginContext) -> DefaultPreemption:
     """Make the plugin for PostFilter, by its arguments and the gate GenericWorkload (groups as victims)."""
-    percentage = context.args.get("minCandidateNodesPercentage", 10)
-    count = WantedCandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", 100))
+    percentage = context.args.get("minCandidateNodesPercentage", args.DEFAULT_PERCENTAGE)
+    count = WantedCandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", args.DEFAULT_ABSOLUTE))
     return DefaultPreemption(count, groups=context.features.get("GenericWorkload", False))

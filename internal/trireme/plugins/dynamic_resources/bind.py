@@ -27,6 +27,7 @@ from trireme.framework import status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import (
+    args,
     binding_conditions,
     claim_bodies,
     claim_writes,
@@ -37,9 +38,7 @@ from trireme.plugins.dynamic_resources import (
 from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.v1 import bind_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
-from trireme_kube.apimachinery import api_writes, decode, golang, timestamps
-
-DEFAULT_TIMEOUT_SECONDS = 600.0
+from trireme_kube.apimachinery import api_writes, decode, timestamps
 
 Json = Mapping[str, Any]
 
@@ -53,16 +52,11 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
 
     If the gates say so, it waits until devices are prepared, as long as the profile's arguments allow.
     """
-    timeouts = {
-        profile: golang.parse_duration(args["bindingTimeout"]).seconds
-        if args.get("bindingTimeout")
-        else DEFAULT_TIMEOUT_SECONDS
-        for profile, args in context.args.items()
-    }
+    timeouts = {profile: args.binding_timeout(stated) for profile, stated in context.args.items()}
     waits = features.of_gates(context.features).binding_conditions
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS) if waits else None
+        timeout = timeouts.get(request.cycle.profile, args.DEFAULT_BINDING_TIMEOUT.seconds) if waits else None
         pods = (_PodClaimsToBind(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trireme.framework import domain_rules
+from trireme.framework import domain_rules, plugin_spec
 from trireme.snapshot import arrays
 from trireme.snapshot.dictionary import ABSENT
-
-MAX_SCORE = 100
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ class AffinityScores:
         if most == least:
             return np.zeros_like(raw)
         # As the original computes it: what is lost by floating point is lost there too.
-        return (MAX_SCORE * ((raw - least) / float(most - least))).astype(np.int64)
+        return (plugin_spec.MAX_SCORE * ((raw - least) / float(most - least))).astype(np.int64)
 
     def place(self, node: int) -> None:
         """Count one more pod of the class in the node's domains."""

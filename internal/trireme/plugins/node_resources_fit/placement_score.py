@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.framework import amounts, status
-from trireme.plugin_api.placements import MAX_SCORE
+from trireme.framework.plugin_spec import MAX_SCORE
 from trireme.plugin_kit import plugin_context
 from trireme.snapshot import resources, snapshot
 from trireme.v1 import score_phase_pb2

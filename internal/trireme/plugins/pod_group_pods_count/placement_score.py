@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/podgrouppodscount.
 from collections.abc import Sequence
 
 from trireme.framework import status
-from trireme.plugin_api.placements import MAX_SCORE
+from trireme.framework.plugin_spec import MAX_SCORE
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.pod_group_pods_count.spec import SPEC
 from trireme.snapshot import snapshot

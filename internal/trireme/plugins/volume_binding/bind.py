@@ -21,7 +21,7 @@ from google.protobuf import duration_pb2
 from trireme.framework import selectors, status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import bind_phase_plugin, volumes_nodes, volumes_objects, volumes_translation
-from trireme.plugins.volume_binding import volume_bindings
+from trireme.plugins.volume_binding import args, volume_bindings
 from trireme.plugins.volume_binding.spec import SPEC
 from trireme.v1 import bind_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 DEADLINE_SECONDS = 10.0
 """For each write and each read, with repetitions."""
 
-DEFAULT_TIMEOUT_SECONDS = 600.0
 
 _LOGGER = f"PreBind.{SPEC.name}"
 
@@ -52,13 +51,14 @@ class _NotYetBoundError(Exception):
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """Make the plugin of the bind phase (PreBind); the time-out of binding is in each profile's arguments."""
+    default = float(args.DEFAULT_BIND_TIMEOUT_SECONDS)
     timeouts = {
-        profile: float(DEFAULT_TIMEOUT_SECONDS if (stated := args.get("bindTimeoutSeconds")) is None else stated)
-        for profile, args in context.args.items()
+        profile: float(default if (stated := stated_args.get("bindTimeoutSeconds")) is None else stated)
+        for profile, stated_args in context.args.items()
     }
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
+        timeout = timeouts.get(request.cycle.profile, default)
         pods = (_PodVolumesToBind(context.writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
