@@ -111,6 +111,7 @@ def valid_value(value: str) -> bool:
     return value == "" or _NAME_PART.fullmatch(value) is not None
 
 
+# The rules of names, as kube-scheduler words them; as the API server does: `apimachinery/field_errors.py`.
 _MAX_PART = 63
 _MAX_PREFIX = 253
 _KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -80,7 +80,7 @@ def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
     )
 
 
-# Names.
+# Names. `trireme/framework/selectors.py` and `cel/library/named_formats.py` have the rules in other words.
 
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_LABEL_KEY})?"

@@ -16,6 +16,7 @@ from trireme_kube.cel import values
 from trireme_kube.cel.library import urls
 from trireme_kube.cel.values import Optional
 
+# The rules of names are those of `apimachinery/field_errors.py`.
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = _LABEL + "(\\." + _LABEL + ")*"
 _OLD_LABEL: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
