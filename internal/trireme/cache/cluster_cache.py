@@ -51,7 +51,10 @@ class CacheTables:
 
 
 class ClusterCache:
-    """The frontend's state of the cluster: nodes, placed pods, classes, objects and nominations; makes the deltas."""
+    """The frontend's state of the cluster: nodes, placed pods, classes, objects and nominations; makes the deltas.
+
+    Subclasses: trireme.simulation.forked_cache._Cache.
+    """
 
     def __init__(self, registry: class_registry.ClassRegistry, tables: CacheTables | None = None) -> None:
         """`tables`: what it begins with; none: it is empty."""

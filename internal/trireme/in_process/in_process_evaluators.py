@@ -18,7 +18,10 @@ from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 
 class InProcessEvaluators(ports.Evaluators):
-    """Asks an engine whose snapshot is at the generation that a call names, or later."""
+    """Asks an engine whose snapshot is at the generation that a call names, or later.
+
+    Subclasses: trireme.simulation.yielding_evaluators.YieldingEvaluators.
+    """
 
     def __init__(self, evaluating: engine.Engine, caller: cycle_pb2.Cycle | None = None) -> None:
         """`caller`: what identifies the caller to remote plugins; None: there are none."""

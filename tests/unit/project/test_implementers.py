@@ -2,7 +2,8 @@
 
 The docstring of a protocol, or of an abstract class, ends with `Implementers: trireme.shadow.inbox.Inbox, ….`, with
 the fakes that tests share. `trireme.plugins.*.filter` stands for all such modules. Private protocols name none, nor do
-those of the SDK, which plugins of users implement.
+those of the SDK, which plugins of users implement. So does a class whose subclass is in another module, with
+`Subclasses: …`, but for exceptions.
 """
 
 import ast
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-_NAMED = re.compile(r"^Implementers: ([^:]+)\.\Z", re.MULTILINE)
+_NAMED = re.compile(r"^(?:Implementers|Subclasses): ([^:]+)\.\Z", re.MULTILINE)
 _PROTOCOL = re.compile(r"^class [^_].*\b(?:Protocol|ABC)\b", re.MULTILINE)
 _CLASS_LINE = re.compile(r"^class .*\n", re.MULTILINE)
 _MEMBER = re.compile(r"(?:^    (?:(?:async )?def )?|\bself\.)(\w+)", re.MULTILINE)
@@ -162,9 +163,44 @@ def _problems(protocol: _Class) -> Iterator[str]:
             yield f"{protocol.name}: name {each.name} too"
 
 
+def _subclasses() -> Iterator[tuple[str, str]]:
+    """The full names of each class of ours that another module extends, and of the class there."""
+    for module, (class_lines, _) in _words().items():
+        if module.startswith("trireme") and re.search(r"\(\w", class_lines):
+            imported = _imported(module)
+            for each in _classes(module):
+                for base in map(ast.unparse, each.node.bases):
+                    first, _, rest = base.partition(".")
+                    name = ".".join(filter(None, (imported.get(first), rest)))
+                    if name.rpartition(".")[0] in _texts() and not name.endswith("Error"):
+                        yield name, each.name
+
+
+def _imported(module: str) -> dict[str, str]:
+    """The full names of what a module imports, by the names that it has there."""
+    tree = ast.parse(_texts()[module])
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in froms for alias in node.names}
+
+
+def _unnamed_subclasses() -> Iterator[str]:
+    """The subclasses that their base does not name."""
+    protocols = {each.name for each in _protocols()}
+    for base, subclass in _subclasses():
+        module, _, name = base.rpartition(".")
+        for each in _classes(module):
+            if each.node.name == name and base not in protocols and subclass not in _named(each):
+                yield f"{base}: end its docstring with `Subclasses: {subclass}.`"
+
+
 @pytest.mark.slow
 def test_protocols_name_their_implementers() -> None:
     assert [problem for protocol in _protocols() for problem in _problems(protocol)] == []
+
+
+@pytest.mark.slow
+def test_classes_name_their_subclasses_in_other_modules() -> None:
+    assert [*_unnamed_subclasses()] == []
 
 
 def test_a_wrong_or_missing_implementer_is_found() -> None:
