@@ -3,6 +3,8 @@
 All nodes are columns of equal length, for 5,000 rows of named fields would be three times as long. A reader who has the
 nodes of an earlier generation gets those alone that changed since.
 
+The page reads them with the types of `console/src/documents.ts`.
+
 Tests: tests/unit/insight/console/test_views.py.
 """
 
