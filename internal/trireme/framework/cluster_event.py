@@ -137,6 +137,7 @@ POPPED: Final = "popped"
 PLACED: Final = "done"
 BOUND: Final = "bound"
 DELETED: Final = "deleted"
+GONE: Final = "gone when requeued"
 
 ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)

@@ -10,6 +10,9 @@ from trireme.insight import queued_pods
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import snapshot_pb2
 
+#: Why a replica cannot answer before its first full sync.
+NOT_SYNCED = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
+
 
 class ObservedCluster:
     """A snapshot that never shows trials of groups, and the pods in the queue; a follower updates it."""

@@ -312,8 +312,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             if not getattr(pod, name):
                 raise NotAnsweredError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
         if not self._cluster.synced:
-            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
-            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text)
+            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, observed_cluster.NOT_SYNCED)
 
     async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
         """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.

@@ -337,7 +337,7 @@ class SchedulingQueue:
             groups.requeue(pod, latest, now, rejectors, pending_plugins, nominated_node)
             return self._calls.take_instructions()
         if not pod.in_attempt or latest.uid != pod.record.uid or latest.key in transitions.queued:
-            transitions.remove_popped_pod(pod, state, now, "gone when requeued")
+            transitions.remove_popped_pod(pod, state, now, cluster_event.GONE)
             return ()
         # The order matters: the evaluation needs the plugins that refused, which `record_failure` records, and the
         # events during the attempt, which `return_to_queue` drops.

@@ -171,6 +171,10 @@ class PreBindItem:
     cancelled: bool = False
 
 
+#: The fault of an answer of bind that has not one result for each pod.
+OTHER_PODS = "bind answered about other pods than these"
+
+
 class Binder(Protocol):
     """Binds pods, and does every other write to the cluster: conditions, nominations, evictions, claims.
 

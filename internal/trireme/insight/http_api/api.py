@@ -217,9 +217,9 @@ class HttpApi:
             known = ", ".join([*paths, simulation_page.PATH, *self._recorded_paths(), *console_pages.paths()])
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
-            raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+            raise failures.only_get()
         if request.can_read_body:
-            raise failures.bad_request("the request has a body: send none, all is in path and query")
+            raise failures.has_body()
         page, (namespace, name) = found
         try:
             requests.check_names(namespace, name)

@@ -127,8 +127,7 @@ class RecordedConsole:
                 body = await request.read() if request.can_read_body else None
                 return await lost_requests.unless_lost(request, self._forward(request, user, body))
             except web.HTTPRequestEntityTooLarge as error:
-                text = "the body has more than 1 MiB: ask about fewer pods or nodes at once"
-                raise failures.HttpFailure(413, "RequestEntityTooLarge", text) from error
+                raise failures.body_too_large() from error
             except lost_requests.RequestLostError as error:
                 raise failures.unavailable(channels.CLOSED) from error
             finally:

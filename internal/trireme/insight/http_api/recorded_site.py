@@ -137,7 +137,7 @@ class RecordedSite:
     def _answer_recording(self, request: web.Request, source: recording_sources.Source) -> http_site.Reply:
         """From when to when there are moments. Raises: HttpFailure."""
         if request.method != "GET":
-            raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+            raise failures.only_get()
         document = documents.recording_document(self._span(source, self._default_ms(source), source.gaps()))
         body = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})

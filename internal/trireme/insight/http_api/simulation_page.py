@@ -26,8 +26,7 @@ async def read_request(request: web.Request) -> simulation_pb2.SimulateRequest:
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        text = "the body has more than 1 MiB: ask about fewer pods or nodes at once"
-        raise failures.HttpFailure(413, "RequestEntityTooLarge", text) from error
+        raise failures.body_too_large() from error
     try:
         return json_format.Parse(body, simulation_pb2.SimulateRequest())
     except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:

@@ -17,15 +17,16 @@ from trireme.plugin_kit import plugin_context, volumes_claims, volumes_objects, 
 from trireme.plugins.volume_zone.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import well_known_labels
 
 _CONFLICT = "node(s) had no available volume zone"
 
 # In the order in which they are looked at; the labels of old releases are also sought under today's name.
 _TODAYS = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+    well_known_labels.BETA_ZONE: well_known_labels.ZONE,
+    well_known_labels.BETA_REGION: well_known_labels.REGION,
+    well_known_labels.ZONE: well_known_labels.ZONE,
+    well_known_labels.REGION: well_known_labels.REGION,
 }
 
 

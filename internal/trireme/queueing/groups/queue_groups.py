@@ -249,7 +249,7 @@ class QueueGroups:
         """
         group = self.registry.group_of_member(pod.record.uid)
         if group is None:
-            self._group_transitions.end_member(pod, now, "gone when requeued")
+            self._group_transitions.end_member(pod, now, cluster_event.GONE)
             return
         self._transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
         self._group_transitions.join(group, pod, _FAILED, now)
