@@ -1,4 +1,7 @@
-"""`trireme explain NAMESPACE/POD`: why a pod is where it is."""
+"""`trireme explain NAMESPACE/POD`: why a pod is where it is.
+
+Tests: tests/unit/cli/test_explain_command.py, tests/unit/cli/test_display.py.
+"""
 
 import argparse
 import datetime

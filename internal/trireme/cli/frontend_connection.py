@@ -1,6 +1,6 @@
 """The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token.
 
-Tests: tests/contract/test_cli_server.py.
+Tests: tests/contract/test_cli_server.py, tests/unit/cli/test_display.py, tests/unit/cli/test_wrong_usage.py.
 """
 
 import argparse

@@ -5,6 +5,8 @@ which order and with which weight follows from the profile and the registry alon
 and compared) before a process is started. A mistake is reported with the profile and the plugin named.
 
 Source: pkg/scheduler/framework/runtime and pkg/scheduler/profile of Kubernetes 1.37.
+
+Tests: tests/unit/config/test_profiles.py, tests/unit/config/test_canary_profiles.py.
 """
 
 import base64

@@ -2,7 +2,8 @@
 
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 
-Tests: tests/unit/snapshot/test_labelled_classes.py, tests/unit/plugins/test_node_affinity.py.
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/test_node_affinity.py,
+tests/unit/framework/test_label_selectors.py.
 """
 
 import re

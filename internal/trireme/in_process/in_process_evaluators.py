@@ -2,6 +2,8 @@
 
 There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
 thread; what the snapshot shows is brought up to date by whoever owns it.
+
+Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """
 
 import contextlib

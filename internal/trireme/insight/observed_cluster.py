@@ -2,6 +2,8 @@
 
 While the frontend tries a group of pods it hides victims and assumes members, and takes most of that back. The deltas
 of such a trial are marked; they are held here and applied together with the first delta after it.
+
+Tests: tests/unit/insight/test_observed_cluster.py, tests/unit/insight/http_api/test_visibility.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
+"""InsightService: explanations of pods, from one snapshot with the plugins of both filter and score.
+
+Tests: tests/unit/insight/test_service.py, tests/unit/insight/test_turns_of_callers.py.
+"""
 
 import asyncio
 import contextlib

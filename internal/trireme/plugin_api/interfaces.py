@@ -8,7 +8,7 @@ CLUSTER plugin always.
 A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin
 also says what the score will be after each further copy, so that a whole batch is placed by one evaluation.
 
-Tests: tests/unit/plugin_api/test_status_table.py.
+Tests: tests/unit/plugin_api/test_status_table.py, tests/unit/remote/test_response.py.
 """
 
 import enum

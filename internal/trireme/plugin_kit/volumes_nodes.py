@@ -4,7 +4,7 @@
 one node that each names, and a node that changes is looked at again by itself. `CsiColumns` spreads CSINode objects,
 which exist beside the nodes under the same name, over slots.
 
-Tests: tests/unit/plugin_kit/test_volumes_matching.py.
+Tests: tests/unit/plugin_kit/test_volumes_matching.py, tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -5,7 +5,7 @@ limits are counted under the driver's name, and a volume's zone is matched again
 that say that they have migrated.
 Source: k8s.io/csi-translation-lib.
 
-Tests: tests/unit/plugin_kit/test_volumes_matching.py.
+Tests: tests/conformance/test_decisions.py.
 """
 
 import re

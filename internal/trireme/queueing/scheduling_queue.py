@@ -16,6 +16,9 @@ Where there are pod groups, `groups` is the part that knows them: what concerns 
 
 Times are Unix seconds of the steady clock (`trireme_kube.componentbase.clocks.steady`). Not safe for use from several
 threads.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_remote.py,
+tests/unit/queueing/test_group_queue.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,7 @@
 One ring for all pods, so that a transition costs one append; those of one pod are read out of it only on request. The
 exception for an impossible transition has them, as they show how the pod got into its state.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py.
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/frontend/test_insight_queue_feed.py.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """Plugins of which one answers for some classes and another version, the canary, for the others.
 
-Tests: tests/contract/test_plugin_canary.py, tests/unit/config/test_canary_profiles.py.
+Tests: tests/contract/test_plugin_canary.py.
 """
 
 from collections.abc import Collection, Sequence

@@ -2,7 +2,7 @@
 
 Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
 
-Tests: tests/unit/config/test_profiles.py.
+Tests: tests/unit/config/test_profiles.py, tests/unit/plugins/test_hints_table.py.
 """
 
 from trireme.framework import feature_gates

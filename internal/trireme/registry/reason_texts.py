@@ -1,4 +1,7 @@
-"""What the command line asks of the in-tree plugins: the texts for the reasons of their refusals."""
+"""What the command line asks of the in-tree plugins: the texts for the reasons of their refusals.
+
+Tests: tests/unit/registry/test_registry.py.
+"""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,9 @@
 """Reports how a pod's attempt ends: the pod is requeued, with an event and a condition, or it is bound, with an event.
 
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
+
+Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_preemption_executor.py,
+tests/unit/insight/test_question_logs.py.
 """
 
 import logging

@@ -1,4 +1,7 @@
-"""A cluster that takes note of its use: for calls of which it does not have all pods."""
+"""A cluster that takes note of its use: for calls of which it does not have all pods.
+
+Tests: tests/contract/test_plugin_score_copies_cluster.py.
+"""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Nodes of a snapshot as objects again: as they are, or as the shape of a new one.
 
-Tests: tests/unit/simulation/test_scenarios.py.
+Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_group_proposals.py.
 """
 
 from trireme.framework import amounts

@@ -1,6 +1,6 @@
 """Makes the changes of a scenario, in order, each by the events that a watch would show.
 
-Tests: tests/unit/insight/simulations/test_simulator.py.
+Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/simulation/test_scenarios.py.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 A fork has those of rows that it changed. All others it reads from its version of the table, which saves what the table
 changes, or from the table itself.
 
-Tests: tests/unit/filter/test_memory_of_names.py, tests/unit/snapshot/test_deltas.py.
+Tests: tests/unit/snapshot/test_shared_columns.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,8 @@
 
 Source: k8s.io/apimachinery/pkg/util/validation/field and .../api/validate/content.
 
-Tests: tests/unit/apimachinery/test_declaration.py.
+Tests: tests/unit/apimachinery/test_declaration.py, tests/unit/config/test_profiles.py,
+tests/unit/config/test_scheduler_configuration.py, tests/unit/insight/http_api/test_requests.py.
 """
 
 import re

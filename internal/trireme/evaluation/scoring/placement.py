@@ -4,6 +4,8 @@ Each placement takes the node with the highest total, ties broken by a fixed ord
 and on nothing else: so a batch and one-by-one cycles choose alike, on any replica. After a placement only what it
 changed is scored again: the chosen node's own scores, from a table made for the likeliest nodes at once; and the
 normalised scores of all nodes where the chosen one is full now and was the last to hold a maximum.
+
+Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 from collections.abc import Callable, Sequence

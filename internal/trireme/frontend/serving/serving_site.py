@@ -4,7 +4,8 @@ Health, metrics, configuration, flags and profiles as in kube-scheduler; and Tri
 
 Source: cmd/kube-scheduler/app/server.go.
 
-Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py.
+Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py,
+tests/contract/test_serving_http.py.
 """
 
 import asyncio

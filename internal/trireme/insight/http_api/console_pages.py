@@ -3,7 +3,7 @@
 Readers ask again every second or two. A view that has not changed since is not made again: the reader sends the tag of
 the one that it has, and gets 304.
 
-Tests: tests/security/test_insight_http.py.
+Tests: tests/security/test_insight_http.py, tests/security/test_console_http.py.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A source reads all frames once for their times: from when to when it reaches, wh
 each frame is shown (`frame_times`), which is its time where it is read again from a place on. `None` in place of a
 frame says that there is no further one, of a folder: not yet.
 
-Tests: tests/unit/insight/http_api/test_recorded_moments.py, tests/unit/insight/http_api/test_recorded_gaps.py.
+Tests: tests/unit/insight/http_api/test_recorded_gaps.py.
 """
 
 import asyncio

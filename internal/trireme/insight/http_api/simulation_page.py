@@ -1,6 +1,8 @@
 """The page of simulations: a SimulateRequest as JSON is posted, and answered by a SimulateResponse.
 
 An answer names nodes and pods of all namespaces, so it is for those alone who may list both in the whole cluster.
+
+Tests: tests/security/test_simulation_http.py.
 """
 
 from aiohttp import web

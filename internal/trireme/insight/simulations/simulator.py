@@ -1,6 +1,8 @@
 """Answers simulations: one at a time, each on a fork of the snapshot as it is when its turn comes.
 
 What a caller can do about an error is said by its code; the text begins with the field, where it is about one.
+
+Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/insight/test_question_logs.py.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 They are monotonic: what does not hold for some devices does not hold for more, so the search may stop there. With list
 attributes an attribute is a set of values, of which all devices must share one, or no two devices any.
 
-Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py, tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 import abc

@@ -5,7 +5,7 @@ nothing has to be carried from one to the other. Outcomes are kept with the vers
 inventory, and searched anew where that has changed. Nodes of one kind, from which the same devices can be reached, are
 searched once.
 
-Tests: tests/unit/plugins/dynamic_resources/test_preparing.py.
+Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_decisions.py.
 """
 
 import collections

@@ -3,7 +3,7 @@
 A slice is read once per version. What selectors say of a device is remembered on the device, and so is forgotten with
 it. A slice that cannot be read (an amount that is none) is left out: its pool is incomplete then.
 
-Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py, tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

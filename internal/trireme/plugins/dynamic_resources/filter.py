@@ -3,7 +3,8 @@
 A pod with claims is a class of its own, because its claims are. Pods that ask for extended resources are one class,
 but go one at a time where devices are to be found for them: the next must see what the one before has taken.
 
-Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_device_sequences.py.
+Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_device_sequences.py,
+tests/conformance/test_decisions.py.
 """
 
 import time

@@ -3,6 +3,9 @@
 There is one `DeviceInventory` a snapshot, in its store of derived values. It is brought up to date by what changed: a
 slice is read again when it changes, a claim counted again, a node looked at again when its labels may be others. Nodes
 that see the same slices share one `NodeView`, and so whatever is found out for one of them.
+
+Tests: tests/unit/plugins/dynamic_resources/test_inventory.py,
+tests/unit/plugins/dynamic_resources/test_node_allocatable.py.
 """
 
 import logging

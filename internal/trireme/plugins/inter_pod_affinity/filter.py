@@ -2,6 +2,9 @@
 
 Nothing is evaluated pod by pod. Which classes a term is about is decided once per class; counters keep what their pods
 weigh per topology key and slot; a node is judged by the sums of its domains.
+
+Tests: tests/unit/plugins/test_inter_pod_affinity.py, tests/unit/evaluation/test_isolated_dry_runs.py,
+tests/unit/evaluation/test_placement_domains.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

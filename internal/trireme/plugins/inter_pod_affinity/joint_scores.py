@@ -2,6 +2,8 @@
 
 A node's raw score is the sum, over topology keys, of what the pods in its domain weigh. A placement adds what a pod of
 the class weighs for its own kind. Source: pkg/scheduler/framework/plugins/interpodaffinity (scoring.go).
+
+Tests: tests/unit/plugins/test_inter_pod_affinity.py, tests/unit/evaluation/test_placement_domains.py.
 """
 
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ counted per slot from the pod table.
 
 kube-scheduler keeps a set of ports per node. Where two pods on a node have the same one (nobody schedules them so, but
 who binds pods by hand may), it is free there as soon as one of them goes: preemption's dry run shows that.
+
+Tests: tests/unit/plugins/test_node_ports.py, tests/unit/evaluation/test_overlay_verdicts.py.
 """
 
 from typing import Any

@@ -1,6 +1,8 @@
 """NodeResourcesFit's PlacementScore: prefers nodes that are used up, whatever strategy it scores nodes by.
 
 Source: pkg/scheduler/framework/plugins/noderesources (scorePlacement).
+
+Tests: tests/unit/plugins/test_node_resources_fit.py, tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections import Counter

@@ -1,6 +1,8 @@
 """PodGroupPodsCount's PlacementScore: prefers the placement that takes more pods of the group.
 
 Source: pkg/scheduler/framework/plugins/podgrouppodscount.
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections.abc import Sequence

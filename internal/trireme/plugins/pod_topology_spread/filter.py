@@ -2,6 +2,9 @@
 
 Pods are counted per slot by counters and added up per domain; a node is judged by its domain. What a placement of the
 class changes elsewhere goes out as skew rules.
+
+Tests: tests/unit/plugins/test_pod_topology_spread.py, tests/unit/evaluation/test_isolated_dry_runs.py,
+tests/unit/simulation/test_questions.py.
 """
 
 import itertools

@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/cel/library (format), k8s.io/apimachinery/pkg/util/validation,
 k8s.io/kube-openapi/pkg/validation/strfmt.
 
-Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
+Tests: tests/conformance/test_selectors.py.
 """
 
 import datetime

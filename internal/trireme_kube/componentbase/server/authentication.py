@@ -6,7 +6,7 @@ issued; here the authorities of clients and of proxies are distinguished.
 
 Source: k8s.io/apiserver/pkg/authentication.
 
-Tests: tests/unit/componentbase/server/test_access.py.
+Tests: tests/unit/componentbase/server/test_access.py, tests/contract/test_serving_access.py.
 """
 
 import asyncio

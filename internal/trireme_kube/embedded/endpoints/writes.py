@@ -2,7 +2,7 @@
 
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
 
-Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+Tests: tests/unit/embedded/controllers/test_custom_resources.py, tests/contract/test_bind_service.py.
 """
 
 import functools
