@@ -41,7 +41,7 @@ Lines = frozenset[int]
 _NONE: Lines = frozenset()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class Module:
     """A module, and the lines of its functions that each test file runs."""
 
