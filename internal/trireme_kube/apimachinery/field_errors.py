@@ -81,7 +81,8 @@ def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
     )
 
 
-# Names. `trireme/framework/selectors.py` and `cel/library/named_formats.py` have the rules in other words.
+# Names. `trireme/framework/selectors.py`, `cel/library/named_formats.py` and, for the embedded cluster,
+# `embedded/validation/name_validation.py` have the rules in other words.
 
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_LABEL_KEY})?"

@@ -5,6 +5,9 @@ and on nothing else: so a batch and one-by-one cycles choose alike, on any repli
 changed is scored again: the chosen node's own scores, from a table made for the likeliest nodes at once; and the
 normalised scores of all nodes where the chosen one is full now and was the last to hold a maximum.
 
+The example of a phase in another language (`examples/score-phase-go`) chooses alike, which
+`tests/conformance/test_score_phase_in_go.py` compares.
+
 Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
