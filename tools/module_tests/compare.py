@@ -115,8 +115,8 @@ def best(module: Module, breadth: Mapping[str, int]) -> list[str]:
     own = module.of_its_name()
     if own and module.share(own) >= _ENOUGH:
         return []
-    named = [each for each in module.named() if each not in own and module.share([each]) > _LITTLE]
-    chosen = [*own, *named][:_MOST]
+    first = dict.fromkeys([*own, *module.named()])
+    chosen = [each for each in first if module.share([each]) > _LITTLE][:_MOST]
     while len(chosen) < _MOST and module.share(chosen) < _ENOUGH:
         known = module.lines(chosen)
         gains = {

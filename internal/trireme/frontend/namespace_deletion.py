@@ -4,7 +4,7 @@
 would no longer be allowed to release the Lease, and the next leader, which may be kube-scheduler, would wait until it
 expires. The environment variable POD_NAMESPACE names the namespace; without it none is watched.
 
-Tests: tests/unit/frontend/test_full_sync.py.
+Tests: tests/unit/frontend/test_full_sync.py, tests/e2e/test_e2e_scheduling.py.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The handshake with remote plugins for one configuration: their descriptions, the checks of these, and Configure.
 
-Tests: tests/contract/test_plugin_handshake.py, tests/unit/frontend/test_plugin_discovery.py,
-tests/contract/test_plugin_monitor.py.
+Tests: tests/unit/frontend/test_plugin_discovery.py, tests/contract/test_plugin_monitor.py.
 """
 
 import asyncio

@@ -2,8 +2,7 @@
 
 All replicas are the same plugin, so the description of one is that of all. After a failure the next one is called.
 
-Tests: tests/contract/test_replica_channels.py, tests/unit/frontend/test_plugin_discovery.py,
-tests/contract/test_plugin_reload.py.
+Tests: tests/unit/frontend/test_plugin_discovery.py, tests/contract/test_plugin_reload.py.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Which parts of dynamic resource allocation are on, from the feature gates.
 
-Tests: tests/unit/plugins/dynamic_resources/test_features.py, tests/unit/plugins/dynamic_resources/test_gated.py.
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,7 @@
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 
-Tests: tests/unit/plugins/test_node_resources_fit.py, tests/unit/config_convert/test_policies.py,
-tests/unit/cli/test_replay_command.py.
+Tests: tests/unit/config_convert/test_policies.py, tests/unit/cli/test_replay_command.py.
 """
 
 from collections.abc import Mapping

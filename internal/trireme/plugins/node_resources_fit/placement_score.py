@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/framework/plugins/noderesources (scorePlacement).
 
-Tests: tests/unit/plugins/test_node_resources_fit.py, tests/unit/evaluation/test_pod_group_placements.py.
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections import Counter
