@@ -21,6 +21,7 @@ import aiohttp
 
 from trireme.cli import display
 from trireme.framework import programs
+from trireme_kube.componentbase.server import caller_names
 
 DEADLINE_SECONDS = 10.0
 
@@ -40,9 +41,6 @@ _SILENCE_ADVICE = (
     ": the frontend there is stopped, or has too much to do, which its log says. "
     "Another one leads once its lease is over: ask that"
 )
-
-# The user name that a server gives to callers without credentials.
-_ANONYMOUS = "system:anonymous"
 
 
 class ReportUnavailable(Exception):
@@ -209,7 +207,7 @@ def _permission_advice(options: argparse.Namespace, code: int, reason: str) -> s
         return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
     if code != http.HTTPStatus.FORBIDDEN:
         return ""
-    if _ANONYMOUS not in reason:
+    if caller_names.ANONYMOUS not in reason:
         return (
             ". Its role must allow `get` of the non-resource URL /trireme/v1/*, and the frontend needs "
             "--authorization-kubeconfig to have the API server review it"

@@ -203,6 +203,7 @@ def test_classes_name_their_subclasses_in_other_modules() -> None:
     assert [*_unnamed_subclasses()] == []
 
 
+@pytest.mark.slow
 def test_a_wrong_or_missing_implementer_is_found() -> None:
     source = '''class Port:
         """A port.

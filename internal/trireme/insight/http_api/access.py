@@ -11,9 +11,8 @@ from aiohttp import web
 
 from trireme.insight.http_api import failures
 from trireme.insight.http_api.visibility import Viewer
-from trireme_kube.componentbase.server import http_site
+from trireme_kube.componentbase.server import caller_names, http_site
 from trireme_kube.componentbase.server.authentication import (
-    ANONYMOUS_NAME,
     Headers,
     ReviewError,
     Unauthenticated,
@@ -78,7 +77,7 @@ class ReviewedAccess:
             if isinstance(error.__cause__, ReviewError):
                 raise error.__cause__ from error
             raise failures.unauthorized() from error
-        if user.name == ANONYMOUS_NAME or not user.name:
+        if user.name == caller_names.ANONYMOUS or not user.name:
             raise failures.unauthorized()
         return user
 
