@@ -332,6 +332,17 @@ async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> 
     assert "no PreBind plugin VolumeBlinding" in str(caught.value.details())
 
 
+async def test_a_frontend_of_a_distant_release_is_refused(bind: Bind) -> None:
+    """Nobody has tested what its requests mean to this one."""
+    config = bind_cluster.configuration()
+    config.release = "99.0.0"
+    request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=79, configuration=config)
+    with pytest.raises(aio.AioRpcError) as caught:
+        await bind.stub.Fence(request, timeout=20)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "configuration: the frontend is of release 99.0.0 and this process of" in str(caught.value.details())
+
+
 async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:
     """The frontend can see that the profile is covered."""
     stub = plugin_pb2_grpc.PluginServiceStub(bind.channel)

@@ -5,8 +5,6 @@ import base64
 import pathlib
 import stat
 import time
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -533,8 +531,3 @@ def test_the_user_agent_has_the_form_of_kube_schedulers(
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr("platform.system", lambda: "Linux")
     assert release.user_agent(purpose, version) == agent.format(release.TRIREME)
-
-
-def test_the_release_is_that_of_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert project["project"]["version"] == release.TRIREME

@@ -14,7 +14,7 @@ from grpc import aio
 from trireme.evaluation import filter_engine, request_errors, reserving
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import amounts, status
-from trireme.phases import answering
+from trireme.phases import answering, release_skew
 from trireme.registry import compared_plugins, filter_profiles
 from trireme.remote import answer_recording, compared_filters, remote_filter
 from trireme.rpc import follower
@@ -54,7 +54,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
         self._make_compared = make_compared
         self.compared = compared_filters.ComparedFilters(snap, {}, self._evaluate_class)
-        self.follow = follower.Follower(snap, self._apply_configuration)
+        self.follow = follower.Follower(snap, release_skew.checked(self._apply_configuration))
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:

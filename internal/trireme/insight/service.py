@@ -20,6 +20,7 @@ from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, last_answers, memory
 from trireme.insight.proposals import search, simulated_cluster
 from trireme.insight.simulations import turns
+from trireme.phases import release_skew
 from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
 from trireme.remote import recorded_plugins
@@ -136,7 +137,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self.console = console_state.ConsoleState(
             self._cluster, lambda: self.follow.disconnected_seconds, lambda: now_ns() / 1e9
         )
-        self.follow = follower.Follower(self._cluster, self.configure, take_queue=self.take_queue, applied=self.take)
+        self.follow = follower.Follower(
+            self._cluster, release_skew.checked(self.configure), take_queue=self.take_queue, applied=self.take
+        )
         self.follow.takes_decisions = True
         self._decisions = self._memory.explainer(self.follow.caller_identity)
 

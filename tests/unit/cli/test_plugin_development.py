@@ -143,8 +143,8 @@ def test_a_new_repository_has_the_sdk_of_the_present_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Broken, a plugin is built with an SDK from before a change: it lacks what the documentation shows."""
-    for path in ("sdk/build_packages.py", "LICENSE"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+    for path in ("sdk/build_packages.py", "LICENSE", "internal/trireme/framework/release.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(_ROOT / path, tmp_path / path)
     source, script = tmp_path / "sdk" / "go" / "plugin.go", tmp_path / "sdk" / "go" / "package.sh"
     source.parent.mkdir()

@@ -16,10 +16,13 @@ def _document(path: pathlib.Path) -> Any:
 
 
 def _added() -> dict[str, Any]:
-    """What the component adds to each Deployment, by path."""
-    (patch,) = _document(COMPONENT / "kustomization.yaml")["patches"]
-    assert patch["target"] == {"kind": "Deployment", "name": "trireme-(frontend|filter|score)"}
-    return {entry["path"]: entry["value"] for entry in yaml.safe_load(patch["patch"])}
+    """What the component adds to each Deployment that has the plugin, by path; it is the same of all."""
+    patches = _document(COMPONENT / "kustomization.yaml")["patches"]
+    names = {patch["target"]["name"]: patch["target"]["kind"] for patch in patches}
+    assert names == dict.fromkeys(("trireme-frontend", "trireme-filter", "trireme-score"), "Deployment")
+    first, *others = ({entry["path"]: entry["value"] for entry in yaml.safe_load(each["patch"])} for each in patches)
+    assert others == [first, first]
+    return first
 
 
 def test_its_configuration_is_the_bases_with_the_plugin() -> None:

@@ -4773,6 +4773,10 @@ pub struct Configuration {
     /// OPTIONAL. How many classes' columns a replica caches; 0: its own default.
     #[prost(uint32, tag = "4")]
     pub column_cache_classes: u32,
+    /// OPTIONAL. The release of Trireme that the frontend is of, such as `0.2.0`. A phase refuses a configuration whose
+    /// release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
+    #[prost(string, tag = "5")]
+    pub release: ::prost::alloc::string::String,
 }
 /// Profile is one scheduler profile with its plugins expanded.
 #[derive(Clone, PartialEq, ::prost::Message)]
