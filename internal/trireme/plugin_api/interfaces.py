@@ -533,6 +533,9 @@ class NodeTermsScore(Protocol):
     """A score plugin that looks at nothing of a class but its `node_terms`: classes with equal ones share its scores.
 
     Only where its `depends_on` is NODE.
+
+    Implementers: trireme.plugins.taint_toleration.score.TaintTolerationScore,
+    trireme.plugins.node_affinity.score.NodeAffinityScore, trireme.plugins.image_locality.score.ImageLocality.
     """
 
     reads_node_terms_only: Literal[True]
