@@ -4,7 +4,7 @@ Each function imports the process that it runs, so this is the highest layer. `t
 functions of their own (`cli.main`, `frontend.process`); a frontend's own phases do not pass here, as the frontend has
 done the same before it forked the forker.
 
-Tests: tests/contract/test_output_that_fails.py.
+Tests: tests/contract/test_output_that_fails.py, tests/contract/test_plugin_contract.py.
 """
 
 import sys

@@ -13,6 +13,7 @@ from tests.helpers.phase_calls import context, no_remote_plugins
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.filter import service as filter_service
 from trireme.frontend.phase_clients import class_answers
+from trireme.registry import default_profile
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
@@ -25,15 +26,7 @@ PROFILE = "default-scheduler"
 HASH = 7
 
 FILTERS = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")
-SCORES = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodeResourcesFit": 1,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-}
+SCORES = default_profile.WEIGHTS
 
 DEVICES = "DynamicResources"
 

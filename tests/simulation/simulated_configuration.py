@@ -17,19 +17,23 @@ import orjson
 
 from tests.simulation import simulated_plugin
 from tests.simulation.simulated_certificates import write_file
+from trireme.registry import default_profile
 from trireme_kube.embedded.api.resources import Object
 
 DEFAULT_PROFILE, SECOND_PROFILE = "default-scheduler", "second-scheduler"
 OWN, SCHEDULER = "trireme.yaml", "scheduler.yaml"
-# In-tree plugins that score, with the weights that they have if nothing is said.
+# In-tree plugins that score, with their default weights. What a seed draws depends on the order.
 DEFAULT_WEIGHTS: Mapping[str, int] = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "NodeResourcesFit": 1,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
+    name: default_profile.WEIGHTS[name]
+    for name in (
+        "TaintToleration",
+        "NodeAffinity",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "NodeResourcesFit",
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+    )
 }
 # Nobody listens there.
 _NOBODY = "127.5.0.9:7000"

@@ -19,19 +19,10 @@ from typing import NoReturn, cast
 from tools.bench import proposal_times as clusters
 from trireme.evaluation import engine
 from trireme.insight import service
-from trireme.registry import filter_profiles, score_profiles
+from trireme.registry import default_profile, filter_profiles, score_profiles
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, decision_pb2, plugin_pb2, snapshot_pb2
 
-SCORES = (
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodeResourcesFit", 1),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-)
 DECISIONS = 1500
 CLASSES = 20
 
@@ -55,7 +46,7 @@ def _configuration() -> snapshot_pb2.Configuration:
     for name in clusters.FILTERS:
         at.plugins.add(name=name)
     at = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE)
-    for name, weight in SCORES:
+    for name, weight in default_profile.WEIGHTS.items():
         at.plugins.add(name=name, weight=weight)
     return snapshot_pb2.Configuration(profiles=[profile])
 

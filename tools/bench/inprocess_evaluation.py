@@ -21,7 +21,7 @@ from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import class_scores, placement, score_chain, score_evaluator
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_plugins, score_plugins
+from trireme.registry import default_profile, filter_plugins, score_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 
@@ -31,7 +31,6 @@ BATCH = 100
 _FILTERS = ("NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
 _NORMALISED = ("TaintToleration", "NodeAffinity")
 _SCORES = (*_NORMALISED, "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality")
-_WEIGHTS = {"TaintToleration": 3, "NodeAffinity": 2}
 
 
 def node(number: int) -> core_pb2.Node:
@@ -119,7 +118,7 @@ class Scheduler:
     def __init__(self, snap: snapshot.Snapshot, scores: tuple[str, ...]) -> None:
         local = [p for p in (filter_plugins.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
         self.filters = filter_evaluator.FilterEvaluator(snap, {"p": filter_chain.FilterChain(local)})
-        weights = {name: _WEIGHTS.get(name, 1) for name in scores}
+        weights = {name: default_profile.WEIGHTS[name] for name in scores}
         plugins = [p for p in (score_plugins.score_plugin(name, b"", {}) for name in scores) if p is not None]
         self.scores = score_evaluator.ScoreEvaluator(snap, {"p": score_chain.ScoreChain(weights, plugins)})
         self.snap = snap

@@ -16,6 +16,7 @@ from typing import Any
 from tools.bench import proposal_times
 from trireme.insight import observed_cluster
 from trireme.insight.simulations import setups, simulator
+from trireme.registry import default_profile
 from trireme.simulation import known_classes, simulation
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, simulation_pb2, snapshot_pb2
@@ -24,10 +25,6 @@ FORKS = 16
 FORKED_PODS = 10
 REPLACED_PODS = 100
 SINGLE_PODS = 1000
-SCORES = (
-    ("TaintToleration", 3), ("NodeAffinity", 2), ("NodeResourcesFit", 1), ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2), ("NodeResourcesBalancedAllocation", 1), ("ImageLocality", 1),
-)  # fmt: skip
 
 
 def _configuration() -> snapshot_pb2.Configuration:
@@ -36,11 +33,11 @@ def _configuration() -> snapshot_pb2.Configuration:
     for name in proposal_times.FILTERS:
         filters.plugins.add(name=name)
     scores = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE)
-    for name, weight in SCORES:
+    for name, weight in default_profile.WEIGHTS.items():
         scores.plugins.add(name=name, weight=weight)
     preempting = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
     preempting.plugins.add(name="DefaultPreemption")
-    for name in {*proposal_times.FILTERS, "DefaultPreemption", *(name for name, _ in SCORES)}:
+    for name in {*proposal_times.FILTERS, "DefaultPreemption", *default_profile.WEIGHTS}:
         profile.plugin_args.add(name=name, args_json=b"{}")
     gates = {"GenericWorkload": False, "SchedulerAsyncPreemption": True}
     return snapshot_pb2.Configuration(profiles=[profile], feature_gates=gates)

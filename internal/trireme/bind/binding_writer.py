@@ -35,7 +35,10 @@ size is taken: one that was refused for its own size would be refused forever.
 
 
 class BindingClient(Protocol):
-    """What BindingWriter needs of the API server; `trireme_kube.client.writes.Writer` is one. Deadlines in seconds."""
+    """What BindingWriter needs of the API server. Deadlines in seconds.
+
+    Implementers: trireme_kube.client.writes.Writer, tools.fuzz.fuzzed_services.ApiServer.
+    """
 
     async def bind(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         """POSTs the binding, with the repetitions that are safe."""

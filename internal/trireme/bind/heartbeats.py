@@ -1,4 +1,7 @@
-"""Heartbeats on a stream of results: a replica whose work waits for the rate limit or for a plugin is not gone."""
+"""Heartbeats on a stream of results: a replica whose work waits for the rate limit or for a plugin is not gone.
+
+Tests: tests/unit/bind/test_waiting_for_rate_limit.py.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

@@ -2,7 +2,7 @@
 
 The counters live in the statistics records of the objects that count; here they are only read, at each scrape.
 
-Tests: tests/contract/test_serving_metrics.py.
+Tests: tests/contract/test_replica_metrics.py.
 """
 
 from collections.abc import Iterable, Mapping

@@ -9,12 +9,10 @@ real kube-scheduler as an API server recorded them.
 from collections.abc import Mapping
 from typing import Any
 
+from trireme.framework import pod_conditions
 from trireme.v1 import bind_pb2
 from trireme_kube.apimachinery import timestamps
 from trireme_kube.client import status_patch
-
-DISRUPTION_TARGET = "DisruptionTarget"
-PREEMPTED = "PreemptionByScheduler"
 
 
 def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
@@ -63,7 +61,9 @@ def disruption_patch(pod: Mapping[str, Any], evict: bind_pb2.Evict, now: str) ->
     """The status patch that marks a pod as evicted by the scheduler, or None if it is marked already."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     generation = evict.observed_generation or pod["metadata"].get("generation", 0)
-    marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, generation)
+    marked = status_patch.Condition(
+        pod_conditions.DISRUPTION_TARGET, "True", pod_conditions.PREEMPTED, evict.message, generation
+    )
     return status_patch.pod_status_patch(conditions, marked, now)
 
 
@@ -72,10 +72,15 @@ def disruption_patch_of_unread_pod(uid: str, evict: bind_pb2.Evict, now: str) ->
 
     The API server refuses the patch for another pod of that name.
     """
-    marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, evict.observed_generation)
+    marked = status_patch.Condition(
+        pod_conditions.DISRUPTION_TARGET, "True", pod_conditions.PREEMPTED, evict.message, evict.observed_generation
+    )
     patch = status_patch.pod_status_patch((), marked, now)
     if patch is None:
         raise AssertionError("a condition that the pod is not known to have is a change")
     # A pod on a node has PodScheduled, a kubelet writes it last, and what is new comes after it.
-    patch["status"]["$setElementOrder/conditions"] = [{"type": "PodScheduled"}, {"type": DISRUPTION_TARGET}]
+    patch["status"]["$setElementOrder/conditions"] = [
+        {"type": pod_conditions.POD_SCHEDULED},
+        {"type": pod_conditions.DISRUPTION_TARGET},
+    ]
     return {"metadata": {"uid": uid}, **patch}

@@ -5,7 +5,8 @@ sync needs. A pod is assumed on a node before it is bound; then the informer con
 
 Pure: callers report changes and take deltas; it never waits.
 
-Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/unit/cache/test_assumed_objects.py.
+Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/unit/cache/test_assumed_objects.py,
+tests/unit/cache/test_label_keys.py, tests/unit/extenders/test_extenders.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -51,7 +52,10 @@ class CacheTables:
 
 
 class ClusterCache:
-    """The frontend's state of the cluster: nodes, placed pods, classes, objects and nominations; makes the deltas."""
+    """The frontend's state of the cluster: nodes, placed pods, classes, objects and nominations; makes the deltas.
+
+    Subclasses: trireme.simulation.forked_cache._Cache.
+    """
 
     def __init__(self, registry: class_registry.ClassRegistry, tables: CacheTables | None = None) -> None:
         """`tables`: what it begins with; none: it is empty."""

@@ -30,7 +30,10 @@ Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 
 class EventHandlers(Protocol):
-    """Where informers deliver the events of pods, of nodes, and of other kinds."""
+    """Where informers deliver the events of pods, of nodes, and of other kinds.
+
+    Implementers: trireme.frontend.inbox.Inbox, trireme.shadow.inbox.Inbox.
+    """
 
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Pods were added, changed or deleted."""

@@ -6,7 +6,7 @@ Invariants: applying all deltas in order gives the same state as a full sync tak
 recorded for the next delta are bounded by the size of the cluster now and at the last delta, however much changed in
 between (a standby takes no delta before it leads).
 
-Tests: tests/unit/cache/test_cluster_cache_deltas.py.
+Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/unit/simulation/test_scenarios.py.
 """
 
 import collections

@@ -8,14 +8,15 @@ Source: pkg/scheduler/eventhandlers.go, pkg/scheduler/backend/cache/node_tree.go
 import logging
 
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import well_known_labels
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 
 _ADD_DELETE, _UPDATE = 3, 4
 
-_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE_LABELS = (well_known_labels.BETA_ZONE, well_known_labels.ZONE)
+_REGION_LABELS = (well_known_labels.BETA_REGION, well_known_labels.REGION)
 
 
 def logs_each_event() -> bool:

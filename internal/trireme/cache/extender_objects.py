@@ -21,7 +21,10 @@ Decode = Callable[[Json], T]
 
 
 class ObjectSource(Protocol):
-    """Stored pods by UID and nodes by name."""
+    """Stored pods by UID and nodes by name.
+
+    Implementers: trireme.cache.extender_objects.ExtenderObjects, tests.helpers.frontend_world_services.ObjectsOfPods.
+    """
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
         """The pod as JSON, on the node if one is given; None if it was deleted."""

@@ -3,6 +3,8 @@
 A new selector may use a key that no class distinguished before; then exactly the pods that carry it are classified
 again. Pods of a controller carry the same keys, so there are far fewer sets of keys than pods, and a new key costs a
 pass over the sets and the affected pods.
+
+Tests: tests/unit/cache/test_label_keys.py, tests/unit/scheduling/test_pod_event_handlers.py.
 """
 
 from collections.abc import Collection

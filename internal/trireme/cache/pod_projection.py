@@ -9,7 +9,8 @@ The pod's individual fields are removed first. The remaining bytes are mostly eq
 that normalize what no plugin distinguishes are applied once per distinct byte string, and cached. Invariant: the key
 does not depend on the encoding of the pod.
 
-Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/cache/test_malformed_pods.py.
+Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/cache/test_malformed_pods.py,
+tests/unit/plugins/test_deferred_pod_scheduling.py.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from trireme.framework import canaries, resizes
+from trireme.framework import canaries, pod_conditions, resizes
 from trireme.plugin_api import pod_fields
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
 from trireme_kube.apimachinery import decode, json_values, normalization
@@ -204,10 +205,12 @@ def _drop_all_but_resource_status(status: projection_pb2.ProjectedPodStatus) -> 
     status.ClearField("start_time")
     if status.conditions:
         # An infeasible resize excludes the spec from resource sums, whether or not the kubelet reported resources.
-        reasons = [condition.reason for condition in status.conditions if condition.type == resizes.PENDING]
+        reasons = [
+            condition.reason for condition in status.conditions if condition.type == pod_conditions.RESIZE_PENDING
+        ]
         status.ClearField("conditions")
         for reason in reasons:
-            status.conditions.add(type=resizes.PENDING, reason=reason)
+            status.conditions.add(type=pod_conditions.RESIZE_PENDING, reason=reason)
 
 
 class _SharedPart(NamedTuple):
@@ -359,7 +362,7 @@ _NO_FIELDS = pod_fields.PodFields(())
 def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str, str, str, str] | tuple[()]:
     """Status, reason, message and time of the condition PodScheduled; empty: there is none."""
     for condition in status.conditions:
-        if condition.type == "PodScheduled":
+        if condition.type == pod_conditions.POD_SCHEDULED:
             seconds = condition.last_transition_time.seconds
             since = json_values.format_time(seconds) if seconds else ""
             return condition.status, condition.reason, condition.message, since
@@ -369,8 +372,8 @@ def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str
 def _is_preempted(status: projection_pb2.ProjectedPodStatus) -> bool:
     """Whether the condition DisruptionTarget says that a scheduler preempts the pod."""
     return any(
-        condition.type == "DisruptionTarget"
+        condition.type == pod_conditions.DISRUPTION_TARGET
         and condition.status == "True"
-        and condition.reason == "PreemptionByScheduler"
+        and condition.reason == pod_conditions.PREEMPTED
         for condition in status.conditions
     )

@@ -1,4 +1,7 @@
-"""`trireme completion SHELL`: the script that makes the shell complete commands, flags and names of pending pods."""
+"""`trireme completion SHELL`: the script that makes the shell complete commands, flags and names of pending pods.
+
+Tests: tests/unit/cli/test_up.py.
+"""
 
 import argparse
 

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from trireme_kube.apimachinery import well_known_labels
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.client.rest.errors import ApiError
 
@@ -22,7 +23,7 @@ _PREFER_ZONE = {
             {
                 "weight": 50,
                 "preference": {
-                    "matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-1"]}]
+                    "matchExpressions": [{"key": well_known_labels.ZONE, "operator": "In", "values": ["zone-1"]}]
                 },
             }
         ]

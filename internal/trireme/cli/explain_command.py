@@ -1,4 +1,7 @@
-"""`trireme explain NAMESPACE/POD`: why a pod is where it is."""
+"""`trireme explain NAMESPACE/POD`: why a pod is where it is.
+
+Tests: tests/unit/cli/test_explain_command.py, tests/unit/cli/test_display.py.
+"""
 
 import argparse
 import datetime
@@ -17,7 +20,7 @@ from trireme.cli import (
     proposals_display,
 )
 from trireme.cli.display import Report
-from trireme.framework import event_phrases
+from trireme.framework import event_phrases, programs
 from trireme.v1 import insight_pb2, scheduler_explanation_pb2, snapshot_pb2, status_pb2
 from trireme.wire import json_documents
 
@@ -55,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.all_nodes or options.output != "text":
         query["allNodes"] = "true"
     show = functools.partial(render, all_nodes=options.all_nodes, with_proposals=options.proposals)
-    return frontend_connection.print_report(options, "/trireme/v1/explain", query, show)
+    return frontend_connection.print_report(options, programs.EXPLAIN_PATH, query, show)
 
 
 def render(

@@ -1,6 +1,6 @@
 """The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token.
 
-Tests: tests/contract/test_cli_server.py.
+Tests: tests/contract/test_cli_server.py, tests/unit/cli/test_display.py, tests/unit/cli/test_wrong_usage.py.
 """
 
 import argparse
@@ -20,11 +20,13 @@ from typing import Any
 import aiohttp
 
 from trireme.cli import display
+from trireme.framework import programs
+from trireme_kube.componentbase.server import caller_names
 
 DEADLINE_SECONDS = 10.0
 
 # The socket of `trireme up`, so that commands on the same machine need no flag.
-_SOCKET_VARIABLE = "TRIREME_SOCKET"
+SOCKET_VARIABLE = "TRIREME_SOCKET"
 
 # What another try may pass: too many questions, no answer of insight, a frontend that is not ready.
 _PASSING = (
@@ -40,9 +42,6 @@ _SILENCE_ADVICE = (
     "Another one leads once its lease is over: ask that"
 )
 
-# The user name that a server gives to callers without credentials.
-_ANONYMOUS = "system:anonymous"
-
 
 class ReportUnavailable(Exception):
     """The frontend cannot be reached, or reports an error; the text says why."""
@@ -54,7 +53,7 @@ class ReportUnavailableNow(ReportUnavailable, display.NoReportNowError):
 
 def default_socket() -> pathlib.Path:
     """The socket of this user's own installation."""
-    path = os.environ.get(_SOCKET_VARIABLE)
+    path = os.environ.get(SOCKET_VARIABLE)
     folder = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/trireme-{os.getuid()}"
     return pathlib.Path(path) if path else pathlib.Path(folder, "trireme-admin.sock")
 
@@ -94,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that select the frontend."""
     parser.add_argument(
-        "--socket", default="", help=f"the frontend's admin socket (default {default_socket()}, or ${_SOCKET_VARIABLE})"
+        "--socket", default="", help=f"the frontend's admin socket (default {default_socket()}, or ${SOCKET_VARIABLE})"
     )
     parser.add_argument("--server", default="", metavar="URL", help="connect to this HTTPS address instead")
     parser.add_argument("--token-file", default="", help="bearer token for --server")
@@ -124,7 +123,7 @@ def print_report_of(
 def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The names of pending pods, for the shell's completion; none if the frontend cannot be reached."""
     try:
-        report = asyncio.run(fetch_report(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
+        report = asyncio.run(fetch_report(parsed_args, programs.STATUS_PATH, {"pods": "1000"}))
     except ReportUnavailable:
         return []
     return [f"{pod['pod']['namespace']}/{pod['pod']['name']}" for pod in report["pending"]]
@@ -208,7 +207,7 @@ def _permission_advice(options: argparse.Namespace, code: int, reason: str) -> s
         return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
     if code != http.HTTPStatus.FORBIDDEN:
         return ""
-    if _ANONYMOUS not in reason:
+    if caller_names.ANONYMOUS not in reason:
         return (
             ". Its role must allow `get` of the non-resource URL /trireme/v1/*, and the frontend needs "
             "--authorization-kubeconfig to have the API server review it"

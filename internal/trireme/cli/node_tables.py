@@ -1,6 +1,7 @@
 """Tables of nodes for `trireme explain`: those that refuse a pod by reason, the feasible ones by score, and all.
 
-Tests: tests/unit/cli/test_shortages_table.py, tests/unit/cli/test_decision_display.py.
+Tests: tests/unit/cli/test_shortages_table.py, tests/unit/cli/test_decision_display.py,
+tests/unit/cli/test_explain_command.py.
 """
 
 import re

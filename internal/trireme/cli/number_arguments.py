@@ -1,4 +1,7 @@
-"""Numbers on command lines: whole, and in a range."""
+"""Numbers on command lines: whole, and in a range.
+
+Tests: tests/unit/cli/test_simulate_command.py.
+"""
 
 import argparse
 from collections.abc import Callable

@@ -18,6 +18,7 @@ import orjson
 
 from trireme.cli import number_arguments
 from trireme.cli.plugin_development import init, project_file, run
+from trireme.config import defaults
 from trireme.plugin_verification import reports, sample_cluster, session, verification
 from trireme.rpc import dialing, listen_flags
 
@@ -36,7 +37,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     verify.add_argument("address", metavar="ADDRESS", help="host:port, dns:///name:port or unix:/path")
     verify.add_argument("--name", default="", help="the plugin's name (default: as it describes itself)")
     verify.add_argument("--args", default="{}", metavar="JSON", help="its arguments, as in pluginConfig (default {})")
-    verify.add_argument("--profile", default="default-scheduler", help="default %(default)s")
+    verify.add_argument("--profile", default=defaults.DEFAULT_SCHEDULER_NAME, help="default %(default)s")
     verify.add_argument("--objects", metavar="FILE", help="YAML or JSON with more Nodes and Pods to call it about")
     verify.add_argument(
         "--deadline-ms", type=number_arguments.whole_number(1), default=5000, help="default %(default)s"

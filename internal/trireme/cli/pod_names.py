@@ -1,4 +1,7 @@
-"""Names of pods on the command line."""
+"""Names of pods on the command line.
+
+Tests: tests/unit/cli/test_wrong_usage.py, tests/contract/test_serving_access.py.
+"""
 
 import argparse
 

@@ -19,6 +19,8 @@ STOP_SECONDS = 30.0
 ANY_ADDRESS = "127.0.0.1:0"
 """The argument of a process that serves HTTP on any free port, and announces the URL."""
 
+# How the line begins that `trireme up` prints once all of it has started, for which `trireme plugin run` waits.
+SCHEDULER_READY = "the scheduler's own view: "
 # Colours that are legible on light and dark terminals.
 _COLOURS = (36, 33, 32, 35, 34, 31)
 
@@ -77,7 +79,10 @@ class SharedOutput:
 
 
 class LineWriter(Protocol):
-    """What takes the lines of a process."""
+    """What takes the lines of a process.
+
+    Implementers: trireme.cli.processes.SharedOutput, trireme.cli.plugin_development.run._LogFile.
+    """
 
     def print_line(self, name: str, text: str) -> None:
         """One line of the process of this name."""

@@ -1,4 +1,7 @@
-"""Another configuration for the decisions of a recording: a KubeSchedulerConfiguration with the recorded gates."""
+"""Another configuration for the decisions of a recording: a KubeSchedulerConfiguration with the recorded gates.
+
+Tests: tests/unit/cli/test_replay_command.py.
+"""
 
 import pathlib
 

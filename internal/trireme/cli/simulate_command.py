@@ -27,6 +27,7 @@ from trireme.config import (
     scheduler_configuration,
     trireme_configuration,
 )
+from trireme.framework import programs
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration
 from trireme.registry.in_tree import IN_TREE
@@ -35,7 +36,6 @@ from trireme_kube.apimachinery import configuration_files
 
 Json = dict[str, Any]
 
-_PATH = "/trireme/v1/simulate"
 # Insight ends simulations before.
 _SECONDS = 60.0
 _MOST_REPLICAS = 2**31 - 1
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
     ) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    ask = functools.partial(frontend_connection.fetch_report, options, _PATH, {}, question, _SECONDS)
+    ask = functools.partial(frontend_connection.fetch_report, options, programs.SIMULATE_PATH, {}, question, _SECONDS)
     return frontend_connection.print_report_of(options, ask, simulation_display.render)
 
 

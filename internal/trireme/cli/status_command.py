@@ -12,6 +12,7 @@ from rich import console, measure, text
 
 from trireme.cli import display, frontend_connection, leadership_display, number_arguments, row_table
 from trireme.cli.display import Report
+from trireme.framework import programs
 from trireme.v1.scheduler_status_pb2 import (
     ConfigurationStatus,
     EndpointStatus,
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     limit: int | None = options.pods
     pods = limit if limit is not None else _ALL if options.output in ("json", "yaml") else 0
     render_pods = functools.partial(render, one_by_one=limit is not None)
-    return frontend_connection.print_report(options, "/trireme/v1/status", {"pods": str(pods)}, render_pods)
+    return frontend_connection.print_report(options, programs.STATUS_PATH, {"pods": str(pods)}, render_pods)
 
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from trireme.cli import display, frontend_connection
+from trireme.framework import programs
 
-_STATUS = "/trireme/v1/status"
 # A frontend answers at once; a user who waits longer wants to know for what.
 _SILENT_SECONDS = 1.0
 
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("Error: trireme top needs a terminal; in a pipe use trireme status", file=sys.stderr)
         return 1
-    fetch = functools.partial(frontend_connection.fetch_report, options, _STATUS, {"pods": "0"})
+    fetch = functools.partial(frontend_connection.fetch_report, options, programs.STATUS_PATH, {"pods": "0"})
     try:
         # Before the screen is taken over: a frontend that cannot be reached is an error, and no empty screen.
         first = asyncio.run(first_report(fetch, frontend_connection.address_text(options)))

@@ -23,14 +23,12 @@ import yaml
 
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
 from trireme.config import inspection, leader_election, scheduler_configuration, trireme_configuration
+from trireme.framework import programs
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
-_READY = "listening on "
-# What insight prints before the URL of its HTTP API.
-_HTTP = "serving HTTP on "
 _CLUSTER = "cluster"
 # A service that ends after at least this time is restarted; one that ends earlier would do so again.
 _RESTART_SECONDS = 10.0
@@ -155,7 +153,7 @@ async def _run_until_stopped(options: argparse.Namespace) -> int:
         socket_flag = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
         program = sys.argv[0]
         output.print_message(
-            f"the scheduler's own view: {program} status{socket_flag}, {program} explain{socket_flag} NAMESPACE/POD"
+            f"{processes.SCHEDULER_READY}{program} status{socket_flag}, {program} explain{socket_flag} NAMESPACE/POD"
         )
         for url in [process.announced for process in running if process.announced]:
             output.print_message(f"the console: {url}/")
@@ -205,7 +203,7 @@ async def _report_standby(layout: Layout, output: processes.SharedOutput) -> Non
     while True:
         await asyncio.sleep(1.0)
         try:
-            report = await frontend_connection.fetch_report(asking, "/trireme/v1/status", {"pods": "0"})
+            report = await frontend_connection.fetch_report(asking, programs.STATUS_PATH, {"pods": "0"})
         except frontend_connection.ReportUnavailable:
             continue
         leadership = report["leadership"]
@@ -340,7 +338,9 @@ def _processes_by_start_order(
             name = phase if count == 1 else f"{phase}-{number}"
             own = _insight_flags(options, layout, number, name) if phase == "insight" else []
             command = _phase_command(phase, ["--listen", layout.socket(phase, number), *extra, *own])
-            out.append(processes.Process(name, command, output, ready=_READY, announcement=_HTTP))
+            out.append(
+                processes.Process(name, command, output, ready=programs.LISTENING, announcement=programs.SERVING_HTTP)
+            )
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
     out.append(processes.Process("frontend", _phase_command("frontend", frontend), output, hidden=_HIDDEN))
@@ -401,7 +401,7 @@ def _write_wrong_configuration(options: argparse.Namespace, layout: Layout) -> N
 
 def _trireme_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
     """The given TriremeConfiguration, or an empty one, with the phases and the insight that run here."""
-    document = _read_document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
+    document = _read_document(options.trireme_config, trireme_configuration.API_VERSION, trireme_configuration.KIND)
     phases = document.get("phases") or {}
     endpoints = {
         name: [layout.socket(name, number) for number in range(count)]
@@ -421,7 +421,7 @@ def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[
 
     Without a rate limit against the embedded one.
     """
-    document = _read_document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
+    document = _read_document(options.config, scheduler_configuration.API_VERSION, scheduler_configuration.KIND)
     unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}
     connection = document.get("clientConnection") or {}
     document["clientConnection"] = {**unlimited, **connection, "kubeconfig": str(layout.kubeconfig)}

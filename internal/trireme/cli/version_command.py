@@ -9,7 +9,7 @@ from rich import console
 
 from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
-from trireme.framework import release
+from trireme.framework import programs, release
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         report: dict[str, object] = {"client": release.installed_version()}
         if not options.client:
             try:
-                status = await frontend_connection.fetch_report(options, "/trireme/v1/status", {"pods": "0"})
+                status = await frontend_connection.fetch_report(options, programs.STATUS_PATH, {"pods": "0"})
             except frontend_connection.ReportUnavailable as error:
                 report["unanswered"] = str(error)
             else:

@@ -3,6 +3,8 @@
 Names, types, defaults and sections are the interface that manifests rely on; the sentences are ours. Trireme's flags
 have a section of their own at the end, so that what is not kube-scheduler's cannot be mistaken for it. A flag is
 declared once, here or in the module of its section, and is a field of `Options`.
+
+Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_secure_serving.py.
 """
 
 import re

@@ -3,6 +3,8 @@
 The rules and their order are those of the start, except for what depends on the machine: no socket is opened, no
 certificate made, no kubeconfig read. So a file can be checked at a desk or in CI. `locate` finds the line and column of
 a problem.
+
+Tests: tests/unit/config/test_inspection.py, tests/unit/cli/test_config_command.py.
 """
 
 import json

@@ -3,7 +3,7 @@
 The rules of a configuration file catch most of these earlier, but flags without a file are not held to them. The checks
 run before anything connects, so that an instance that could never lead is no standby either.
 
-Tests: tests/unit/config/test_start.py.
+Tests: tests/unit/config/test_start.py, tests/unit/bind/test_flags.py.
 """
 
 from dataclasses import dataclass

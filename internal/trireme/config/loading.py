@@ -3,6 +3,8 @@
 The steps are those of Kubernetes' serializers, because the first one that fails decides the operator's message: JSON or
 YAML is chosen by the first character, kind and version are read, the object is decoded strictly, then each plugin's
 arguments; only if all of this succeeds are unknown and duplicate fields reported, together.
+
+Tests: tests/unit/config/test_loading.py, tests/unit/config/test_inspection.py.
 """
 
 import functools

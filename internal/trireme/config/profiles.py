@@ -5,6 +5,8 @@ which order and with which weight follows from the profile and the registry alon
 and compared) before a process is started. A mistake is reported with the profile and the plugin named.
 
 Source: pkg/scheduler/framework/runtime and pkg/scheduler/profile of Kubernetes 1.37.
+
+Tests: tests/unit/config/test_profiles.py, tests/unit/config/test_canary_profiles.py.
 """
 
 import base64
@@ -25,7 +27,7 @@ from trireme.config.scheduler_configuration import (
 )
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import canaries
-from trireme.framework.plugin_spec import ExtensionPoint, Registry, Role
+from trireme.framework.plugin_spec import MAX_SCORE, ExtensionPoint, Registry, Role
 from trireme.registry import in_tree_args
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import declaration
@@ -36,7 +38,6 @@ from trireme_kube.componentbase.tls.client_tls import ClientTLS
 from trireme_kube.componentbase.tls.pem_checks import check_client
 
 Log = Callable[[str], None]
-_MAX_NODE_SCORE = 100
 _FIT = IN_TREE.name_of(Role.RESOURCES)
 _GANGS = IN_TREE.name_of(Role.GANGS)
 _INT64 = 1 << 63
@@ -308,9 +309,9 @@ def _score_weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, 
             continue
         weight = plugin.weight or 1
         weights[plugin.name] = weight
-        if weight * _MAX_NODE_SCORE > _wrapped_to_int64(_INT64 - 1 - total):
+        if weight * MAX_SCORE > _wrapped_to_int64(_INT64 - 1 - total):
             raise ConfigurationError(f"{what}: total score of Score plugins could overflow")
-        total = _wrapped_to_int64(total + weight * _MAX_NODE_SCORE)
+        total = _wrapped_to_int64(total + weight * MAX_SCORE)
     return weights
 
 

@@ -11,6 +11,9 @@ at each extension point, `multiPoint` expanded.
 
 Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1, and pkg/scheduler/apis/config/validation
 of Kubernetes 1.37.
+
+Tests: tests/unit/config/test_scheduler_configuration.py, tests/unit/config/test_profiles.py,
+tests/unit/config/test_loading.py, tests/unit/config/test_reloading.py.
 """
 
 import functools

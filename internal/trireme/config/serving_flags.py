@@ -15,6 +15,7 @@ from trireme_kube.apimachinery.golang import SECOND, Duration, quote
 from trireme_kube.componentbase.cli import flag_values as kinds
 from trireme_kube.componentbase.cli.flag_declarations import Declared
 from trireme_kube.componentbase.cli.flag_values import NamedCertKey
+from trireme_kube.componentbase.server import caller_names
 from trireme_kube.componentbase.tls import tls_names
 
 Log = Callable[[str], None]
@@ -186,9 +187,14 @@ class AuthenticationOptions:
             if _has_blank(values)
         ]
         for flag, values, standard, what in (
-            ("requestheader-username-headers", self.request_header_username_headers, "X-Remote-User", ""),
-            ("requestheader-group-headers", self.request_header_group_headers, "X-Remote-Group", ""),
-            ("requestheader-extra-headers-prefix", self.request_header_extra_prefixes, "X-Remote-Extra-", " prefix"),
+            ("requestheader-username-headers", self.request_header_username_headers, caller_names.USER_HEADER, ""),
+            ("requestheader-group-headers", self.request_header_group_headers, caller_names.GROUP_HEADER, ""),
+            (
+                "requestheader-extra-headers-prefix",
+                self.request_header_extra_prefixes,
+                caller_names.EXTRA_HEADER_PREFIX,
+                " prefix",
+            ),
         ):
             if values and not _contains_ignoring_case(values, standard):
                 log(

@@ -2,7 +2,7 @@
 
 Source: k8s.io/component-base/metrics, k8s.io/component-base/logs.
 
-Tests: tests/unit/config/test_command_flags.py.
+Tests: tests/unit/config/test_options.py.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft.
 
-Tests: tests/unit/config_convert/test_versions.py.
+Tests: tests/unit/config_convert/test_versions.py, tests/unit/config_convert/test_command_lines.py.
 """
 
 from typing import Any

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trireme.config import scheduler_configuration
 from trireme.config_convert.plugin_lists import Plugins
 from trireme.config_convert.reading import Note
 
@@ -81,8 +82,8 @@ class Draft:
     def document(self) -> dict[str, Any]:
         """The new configuration."""
         written = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
+            "apiVersion": scheduler_configuration.API_VERSION,
+            "kind": scheduler_configuration.KIND,
             **self.settings,
         }
         profiles = [profile.document() for profile in self.profiles]

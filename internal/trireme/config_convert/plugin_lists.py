@@ -9,12 +9,12 @@ Tests: tests/unit/config_convert/test_policies.py, tests/unit/config_convert/tes
 from dataclasses import dataclass, field
 from typing import Any
 
+from trireme.config.scheduler_configuration import MULTI_POINT
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import legacy
 from trireme.registry.in_tree import IN_TREE
 
-MULTI_POINT = "multiPoint"
 ALL = "*"
 POINTS = (MULTI_POINT, *(point.value for point in ExtensionPoint))
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.config import defaults, gates
+from trireme.config.scheduler_configuration import MULTI_POINT
 from trireme.config_convert import extenders, node_labels
 from trireme.config_convert.node_labels import NodeLabels
-from trireme.config_convert.plugin_lists import ALL, FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
+from trireme.config_convert.plugin_lists import ALL, FILTER, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import legacy

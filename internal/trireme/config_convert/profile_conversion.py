@@ -9,9 +9,10 @@ Tests: tests/unit/config_convert/test_versions.py.
 from dataclasses import dataclass, field
 from typing import Any
 
+from trireme.config.scheduler_configuration import MULTI_POINT
 from trireme.config_convert import node_labels, plugin_lists
 from trireme.config_convert.node_labels import NodeLabels
-from trireme.config_convert.plugin_lists import FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
+from trireme.config_convert.plugin_lists import FILTER, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import legacy

@@ -1,4 +1,7 @@
-"""What may be wrong with a request to an engine, apart from what plugins answer."""
+"""What may be wrong with a request to an engine, apart from what plugins answer.
+
+Tests: tests/unit/score/test_service.py, tests/unit/filter/test_service.py.
+"""
 
 from collections.abc import Container
 

@@ -23,7 +23,11 @@ from trireme.wire import status as wire_status
 
 
 class Reserver(Protocol):
-    """A plugin at Reserve, in this process or a service of its own."""
+    """A plugin at Reserve, in this process or a service of its own.
+
+    Implementers: trireme.evaluation.reserving.InTreeReserver, trireme.remote.remote_reserve.RemoteReservePlugin,
+    trireme.remote.recorded_plugins.RecordedReservePlugin.
+    """
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
 
-Tests: tests/unit/score/test_service.py, tests/unit/evaluation/test_placement.py.
+Tests: tests/unit/score/test_service.py, tests/unit/evaluation/test_classes_in_turn.py.
 """
 
 import functools

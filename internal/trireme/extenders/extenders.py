@@ -48,7 +48,11 @@ Trim = Callable[
 
 
 class Client(Protocol):
-    """Calls one extender."""
+    """Calls one extender.
+
+    Implementers: trireme.extenders.extender_client.ExtenderClient, tests.helpers.frontend_world_services.FakeExtender,
+    tests.simulation.simulated_extender.Client.
+    """
 
     async def send(self, verb: str, body: bytes) -> Any:
         """Post to the verb; return the JSON value of the response. Raises: ExtenderError."""

@@ -2,6 +2,8 @@
 
 A phase answers all that its plugins say as one plugin would: PreFilter and Filter in one call, the first refusal per
 node.
+
+Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from trireme.framework import selectors
+from trireme.framework import pod_conditions, selectors
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import quantity
 
@@ -272,7 +272,10 @@ def _pod_level_of_placed_pod(pod: core_pb2.Pod, infeasible: bool, rules: Rules) 
 
 def _resize_infeasible(pod: core_pb2.Pod) -> bool:
     """Whether the kubelet says that the node can never fulfil the pod's resize."""
-    return next((c.reason for c in pod.status.conditions if c.type == "PodResizePending"), "") == "Infeasible"
+    return (
+        next((c.reason for c in pod.status.conditions if c.type == pod_conditions.RESIZE_PENDING), "")
+        == pod_conditions.INFEASIBLE
+    )
 
 
 def _total_of_containers(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int]) -> Nanos:

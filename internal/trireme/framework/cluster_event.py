@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trireme.framework import amounts
+from trireme.framework import amounts, pod_conditions
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import quantity
 
@@ -132,12 +132,25 @@ SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE: Final = "BackoffComplete"
 POP_FROM_BACKOFF_Q: Final = "PopFromBackoffQ"
 
+# Labels of the transitions of a pod that leaves the queue: for an attempt, when it got a node, and for good.
+POPPED: Final = "popped"
+PLACED: Final = "done"
+BOUND: Final = "bound"
+DELETED: Final = "deleted"
+GONE: Final = "gone when requeued"
+
 ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULED_POD_ADD: Final = ClusterEvent(Resource.UNSCHEDULED_POD, ActionType.ADD)
 NODE_ADD: Final = ClusterEvent(Resource.NODE, ActionType.ADD)
 FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+
+#: A remote plugin can be called now that was missing, rejected or without the cluster, or it is another version or
+#: instance. The new object of both events is the plugin's name.
+PLUGIN_JOINED: Final = ClusterEvent("trireme.dev/RemotePlugin", ActionType.ADD)
+#: A remote plugin that took part is rejected, or has not received the cluster: the pods that need it wait.
+PLUGIN_REJECTED: Final = ClusterEvent("trireme.dev/RemotePlugin", ActionType.DELETE)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -243,7 +256,7 @@ def _status_parts_of_requests(status: core_pb2.PodStatus) -> list[object]:
     for entry in (*status.init_container_statuses, *status.container_statuses):
         if entry.allocated_resources or entry.HasField("resources"):
             state += [entry.name, entry.allocated_resources, entry.HasField("resources"), entry.resources]
-    state += [condition.reason for condition in status.conditions if condition.type == "PodResizePending"]
+    state += [condition.reason for condition in status.conditions if condition.type == pod_conditions.RESIZE_PENDING]
     return state
 
 

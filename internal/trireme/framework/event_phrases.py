@@ -9,6 +9,7 @@ Tests: tests/unit/cli/test_display.py.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ActionType, Resource, action_label
 
 # The objects of events.
@@ -45,18 +46,18 @@ _ACTIONS: Final = {
 
 # Moves within the queue, and the first and last event of every pod.
 _MOVES: Final = {
-    "UnscheduledPodAdd": "it came into the queue",
-    "ScheduleAttemptFailure": "it could not be scheduled",
-    "BackoffComplete": "its back-off ended",
-    "PopFromBackoffQ": "nothing else was waiting",
-    "ForceActivate": "a plugin activated it",
-    "UnschedulableTimeout": "it had waited long enough",
-    "popped": "its turn came",
-    "done": "a node was chosen",
-    "bound": "it was bound",
-    "deleted": "it was deleted",
-    "trireme.dev/RemotePluginAdd": "the plugin joins or restarts",
-    "trireme.dev/RemotePluginDelete": "the plugin is rejected",
+    cluster_event.UNSCHEDULED_POD_ADD.label: "it came into the queue",
+    cluster_event.SCHEDULE_ATTEMPT_FAILURE: "it could not be scheduled",
+    cluster_event.BACKOFF_COMPLETE: "its back-off ended",
+    cluster_event.POP_FROM_BACKOFF_Q: "nothing else was waiting",
+    cluster_event.FORCE_ACTIVATE.label: "a plugin activated it",
+    cluster_event.UNSCHEDULABLE_TIMEOUT.label: "it had waited long enough",
+    cluster_event.POPPED: "its turn came",
+    cluster_event.PLACED: "a node was chosen",
+    cluster_event.BOUND: "it was bound",
+    cluster_event.DELETED: "it was deleted",
+    cluster_event.PLUGIN_JOINED.label: "the plugin joins or restarts",
+    cluster_event.PLUGIN_REJECTED.label: "the plugin is rejected",
 }
 
 _GATED_BY: Final = ", gated by "

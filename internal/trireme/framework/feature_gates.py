@@ -8,7 +8,10 @@ CORRECTED: Final = "trireme.dev/Corrected"
 
 
 class Gates(Protocol):
-    """Which features are on."""
+    """Which features are on.
+
+    Implementers: trireme.config.gates.FeatureGates.
+    """
 
     def enabled(self, name: str) -> bool:
         """Whether a feature is on."""

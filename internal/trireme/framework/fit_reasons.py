@@ -1,6 +1,8 @@
 """Refusals in the words of kube-scheduler: by nodes, counted (`2 Insufficient cpu, 3 Too many pods`), and of groups.
 
 Source: pkg/scheduler/framework/types.go FitError.Error.
+
+Tests: tests/unit/plugins/test_node_label.py.
 """
 
 from collections import Counter

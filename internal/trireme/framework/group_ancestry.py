@@ -2,6 +2,8 @@
 
 A group names its parent, and nothing prevents missing parents or cycles. Every search for a root, or for a decision of
 an ancestor, must end in such cases, and in the same way everywhere.
+
+Tests: tests/unit/queueing/test_pod_group_forest.py.
 """
 
 from collections.abc import Callable, Iterator

@@ -10,7 +10,8 @@ mistakes in a profile is reported depends on it.
 
 Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
 
-Tests: tests/unit/registry/test_registry.py.
+Tests: tests/unit/config/test_profiles.py, tests/unit/config/test_trireme_configuration.py,
+tests/unit/frontend/test_reconfiguration.py.
 """
 
 import enum
@@ -59,6 +60,9 @@ class ExtensionPoint(enum.StrEnum):
 FILTERING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER)
 SCORING = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
 ASSUMING = (ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
+
+#: The highest score of a node or placement, before the plugin's weight.
+MAX_SCORE = 100
 
 
 class Role(enum.Enum):

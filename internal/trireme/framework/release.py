@@ -1,6 +1,6 @@
 """The name and version of this release, for people and for API servers.
 
-Tests: tests/contract/test_kube_client.py, tests/unit/config/test_start.py.
+Tests: tests/contract/test_kube_client.py, tests/unit/config/test_start.py, tests/unit/cli/test_display.py.
 """
 
 import platform

@@ -2,7 +2,8 @@
 
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 
-Tests: tests/unit/snapshot/test_labelled_classes.py, tests/unit/plugins/test_node_affinity.py.
+Tests: tests/conformance/test_selectors.py, tests/unit/plugins/test_node_affinity.py,
+tests/unit/framework/test_label_selectors.py.
 """
 
 import re
@@ -111,6 +112,7 @@ def valid_value(value: str) -> bool:
     return value == "" or _NAME_PART.fullmatch(value) is not None
 
 
+# The rules of names, as kube-scheduler words them; as the API server does: `apimachinery/field_errors.py`.
 _MAX_PART = 63
 _MAX_PREFIX = 253
 _KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -2,6 +2,8 @@
 
 Everywhere `comparing` says whether the operators Lt and Gt count (gate TaintTolerationComparisonOperators); where they
 do not, a toleration with one of them tolerates nothing.
+
+Tests: tests/unit/framework/test_tolerations.py, tests/unit/plugins/test_taint_toleration_hints.py.
 """
 
 import re

@@ -38,7 +38,10 @@ class ReloadStatistics:
 
 
 class Report(Protocol):
-    """Reports the end of a reload, as an event, to people who do not read the log."""
+    """Reports the end of a reload, as an event, to people who do not read the log.
+
+    Implementers: trireme.frontend.running.report.
+    """
 
     def __call__(self, *, refused: bool, text: str) -> None:
         """Report it: `text` says which configuration is in force, and why another one is not."""

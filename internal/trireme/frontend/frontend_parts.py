@@ -1,6 +1,6 @@
 """The parts of the frontend around its scheduler, each built from the ones before it: context, cluster, phases.
 
-Tests: tests/contract/test_endpoints_that_change.py.
+Tests: tests/contract/test_endpoints_that_change.py, tests/e2e/test_e2e_scheduling.py.
 """
 
 import asyncio

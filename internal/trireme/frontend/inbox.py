@@ -1,4 +1,7 @@
-"""Dispatches the informers' events, in order: to the event handlers, and to callers that wait for a change."""
+"""Dispatches the informers' events, in order: to the event handlers, and to callers that wait for a change.
+
+Tests: tests/unit/frontend/test_inbox.py, tests/unit/frontend/test_state_machine_extenders.py.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

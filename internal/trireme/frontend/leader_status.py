@@ -1,4 +1,7 @@
-"""The leader as this frontend knows it: the term that calls to phases carry, and what `trireme status` shows."""
+"""The leader as this frontend knows it: the term that calls to phases carry, and what `trireme status` shows.
+
+Tests: tests/unit/frontend/test_scheduler_status.py.
+"""
 
 from trireme.frontend.term import Term
 from trireme.v1 import cycle_pb2

@@ -3,6 +3,8 @@
 `kubectl delete -k` deletes the namespace first and the roles a moment later. A frontend that waited for its SIGTERM
 would no longer be allowed to release the Lease, and the next leader, which may be kube-scheduler, would wait until it
 expires. The environment variable POD_NAMESPACE names the namespace; without it none is watched.
+
+Tests: tests/unit/frontend/test_full_sync.py, tests/e2e/test_e2e_scheduling.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""What every phase receives before its first request: the leader, and the configuration in force."""
+"""What every phase receives before its first request: the leader, and the configuration in force.
+
+Tests: tests/unit/frontend/test_reconfiguration.py, tests/contract/test_quiet_leader.py.
+"""
 
 from collections.abc import Callable
 

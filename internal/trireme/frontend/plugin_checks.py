@@ -1,4 +1,7 @@
-"""Checks remote plugins, and their descriptions, against the profiles that name them."""
+"""Checks remote plugins, and their descriptions, against the profiles that name them.
+
+Tests: tests/contract/test_plugin_monitor.py.
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,7 @@
-"""The handshake with remote plugins for one configuration: their descriptions, the checks of these, and Configure."""
+"""The handshake with remote plugins for one configuration: their descriptions, the checks of these, and Configure.
+
+Tests: tests/unit/frontend/test_plugin_discovery.py, tests/contract/test_plugin_monitor.py.
+"""
 
 import asyncio
 

@@ -8,6 +8,8 @@ not fit the profiles or refuses its configuration, it is rejected, and the failu
 Each plugin is polled every few seconds, so that one that starts late, or starts again as another version, is noticed.
 Another instance gets its configuration, and the pods that it refused before are tried again; the phases begin anew only
 if calls to the plugin have to change, or if it is another version: answers of the version before may be cached.
+
+Tests: tests/contract/test_plugin_monitor.py, tests/contract/test_plugin_reload.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Applies changes of the remote plugins while the frontend runs: joins, new descriptions, rejections."""
+"""Applies changes of the remote plugins while the frontend runs: joins, new descriptions, rejections.
+
+Tests: tests/unit/frontend/test_plugin_updates.py, tests/unit/frontend/test_rejected_plugins.py.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence

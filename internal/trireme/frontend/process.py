@@ -3,6 +3,8 @@
 Exit codes are kube-scheduler's: 0 after a signal to stop, 1 if the configuration is wrong or the Lease is lost. Without
 leader election kube-scheduler reports every end as an error, and so do we, so that tools that watch exit codes see the
 same from both.
+
+Tests: tests/e2e/test_e2e_scheduling.py.
 """
 
 import gc

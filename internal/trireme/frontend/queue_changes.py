@@ -63,14 +63,14 @@ class QueueChanges:
         if name in self._completed.profiles[0].names(ExtensionPoint.QUEUE_SORT):
             self._configure_sort_keys(self._settings.configuration, anew=True)
         absent = self._membership.is_rejected(name) or self._membership.is_unsynced(name)
-        event = queue_plugin_calls.PLUGIN_REJECTED if absent else queue_plugin_calls.PLUGIN_JOINED
+        event = cluster_event.PLUGIN_REJECTED if absent else cluster_event.PLUGIN_JOINED
         started = self._metrics.clock()
         instructions = self._queue.on_event(event, None, name, self._now())
         self._metrics.on_event_handled(event.label, started)
         self._executor.execute(instructions)
         self._executor.register_events()
         for profile in self._membership.missing():
-            rechecks = self._queue.recheck_pre_enqueue(profile, queue_plugin_calls.PLUGIN_REJECTED, self._now())
+            rechecks = self._queue.recheck_pre_enqueue(profile, cluster_event.PLUGIN_REJECTED, self._now())
             self._executor.execute(rechecks)
         self._wake()
 

@@ -25,13 +25,9 @@ from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
-#: A remote plugin can be called now that was missing, rejected or without the cluster, or it is another version or
-#: instance. The new object of both events is the plugin's name.
-PLUGIN_JOINED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.ADD)
-#: A remote plugin that took part is rejected, or has not received the cluster: the pods that need it wait.
-PLUGIN_REJECTED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.DELETE)
-
-_PLUGIN_EVENTS = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", PLUGIN_JOINED.action | PLUGIN_REJECTED.action)
+_PLUGIN_EVENTS = cluster_event.ClusterEvent(
+    cluster_event.PLUGIN_JOINED.resource, cluster_event.PLUGIN_JOINED.action | cluster_event.PLUGIN_REJECTED.action
+)
 _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_event.ActionType.ALL)
 
 

@@ -1,6 +1,8 @@
 """The channels to the replicas of a plugin, for the handshake: it is made with one of them at a time.
 
 All replicas are the same plugin, so the description of one is that of all. After a failure the next one is called.
+
+Tests: tests/unit/frontend/test_plugin_discovery.py, tests/contract/test_plugin_reload.py.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,8 @@
 
 `process` imports this module once the configuration is known to be valid.
 
-Tests: tests/contract/test_frontend_elector.py, tests/unit/frontend/test_supervised_processes.py.
+Tests: tests/contract/test_frontend_elector.py, tests/unit/frontend/test_supervised_processes.py,
+tests/e2e/test_e2e_scheduling.py.
 """
 
 import asyncio

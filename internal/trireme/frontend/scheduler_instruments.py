@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/metrics/metrics.go.
 
-Tests: tests/unit/frontend/test_scheduler_metrics.py.
+Tests: tests/unit/frontend/test_scheduler_metrics.py, tests/unit/frontend/test_start_with_each_gate.py.
 """
 
 from collections.abc import Iterable

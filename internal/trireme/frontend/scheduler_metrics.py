@@ -8,6 +8,9 @@ the pod waited. The durations of the algorithm and of an extension point are cos
 so that sums and counts compare with those of a scheduler that takes pods one by one.
 
 Source: pkg/scheduler/metrics/metrics.go.
+
+Tests: tests/unit/frontend/test_scheduler_metrics.py, tests/contract/test_serving_metrics.py,
+tests/unit/frontend/test_state_machine_extenders.py.
 """
 
 import dataclasses

@@ -3,6 +3,8 @@
 Importing the frontend's modules takes a while. A signal that arrives meanwhile has the same effect as a later one: the
 process exits with code 0 and releases the Lease if it holds one. A second signal exits at once. This module imports
 next to nothing, so that it can be loaded before everything else.
+
+Tests: tests/contract/test_frontend_stop_signal.py.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""One term of leadership: its facts while it lasts, and how calls carry it to phases."""
+"""One term of leadership: its facts while it lasts, and how calls carry it to phases.
+
+Tests: tests/contract/test_frontend_elector.py.
+"""
 
 import dataclasses
 from collections.abc import Callable

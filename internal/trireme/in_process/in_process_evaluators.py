@@ -2,6 +2,8 @@
 
 There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
 thread; the snapshot's owner keeps it up to date.
+
+Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """
 
 import contextlib
@@ -18,7 +20,10 @@ from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 
 class InProcessEvaluators(ports.Evaluators):
-    """Asks an engine whose snapshot is at the generation that a call names, or later."""
+    """Asks an engine whose snapshot is at the generation that a call names, or later.
+
+    Subclasses: trireme.simulation.yielding_evaluators.YieldingEvaluators.
+    """
 
     def __init__(self, evaluating: engine.Engine, caller: cycle_pb2.Cycle | None = None) -> None:
         """`caller`: what identifies the caller to remote plugins; None: there are none."""

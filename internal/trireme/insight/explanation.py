@@ -3,7 +3,7 @@
 Filter and score run on one snapshot in this process. Their answers are those of the phases: the same engines evaluate
 the same plugins.
 
-Tests: tests/unit/insight/history/test_decision_explanations.py.
+Tests: tests/unit/insight/history/test_decision_explanations.py, tests/unit/insight/test_service.py.
 """
 
 from collections.abc import Sequence

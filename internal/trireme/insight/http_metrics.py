@@ -1,4 +1,7 @@
-"""Metrics of insight's HTTP requests: how many by page and code, and how long they took."""
+"""Metrics of insight's HTTP requests: how many by page and code, and how long they took.
+
+Tests: tests/security/test_insight_http.py.
+"""
 
 from collections.abc import Sequence
 

@@ -2,6 +2,8 @@
 
 While the frontend tries a group of pods it hides victims and assumes members, and takes most of that back. The deltas
 of such a trial are marked; they are held here and applied together with the first delta after it.
+
+Tests: tests/unit/insight/test_observed_cluster.py, tests/unit/insight/http_api/test_visibility.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from trireme.insight import queued_pods
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import snapshot_pb2
+
+#: Why a replica cannot answer before its first full sync.
+NOT_SYNCED = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
 
 
 class ObservedCluster:

@@ -8,7 +8,13 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from trireme.evaluation import class_priorities, filter_engine
-from trireme.evaluation.preemption import candidate_selection, disruption_budgets, dry_run, potential_victims
+from trireme.evaluation.preemption import (
+    candidate_selection,
+    disruption_budgets,
+    dry_run,
+    post_filter_context,
+    potential_victims,
+)
 from trireme.framework import status
 from trireme.snapshot import arrays, pods, snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, filter_pb2, filter_phase_pb2
@@ -85,7 +91,7 @@ def _reason_for_none(
     preemptor: filter_phase_pb2.Preemptor,
 ) -> str:
     """Why nobody is evicted, in words."""
-    text = ", ".join(found.status.messages).removeprefix("preemption: ")
+    text = ", ".join(found.status.messages).removeprefix(post_filter_context.TEXT_PREFIX)
     if "nodes are available" not in text:
         # No node was looked at.
         out.unresolvable_count = out.without_victims_count = out.not_enough_count = 0

@@ -40,7 +40,10 @@ _QUEUED_PODS = 2000
 
 @dataclass(frozen=True, slots=True)
 class RecorderStatistics:
-    """What was recorded and what was not."""
+    """What was recorded and what was not.
+
+    Subclasses: trireme.insight.service.ServiceStatistics.
+    """
 
     recording: int = field(metadata={"help": "Whether the messages of the frontend are being recorded."})
     recorded_messages: int = field(metadata={"help": "Messages of the frontend recorded.", "total": True})

@@ -1,4 +1,7 @@
-"""Why a path or query makes no request: the texts of the HTTP API, the console and the page of simulations."""
+"""Why a path or query makes no request: the texts of the HTTP API, the console and the page of simulations.
+
+Tests: tests/unit/insight/http_api/test_requests.py.
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,7 @@
-"""InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
+"""InsightService: explanations of pods, from one snapshot with the plugins of both filter and score.
+
+Tests: tests/unit/insight/test_service.py, tests/unit/insight/test_turns_of_callers.py.
+"""
 
 import asyncio
 import contextlib
@@ -315,8 +318,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             if not getattr(pod, name):
                 raise NotAnsweredError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
         if not self._cluster.synced:
-            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
-            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text)
+            raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, observed_cluster.NOT_SYNCED)
 
     async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
         """Explain a pod: its node if it has one, otherwise its state in the queue and each node's verdict.

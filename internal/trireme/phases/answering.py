@@ -1,4 +1,7 @@
-"""How filter and score answer calls: what an engine raises becomes the code that ends the call."""
+"""How filter and score answer calls: what an engine raises becomes the code that ends the call.
+
+Tests: tests/unit/filter/test_service.py.
+"""
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar

@@ -1,4 +1,7 @@
-"""The flags that filter, score, bind and insight share: where they listen, and with which certificates."""
+"""The flags that filter, score, bind and insight share: where they listen, and with which certificates.
+
+Tests: tests/unit/bind/test_flags.py.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -10,7 +10,10 @@ from trireme_kube.apimachinery.api_writes import STRATEGIC_MERGE, Outcome, PodNa
 
 
 class ApiWriter(Protocol):
-    """Writes objects by their path in the API. No method raises for what the API server or the network does."""
+    """Writes objects by their path in the API. No method raises for what the API server or the network does.
+
+    Implementers: trireme_kube.client.writes.Writer, tools.fuzz.fuzzed_services.ApiServer.
+    """
 
     async def get(self, path: str, deadline: float) -> Outcome:
         """Read any object. Unavailable: it could not be read; never Uncertain."""

@@ -34,7 +34,10 @@ class ClusterEventWithHint:
 
 
 class ClusterReader(Protocol):
-    """What hints may ask of the cluster."""
+    """What hints may ask of the cluster.
+
+    Implementers: trireme.queueing.hints.cluster_view.CacheView.
+    """
 
     def class_of(self, pod: core_pb2.Pod) -> classes.PodClass:
         """The class of the pod of an event."""

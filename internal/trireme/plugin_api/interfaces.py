@@ -8,7 +8,7 @@ CLUSTER plugin always.
 A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin
 also says what the score will be after each further copy, so that a whole batch is placed by one evaluation.
 
-Tests: tests/unit/plugin_api/test_status_table.py.
+Tests: tests/unit/plugin_api/test_status_table.py, tests/unit/remote/test_response.py.
 """
 
 import enum
@@ -153,6 +153,8 @@ class FilterPlugin(Protocol):
     The view may be an overlay, for nominated pods and for preemption's dry runs. So pods are read through its methods
     (`requested`, `count_pods` …) and not from a snapshot's columns, and nothing is stored on the plugin: what follows
     from the cluster belongs in `snap.derived`.
+
+    Implementers: trireme.plugins.*.filter.
     """
 
     name: str
@@ -181,7 +183,11 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class SlowFilter(FilterPlugin, Protocol):
-    """A filter plugin whose answers may take seconds to find: they are prepared in advance, in time slices."""
+    """A filter plugin whose answers may take seconds to find: they are prepared in advance, in time slices.
+
+    Implementers: trireme.plugins.dynamic_resources.filter.DynamicResourcesFilter,
+    trireme.plugins.dynamic_resources.device_search.DeviceSearch.
+    """
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
@@ -197,6 +203,9 @@ class PreparedVerdicts(Protocol):
     """What an AsyncFilter found out about one class: PreFilter returns it as its state, and `prepare` fills it.
 
     It is the only copy of the plugin's verdicts about the class. Classes may share one.
+
+    Implementers: trireme.remote.filter_state.RemoteFilterState, trireme.remote.filter_state.SharedFilterState,
+    trireme.remote.recorded_filter._RecordedVerdicts.
     """
 
     @property
@@ -219,6 +228,9 @@ class AsyncFilter(Protocol):
     """A filter plugin whose answers come from elsewhere, such as a service.
 
     They are prepared while the cluster goes on changing. What to do about a failed call is the plugin's own policy.
+
+    Implementers: trireme.registry.canary_shares._LimitedFilter, trireme.remote.remote_filter.RemoteFilterPlugin,
+    trireme.remote.recorded_filter.RecordedFilterPlugin.
     """
 
     @property
@@ -281,7 +293,11 @@ AnyFilterPlugin = FilterPlugin | AsyncFilter
 
 @runtime_checkable
 class DomainFilter(Protocol):
-    """A filter plugin whose verdict on other nodes changes with a placement of the class."""
+    """A filter plugin whose verdict on other nodes changes with a placement of the class.
+
+    Implementers: trireme.plugins.inter_pod_affinity.filter.InterPodAffinityFilter,
+    trireme.plugins.pod_topology_spread.filter.PodTopologySpreadFilter.
+    """
 
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
@@ -301,7 +317,12 @@ class DomainFilter(Protocol):
 
 @runtime_checkable
 class IsolatedFilter(Protocol):
-    """A CLUSTER filter plugin that can judge many changed slots at once, each as if it alone were changed."""
+    """A CLUSTER filter plugin that can judge many changed slots at once, each as if it alone were changed.
+
+    Implementers: trireme.plugins.inter_pod_affinity.filter.InterPodAffinityFilter,
+    trireme.plugins.pod_topology_spread.filter.PodTopologySpreadFilter,
+    trireme.plugins.volume_restrictions.filter.VolumeRestrictions.
+    """
 
     def filter_isolated(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray, table: StatusTable
@@ -312,7 +333,10 @@ class IsolatedFilter(Protocol):
 
 @runtime_checkable
 class DemandFilter(Protocol):
-    """A filter plugin that a placed pod affects only by its node's free resources and pod count."""
+    """A filter plugin that a placed pod affects only by its node's free resources and pod count.
+
+    Implementers: trireme.plugins.node_resources_fit.filter.NodeResourcesFitFilter.
+    """
 
     def demand(self, pod_class: classes.PodClass, state: Any) -> Mapping[str, int] | None:
         """What must be free on a node for one pod of the class; None: there is more to it. `state` is PreFilter's.
@@ -339,7 +363,12 @@ class ReserveResult:
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """A filter plugin that assumes objects beside the pod."""
+    """A filter plugin that assumes objects beside the pod.
+
+    Implementers: trireme.plugins.dynamic_resources.reserve.DeviceReserve,
+    trireme.plugins.dynamic_resources.filter.DynamicResourcesFilter,
+    trireme.plugins.volume_binding.filter.VolumeBindingFilter.
+    """
 
     name: str
 
@@ -356,7 +385,10 @@ class ReservePlugin(Protocol):
 
 @runtime_checkable
 class ScorePlugin(Protocol):
-    """Ranks the nodes that passed."""
+    """Ranks the nodes that passed.
+
+    Implementers: trireme.plugins.*.score.
+    """
 
     name: str
     depends_on: Dependency
@@ -379,7 +411,10 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class PreparingScore(ScorePlugin, Protocol):
-    """A score plugin whose scores may take seconds to find: they are prepared in advance, in time slices."""
+    """A score plugin whose scores may take seconds to find: they are prepared in advance, in time slices.
+
+    Implementers: trireme.plugins.dynamic_resources.score.DynamicResourcesScore.
+    """
 
     async def prepare(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
         """Find what scores of these slots will be about."""
@@ -405,6 +440,9 @@ class AsyncScore(Protocol):
 
     They are prepared while the cluster goes on changing, and `score` then returns them at once. What to do about a
     failed call is the plugin's own policy.
+
+    Implementers: trireme.registry.canary_shares._LimitedScore, trireme.remote.remote_score.RemoteScorePlugin,
+    trireme.remote.recorded_plugins.RecordedScorePlugin.
     """
 
     @property
@@ -451,6 +489,9 @@ class AsyncCopyScore(AsyncScore, Protocol):
     """An AsyncScore that may also find out what a node's score will be with copies of the pod on it.
 
     Only for NODE_PODS: a placement changes the score of the node it goes to, and of no other.
+
+    Implementers: trireme.registry.canary_shares._LimitedScore, trireme.remote.remote_score.RemoteScorePlugin,
+    trireme.remote.recorded_plugins.RecordedScorePlugin.
     """
 
     @property
@@ -471,7 +512,11 @@ class AsyncCopyScore(AsyncScore, Protocol):
 
 @runtime_checkable
 class OwnNodeScore(Protocol):
-    """A score plugin for which a placement changes only the score of its own node."""
+    """A score plugin for which a placement changes only the score of its own node.
+
+    Implementers: trireme.plugins.node_resources_balanced_allocation.score.NodeResourcesBalancedAllocation,
+    trireme.plugins.node_resources_fit.score.NodeResourcesFitScore.
+    """
 
     def score_copies(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
@@ -488,6 +533,9 @@ class NodeTermsScore(Protocol):
     """A score plugin that looks at nothing of a class but its `node_terms`: classes with equal ones share its scores.
 
     Only where its `depends_on` is NODE.
+
+    Implementers: trireme.plugins.taint_toleration.score.TaintTolerationScore,
+    trireme.plugins.node_affinity.score.NodeAffinityScore, trireme.plugins.image_locality.score.ImageLocality.
     """
 
     reads_node_terms_only: Literal[True]
@@ -498,6 +546,9 @@ class UsageScore(Protocol):
     """An OwnNodeScore that looks at nothing of the pods on a node but what they use of its resources.
 
     Only where its `depends_on` is NODE_PODS.
+
+    Implementers: trireme.plugins.node_resources_balanced_allocation.score.NodeResourcesBalancedAllocation,
+    trireme.plugins.node_resources_fit.score.NodeResourcesFitScore.
     """
 
     def score_usage(
@@ -508,7 +559,12 @@ class UsageScore(Protocol):
 
 
 class JointScores(Protocol):
-    """One plugin's scores of some nodes together, numbered 0 … n−1, while a batch is placed. Shapes: all (node,)."""
+    """One plugin's scores of some nodes together, numbered 0 … n−1, while a batch is placed. Shapes: all (node,).
+
+    Implementers: trireme.evaluation.scoring.copy_scores.CopyJointScores,
+    trireme.plugins.inter_pod_affinity.joint_scores.AffinityScores,
+    trireme.plugins.pod_topology_spread.joint_scores.SpreadScores.
+    """
 
     def distinguishing_columns(self) -> Sequence[npt.NDArray[Any]]:
         """Columns of integers or booleans in which nodes are equal only if their scores are and remain so.
@@ -542,7 +598,11 @@ class JointScores(Protocol):
 
 
 class JointState(Protocol):
-    """State of a joint score plugin, which may have nothing to say as things are, but something after a placement."""
+    """State of a joint score plugin, which may have nothing to say as things are, but something after a placement.
+
+    Implementers: trireme.plugins.inter_pod_affinity.score._ScoreState,
+    trireme.plugins.pod_topology_spread.score._SoftConstraints.
+    """
 
     @property
     def skipped(self) -> bool:
@@ -552,7 +612,11 @@ class JointState(Protocol):
 
 @runtime_checkable
 class JointScorePlugin(Protocol):
-    """A score plugin whose scores depend on which nodes passed; a placement changes many of them."""
+    """A score plugin whose scores depend on which nodes passed; a placement changes many of them.
+
+    Implementers: trireme.plugins.inter_pod_affinity.score.InterPodAffinityScore,
+    trireme.plugins.pod_topology_spread.score.PodTopologySpreadScore.
+    """
 
     name: str
     depends_on: Dependency

@@ -10,8 +10,6 @@ from trireme.framework import status
 from trireme.snapshot import snapshot
 from trireme.v1 import score_phase_pb2
 
-MAX_SCORE = 100
-
 
 class NodesOfDomain(NamedTuple):
     """A placement: the name of a domain, and the slots of its nodes."""
@@ -32,7 +30,10 @@ class NoPlacementError(Exception):
 
 
 class PlacementGeneratePlugin(Protocol):
-    """Says among which placements the best one for a group is chosen."""
+    """Says among which placements the best one for a group is chosen.
+
+    Implementers: trireme.plugins.topology_placement_generator.placement_generate.TopologyPlacementGenerator.
+    """
 
     def generate(
         self,
@@ -49,7 +50,11 @@ class PlacementGeneratePlugin(Protocol):
 
 
 class PlacementScorePlugin(Protocol):
-    """Ranks placements by their nodes and by the pods that would be on them."""
+    """Ranks placements by their nodes and by the pods that would be on them.
+
+    Implementers: trireme.plugins.node_resources_fit.placement_score.NodeResourcesFitPlacementScore,
+    trireme.plugins.pod_group_pods_count.placement_score.PodGroupPodsCount.
+    """
 
     def score_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot

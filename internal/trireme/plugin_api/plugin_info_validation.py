@@ -2,6 +2,8 @@
 
 Every text names the field of PluginInfo that is wrong and the values that it may have, because the plugin's author
 reads it.
+
+Tests: tests/unit/plugin_api/test_plugin_info_validation.py, tests/contract/test_plugin_monitor.py.
 """
 
 from collections.abc import Iterable

@@ -4,6 +4,8 @@ A plugin names them by path, as the Kubernetes API spells them: `spec.nodeSelect
 every container), `metadata.labels` or one label alone, `metadata.labels['example.com/tier']`. What it did not name is
 not sent to it, and does not take part in telling pods' classes apart on its behalf; so a path that names no field that
 we carry is a fault of the plugin, an error at the handshake instead of a pod that never matches.
+
+Tests: tests/unit/plugin_api/test_pod_fields.py, tests/unit/cache/test_pod_fields_of_specs.py.
 """
 
 import re

@@ -33,7 +33,10 @@ class PreEnqueueContext:
 
 
 class PreEnqueuePlugin(Protocol):
-    """Called again after each event that the plugin's hints name."""
+    """Called again after each event that the plugin's hints name.
+
+    Implementers: trireme.plugins.*.pre_enqueue.
+    """
 
     def refuses(self, pod: PodToEnqueue) -> bool:
         """Whether the pod has to wait. Called for each pod that arrives, so it must be cheap."""

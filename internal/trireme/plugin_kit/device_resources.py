@@ -15,7 +15,10 @@ def may_come_from_devices(resource: str) -> bool:
 
 
 class DeviceCounts(Protocol):
-    """Counts the devices that stand for resources, as they are at the snapshot's generation."""
+    """Counts the devices that stand for resources, as they are at the snapshot's generation.
+
+    Implementers: trireme.plugins.dynamic_resources.device_counts.DeviceCounter.
+    """
 
     def count(
         self, snap: snapshot_view.SnapshotView, resource: str, slots: arrays.SlotArray

@@ -25,7 +25,10 @@ says why, for machines. Uncertain: neither the POST nor reading the pod was answ
 
 
 class PodBinder(Protocol):
-    """Binds pods, each at most once at a time."""
+    """Binds pods, each at most once at a time.
+
+    Implementers: trireme.bind.binding_writer.BindingWriter.
+    """
 
     def bind(
         self, targets: Sequence[BindTarget], tenure: Tenure

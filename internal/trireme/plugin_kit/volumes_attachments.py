@@ -4,6 +4,9 @@ A volume counts once a node, however many pods there use it; so does one that is
 pod uses it any more. What a class's pods attach is derived once per class and again when one of its claims, or a
 claim's volume, changes; then the nodes of its pods are counted anew, as are those whose pods or attachments changed.
 Only nodes with a CSINode have limits, so in-tree volumes are counted here as their drivers' throughout.
+
+Tests: tests/unit/plugin_kit/test_volumes_attachments.py, tests/unit/plugin_kit/test_volumes_matching.py,
+tests/unit/evaluation/test_overlay_verdicts.py.
 """
 
 import weakref

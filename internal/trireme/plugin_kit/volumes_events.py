@@ -1,4 +1,7 @@
-"""Which pods an event of a claim concerns, as hints of the plugins that look at volumes ask it."""
+"""Which pods an event of a claim concerns, as hints of the plugins that look at volumes ask it.
+
+Tests: tests/unit/plugins/test_hints_of_several_plugins.py.
+"""
 
 from trireme.plugin_api.hints import ClassHint
 from trireme.plugin_kit import volumes_claims

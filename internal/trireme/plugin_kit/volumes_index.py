@@ -4,7 +4,7 @@ There is one `VolumeIndex` a snapshot, in its store of derived values. It answer
 all objects: which volumes of a storage class are free, smallest first; which are meant for a claim; which classes use a
 claim, and which have disks of their own; what free storage drivers report for a storage class.
 
-Tests: tests/unit/plugin_kit/test_volumes_matching.py.
+Tests: tests/unit/plugin_kit/test_volumes_matching.py, tests/conformance/test_decisions.py.
 """
 
 import bisect

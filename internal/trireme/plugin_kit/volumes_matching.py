@@ -8,6 +8,8 @@ three readings of the same answer.
 Where kube-scheduler's choice depends on the order in which its caches happen to list objects (volumes of one size,
 several reports of free storage for one node), the first by name is taken here.
 Source: pkg/scheduler/framework/plugins/volumebinding (binder), k8s.io/component-helpers/storage/volume.
+
+Tests: tests/unit/plugin_kit/test_volumes_matching.py, tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,7 +4,7 @@
 one node that each names, and a node that changes is looked at again by itself. `CsiColumns` spreads CSINode objects,
 which exist beside the nodes under the same name, over slots.
 
-Tests: tests/unit/plugin_kit/test_volumes_matching.py.
+Tests: tests/unit/plugin_kit/test_volumes_matching.py, tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -17,7 +17,8 @@ from trireme.v1 import core_pb2, storage_pb2
 
 CSI_NODE = "csi_node"
 
-_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+#: The annotation of a CSINode that names the in-tree plugins that drivers replace there.
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
 # Answers kept; beyond it all are forgotten. A cluster has about as many as it has nodes and zones.
 _MAX_CACHED = 100_000
@@ -159,7 +160,7 @@ class CsiColumns:
             if described.HasField("allocatable") and described.allocatable.HasField("count"):
                 limits[slot] = described.allocatable.count
                 self.limited[slot] = True
-        plugins = tuple(filter(None, entry.metadata.annotations.get(_MIGRATED_PLUGINS, "").split(",")))
+        plugins = tuple(filter(None, entry.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")))
         for plugin in plugins:
             self.migrated(plugin)[slot] = True
         if entry.spec.drivers or plugins:

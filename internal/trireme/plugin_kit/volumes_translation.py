@@ -5,7 +5,7 @@ limits are counted under the driver's name, and a volume's zone is matched again
 that say that they have migrated.
 Source: k8s.io/csi-translation-lib.
 
-Tests: tests/unit/plugin_kit/test_volumes_matching.py.
+Tests: tests/conformance/test_decisions.py.
 """
 
 import re
@@ -15,11 +15,7 @@ from typing import Any
 from urllib import parse
 
 from trireme.v1 import core_pb2
-
-_ZONE = "topology.kubernetes.io/zone"
-_REGION = "topology.kubernetes.io/region"
-_BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-_BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+from trireme_kube.apimachinery import well_known_labels
 
 ZONE_DELIMITER = "__"
 
@@ -74,7 +70,10 @@ def _ebs_handle_of_inline(source: core_pb2.AWSElasticBlockStoreVolumeSource) -> 
 def _gce_handle_of_volume(volume: core_pb2.PersistentVolume) -> str:
     """The handle of a GCE disk, zonal or regional by its zone label. Raises: TranslationError."""
     name = volume.spec.persistent_volume_source.gce_persistent_disk.pd_name
-    zones = (volume.metadata.labels.get(_BETA_ZONE) or volume.metadata.labels.get(_ZONE, "")).split(ZONE_DELIMITER)
+    zones = (
+        volume.metadata.labels.get(well_known_labels.BETA_ZONE)
+        or volume.metadata.labels.get(well_known_labels.ZONE, "")
+    ).split(ZONE_DELIMITER)
     if len(zones) > 1:
         return f"projects/UNSPECIFIED/regions/{_common_gce_region(zones)}/disks/{name}"
     return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{name}"
@@ -228,8 +227,8 @@ def translated_affinity(
         _rename_label_in_terms(affinity, zone, kind.topology_key)
     elif zone in volume.metadata.labels:
         _require_zones(affinity, kind.topology_key, volume.metadata.labels[zone].split(ZONE_DELIMITER))
-    if region == _BETA_REGION and _has_requirement_on_label(affinity, region):
-        _rename_label_in_terms(affinity, region, _REGION)
+    if region == well_known_labels.BETA_REGION and _has_requirement_on_label(affinity, region):
+        _rename_label_in_terms(affinity, region, well_known_labels.REGION)
     return affinity if affinity.HasField("required") else None
 
 
@@ -241,11 +240,11 @@ def _zone_and_region_label_keys(volume: core_pb2.PersistentVolume) -> tuple[str,
         for expression in term.match_expressions
     }
     for known in (keys, volume.metadata.labels):
-        if _ZONE in known:
-            return _ZONE, _REGION
-        if _BETA_ZONE in known:
-            return _BETA_ZONE, _BETA_REGION
-    return _ZONE, _REGION
+        if well_known_labels.ZONE in known:
+            return well_known_labels.ZONE, well_known_labels.REGION
+        if well_known_labels.BETA_ZONE in known:
+            return well_known_labels.BETA_ZONE, well_known_labels.BETA_REGION
+    return well_known_labels.ZONE, well_known_labels.REGION
 
 
 def _has_requirement_on_label(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:

@@ -5,6 +5,7 @@ Tests: tests/contract/test_plugin_verification.py.
 
 from collections.abc import Sequence
 
+from trireme.framework import plugin_spec
 from trireme.plugin_verification import (
     check_factories,
     exchanges,
@@ -12,6 +13,7 @@ from trireme.plugin_verification import (
     outcomes,
     rpcs,
     sample_requests,
+    score_specifications,
 )
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
@@ -21,7 +23,6 @@ from trireme.v1 import plugin_pb2, score_copies_pb2, status_pb2
 _GROUP = "Score"
 _POINTS = (rpcs.SCORE_POINT,)
 _COPIES = 3
-_LARGEST = 92233720368547758
 _SCORES = Sentence(
     "ScoreCopiesResponse.scores",
     "REQUIRED with CODE_SUCCESS. For each node, in the order of the request, `copies` entries: the raw score that "
@@ -99,7 +100,11 @@ async def each_node_has_a_score_for_each_copy(session: Session) -> None:
 @specification("P107", _GROUP, Sentence("ScoreCopiesResponse.scores", "In the range of Score's."), points=_POINTS)
 async def scores_with_copies_are_in_range(session: Session) -> None:
     """Scores with copies are in the range of Score's."""
-    most = _LARGEST if session.info.normalization > plugin_pb2.NORMALIZATION_NONE else 100
+    most = (
+        score_specifications.LARGEST
+        if session.info.normalization > plugin_pb2.NORMALIZATION_NONE
+        else plugin_spec.MAX_SCORE
+    )
     if session.info.normalization == plugin_pb2.NORMALIZATION_CUSTOM:
         raise outcomes.NotApplicable("the plugin normalises by itself")
     each = await _answer(session, session.all_nodes)

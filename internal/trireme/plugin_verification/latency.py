@@ -1,6 +1,6 @@
 """How long a plugin takes, by the number of nodes and of concurrent calls, and the settings that follow from it.
 
-Tests: tests/contract/test_plugin_verification.py.
+Tests: tests/contract/test_plugin_verification.py, tests/contract/test_plugin_examples_verified.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""How the check of a specification ends, other than by the requirement being met."""
+"""How the check of a specification ends, other than by the requirement being met.
+
+Tests: tests/unit/plugin_verification/test_stream_specifications.py.
+"""
 
 from collections.abc import Sequence
 

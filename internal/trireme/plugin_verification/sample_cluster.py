@@ -13,7 +13,7 @@ import orjson
 import yaml
 
 from trireme.v1 import core_pb2
-from trireme_kube.apimachinery import decode, field_error
+from trireme_kube.apimachinery import decode, field_error, well_known_labels
 
 _ZONES = ("zone-a", "zone-b", "zone-c")
 _NODES = 6
@@ -94,11 +94,11 @@ def _node_document(at: int) -> dict[str, Any]:
             "name": name,
             "uid": f"00000000-0000-4000-8000-{at:012d}",
             "labels": {
-                "kubernetes.io/hostname": name,
+                well_known_labels.HOSTNAME: name,
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "arm64" if at % 2 else "amd64",
-                "topology.kubernetes.io/zone": _ZONES[at % 3],
-                "topology.kubernetes.io/region": "region-1",
+                well_known_labels.ZONE: _ZONES[at % 3],
+                well_known_labels.REGION: "region-1",
             },
         },
         "spec": {"taints": taints, "unschedulable": at % 6 == 5},

@@ -3,6 +3,7 @@
 Tests: tests/contract/test_plugin_verification.py.
 """
 
+from trireme.framework import plugin_spec
 from trireme.plugin_verification import check_factories, node_answer_specifications, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
@@ -11,7 +12,7 @@ from trireme.v1 import plugin_pb2, score_pb2, status_pb2
 
 _GROUP = "Score"
 _SUCCESS_OR_ERROR = (status_pb2.CODE_SUCCESS, status_pb2.CODE_ERROR)
-_LARGEST = 92233720368547758
+LARGEST = 92233720368547758
 _SERVED = Sentence(PROTOCOL, "`ScorePlugin.PreScore`; `Score`; `NormalizeScore` (with `NORMALIZATION_CUSTOM`)")
 
 score_is_served = check_factories.served("P090", _GROUP, rpcs.SCORE, _SERVED)
@@ -59,7 +60,7 @@ async def scores_that_are_not_normalized_are_in_range(session: Session) -> None:
     """Scores that are not normalised are from 0 to 100."""
     if session.info.normalization > plugin_pb2.NORMALIZATION_NONE:
         raise outcomes.NotApplicable("the scores are normalised")
-    await _check_range(session, rpcs.SCORE, 100)
+    await _check_range(session, rpcs.SCORE, plugin_spec.MAX_SCORE)
 
 
 @specification(
@@ -73,7 +74,7 @@ async def scores_that_are_divided_are_in_range(session: Session) -> None:
     divided = (plugin_pb2.NORMALIZATION_MAX, plugin_pb2.NORMALIZATION_MAX_REVERSED)
     if session.info.normalization not in divided:
         raise outcomes.NotApplicable("normalization is neither MAX nor MAX_REVERSED")
-    await _check_range(session, rpcs.SCORE, _LARGEST)
+    await _check_range(session, rpcs.SCORE, LARGEST)
 
 
 score_order = node_answer_specifications.ordered(

@@ -1,4 +1,7 @@
-"""SnapshotFollower: plugins that follow the cluster. And TLS, which all services share."""
+"""SnapshotFollower: plugins that follow the cluster. And TLS, which all services share.
+
+Tests: tests/unit/plugin_verification/test_stream_specifications.py, tests/contract/test_plugin_verification.py.
+"""
 
 import grpc
 from grpc import aio

@@ -1,4 +1,7 @@
-"""What the pods of a batch have in common: their class, or the group that is scheduled as one."""
+"""What the pods of a batch have in common: their class, or the group that is scheduled as one.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/queueing/test_group_state_machine.py.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Which pods an event may help, by what is known of the event itself."""
+"""Which pods an event may help, by what is known of the event itself.
+
+Tests: tests/unit/queueing/test_remote.py.
+"""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
 """What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update.
 
-Tests: tests/unit/queueing/test_group_queue.py.
+Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_gates_and_updates.py.
 """
 
 import functools

@@ -11,7 +11,10 @@ from trireme.queueing.states import QueueState
 
 
 class EntityInfo(Protocol):
-    """What is known of it from the API: its name, and its position in QueueSort's order."""
+    """What is known of it from the API: its name, and its position in QueueSort's order.
+
+    Implementers: trireme.queueing.pod_info.PodInfo, trireme.queueing.groups.queued_group.PodGroupInfo.
+    """
 
     @property
     def key(self) -> str:
@@ -47,7 +50,10 @@ class EntityInfo(Protocol):
 
 
 class QueuedEntity(Protocol):
-    """A pod or a group in the queue. Times are Unix seconds of the steady clock."""
+    """A pod or a group in the queue. Times are Unix seconds of the steady clock.
+
+    Implementers: trireme.queueing.queued_pod.QueuedPodInfo, trireme.queueing.groups.queued_group.QueuedPodGroupInfo.
+    """
 
     state: QueueState
     container: "Container | None"
@@ -76,7 +82,11 @@ class QueuedEntity(Protocol):
 
 
 class Container(Protocol):
-    """The structure that an entity is in."""
+    """The structure that an entity is in.
+
+    Implementers: trireme.queueing.active.ClassPods, trireme.queueing.unschedulable.RefusalGroup,
+    trireme.queueing.backoff._ExpiryHeap.
+    """
 
     def discard(self, entity: QueuedEntity) -> None:
         """Takes the entity out, which must be in it."""

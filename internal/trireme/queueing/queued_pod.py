@@ -4,7 +4,8 @@ What it knows of the API object is a `PodInfo`; the rest is the queue's own: cou
 
 The structures of the queue look only at what `QueuedEntity` names.
 
-Tests: tests/unit/queueing/test_pre_enqueue.py, tests/unit/queueing/test_gates_and_updates.py.
+Tests: tests/unit/queueing/test_pre_enqueue.py, tests/unit/queueing/test_gates_and_updates.py,
+tests/unit/queueing/test_group_state_machine.py, tests/contract/test_insight_explanations.py.
 """
 
 from collections.abc import Callable

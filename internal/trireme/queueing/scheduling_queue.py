@@ -16,6 +16,9 @@ Where there are pod groups, `groups` is the part that knows them: what concerns 
 
 Times are Unix seconds of the steady clock (`trireme_kube.componentbase.clocks.steady`). Not safe for use from several
 threads.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_remote.py,
+tests/unit/queueing/test_group_queue.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +56,7 @@ from trireme.queueing.states import (
     PreEnqueuePending,
     Unschedulable,
 )
-from trireme.queueing.transition_log import DELETED, ImpossibleTransition
+from trireme.queueing.transition_log import ImpossibleTransition
 from trireme.queueing.transitions import Transitions
 from trireme.queueing.unschedulable import UnschedulablePods
 
@@ -213,10 +216,10 @@ class SchedulingQueue:
         elif pod is not None and pod.record.uid == uid:
             self._transitions.replace_record(pod, pod.record.sorted_anew())
 
-    def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
+    def delete(self, key: str, uid: str, now: float, cause: str = cluster_event.DELETED) -> Instructions:
         """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, its attempt goes on.
 
-        `cause` is shown in the pod's history: DELETED or BOUND.
+        `cause` is shown in the pod's history: `cluster_event.DELETED` or `BOUND`.
         """
         groups = self._groups
         if groups is not None and (group := groups.group_of_member(uid)) is not None:
@@ -337,7 +340,7 @@ class SchedulingQueue:
             groups.requeue(pod, latest, now, rejectors, pending_plugins, nominated_node)
             return self._calls.take_instructions()
         if not pod.in_attempt or latest.uid != pod.record.uid or latest.key in transitions.queued:
-            transitions.remove_popped_pod(pod, state, now, "gone when requeued")
+            transitions.remove_popped_pod(pod, state, now, cluster_event.GONE)
             return ()
         # The order matters: the evaluation needs the plugins that refused, which `record_failure` records, and the
         # events during the attempt, which `return_to_queue` drops.

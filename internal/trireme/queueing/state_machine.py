@@ -6,6 +6,7 @@ their own machine. Members follow their group while it waits; `GroupInFlight` an
 
 from collections.abc import Iterable, Mapping
 
+from trireme.framework import cluster_event
 from trireme.queueing.states import (
     Active,
     BackOff,
@@ -29,7 +30,6 @@ _REFUSED = "PreEnqueue refuses it"
 _CALLED = "remote plugins are called for PreEnqueue or its sort key"
 _ANSWERED = "PreEnqueue allows it, and it has its sort key"
 _REMOVED = "it is deleted, or has a node"
-_POPPED = "popped"
 _RECHECKED = "PreEnqueue is called again"
 _FAILED = "the attempt failed"
 
@@ -42,7 +42,7 @@ PODS: Machine = {
         PreEnqueuePending: _CALLED,
         Gone: _REMOVED,
     },
-    Active: {InFlight: _POPPED, Gated: _RECHECKED, PreEnqueuePending: _RECHECKED, Gone: _REMOVED},
+    Active: {InFlight: cluster_event.POPPED, Gated: _RECHECKED, PreEnqueuePending: _RECHECKED, Gone: _REMOVED},
     InFlight: {
         Done: "it is being bound",
         Unschedulable: "plugins refused it",
@@ -101,7 +101,7 @@ GROUPS: Machine = {
     Gone: {Active: _ALLOWED, Gated: _REFUSED, PreEnqueuePending: _CALLED},
     PreEnqueuePending: {Active: _ANSWERED, BackOff: _ANSWERED, Gated: _REFUSED, Gone: "no member waits"},
     Gated: {Active: "an event, or a member", BackOff: "an event", PreEnqueuePending: _CALLED, Gone: "no member waits"},
-    Active: {InFlight: _POPPED, Gated: _RECHECKED, PreEnqueuePending: _RECHECKED, Gone: "no member waits"},
+    Active: {InFlight: cluster_event.POPPED, Gated: _RECHECKED, PreEnqueuePending: _RECHECKED, Gone: "no member waits"},
     BackOff: {
         Active: "the time is over, or activated",
         Gated: _RECHECKED,

@@ -3,22 +3,18 @@
 One ring for all pods, so that a transition costs one append; those of one pod are read out of it only on request. The
 exception for an impossible transition has them, as they show how the pod got into its state.
 
-Tests: tests/unit/queueing/test_scheduling_queue.py.
+Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/frontend/test_insight_queue_feed.py.
 """
 
 from collections import deque
 from collections.abc import Container
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import QueueState
 
 DEFAULT_LENGTH = 4096
-
-# Why a pod left the queue for good.
-DELETED: Final = "deleted"
-BOUND: Final = "bound"
 
 
 class Transition(NamedTuple):

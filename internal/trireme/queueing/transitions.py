@@ -10,7 +10,7 @@ Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_st
 import itertools
 from collections import Counter
 
-from trireme.framework import event_phrases
+from trireme.framework import cluster_event, event_phrases
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.batch_key import BatchKey
@@ -268,7 +268,7 @@ class Transitions:
             pod.attempts += 1
             if pod.rejectors:
                 self.count_rejectors(pod, -1)
-            self.log.append(now, pod, "popped")
+            self.log.append(now, pod, cluster_event.POPPED)
 
     def update_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
         """The pod is still in flight, or still done: `state` adds what happened to its object since it was popped."""
@@ -283,7 +283,7 @@ class Transitions:
         else:
             pod.state = DONE if state.latest is None else Done(state.latest)
             self.done[pod.record.uid] = pod
-        self.log.append(now, pod, "done")
+        self.log.append(now, pod, cluster_event.PLACED)
 
     def return_to_queue(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
         """The pod is waiting again, in a state that the caller chooses next."""

@@ -4,6 +4,8 @@ Frames are in the order in which they were recorded, but their times are of a wa
 frame is shown as of the least of its own time and the times of all frames behind it: what was recorded while the clock
 was ahead is shown as of the moment at which it was set back, and nothing is left out. Where it was set back only to
 be set forward again, more is shown as of that moment. The times about it are named as uncertain.
+
+Tests: tests/unit/recording/test_frame_times.py, tests/unit/cli/test_replay_command.py.
 """
 
 import bisect

@@ -1,4 +1,7 @@
-"""What the frames of a recording amount to."""
+"""What the frames of a recording amount to.
+
+Tests: tests/unit/recording/test_segment_folder.py.
+"""
 
 from dataclasses import dataclass
 

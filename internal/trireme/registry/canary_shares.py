@@ -1,6 +1,6 @@
 """Plugins with a canary: one version answers for some classes, the canary for the others.
 
-Tests: tests/contract/test_plugin_canary.py, tests/unit/config/test_canary_profiles.py.
+Tests: tests/contract/test_plugin_canary.py.
 """
 
 from collections.abc import Collection, Sequence

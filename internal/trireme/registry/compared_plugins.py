@@ -1,4 +1,7 @@
-"""The remote plugins in mode Shadow of a configuration."""
+"""The remote plugins in mode Shadow of a configuration.
+
+Tests: tests/contract/test_plugin_shadow.py.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -2,7 +2,7 @@
 
 Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
 
-Tests: tests/unit/config/test_profiles.py.
+Tests: tests/unit/config/test_profiles.py, tests/unit/plugins/test_hints_table.py.
 """
 
 from trireme.framework import feature_gates
@@ -28,6 +28,9 @@ _PLUGINS: tuple[tuple[str, int | None], ...] = (
     ("ImageLocality", 1),
     ("DefaultBinder", None),
 )
+
+#: The weights of those that score.
+WEIGHTS = {name: weight for name, weight in _PLUGINS if weight is not None}
 
 
 def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:

@@ -1,4 +1,7 @@
-"""Makes the filter, Reserve and PostFilter plugins of each profile in a configuration."""
+"""Makes the filter, Reserve and PostFilter plugins of each profile in a configuration.
+
+Tests: tests/unit/registry/test_filter_profiles.py, tests/unit/in_process/test_in_process_evaluators.py.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

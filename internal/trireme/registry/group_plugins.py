@@ -1,4 +1,7 @@
-"""What the cycles of pod groups run of the in-tree plugins; each is loaded when a profile that has the plugin asks."""
+"""What the cycles of pod groups run of the in-tree plugins; each is loaded when a profile that has the plugin asks.
+
+Tests: tests/unit/simulation/test_group_preemption.py, tests/unit/frontend/test_start_with_each_gate.py.
+"""
 
 from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.plugin_api.placements import PlacementGeneratePlugin

@@ -3,7 +3,8 @@
 Arguments come as the JSON of the configuration API with all defaults filled in; they were validated where the
 configuration was read, so what is wrong with them here is a fault of the caller and named as such.
 
-Tests: tests/unit/registry/test_registry.py.
+Tests: tests/unit/registry/test_registry.py, tests/unit/plugins/dynamic_resources/test_counts.py,
+tests/unit/frontend/test_start_with_each_gate.py.
 """
 
 from collections.abc import Iterable, Mapping

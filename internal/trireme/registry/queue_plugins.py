@@ -1,4 +1,7 @@
-"""What the queue runs of the in-tree plugins; each is loaded when a profile that has the plugin asks for it."""
+"""What the queue runs of the in-tree plugins; each is loaded when a profile that has the plugin asks for it.
+
+Tests: tests/unit/frontend/test_rejected_plugins.py.
+"""
 
 from collections.abc import Sequence
 

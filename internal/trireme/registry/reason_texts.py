@@ -1,4 +1,7 @@
-"""The reasons of refusals, by the plugins that declare them: all codes, and a reason in words."""
+"""The reasons of refusals, by the plugins that declare them: all codes, and a reason in words.
+
+Tests: tests/unit/registry/test_registry.py.
+"""
 
 from collections.abc import Mapping
 

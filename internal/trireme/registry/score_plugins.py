@@ -1,6 +1,8 @@
 """What the score phase runs of the in-tree plugins.
 
 All of it is loaded with this module: before a frontend comes, and in the forker once for all its forks.
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,7 @@
-"""One request to a remote plugin split over several calls, a few at a time."""
+"""One request to a remote plugin split over several calls, a few at a time.
+
+Tests: tests/contract/test_plugin_client.py.
+"""
 
 import asyncio
 import itertools

@@ -1,4 +1,7 @@
-"""Connections to remote plugins, shared by equal configurations."""
+"""Connections to remote plugins, shared by equal configurations.
+
+Tests: tests/contract/test_bind_remote.py.
+"""
 
 import weakref
 from collections.abc import Mapping

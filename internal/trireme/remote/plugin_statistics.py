@@ -1,4 +1,7 @@
-"""Statistics of one process's calls to remote plugins, as a message."""
+"""Statistics of one process's calls to remote plugins, as a message.
+
+Tests: tests/contract/test_plugin_client.py.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""The durations of the last calls of each RPC, and how long most of them take: when to hedge a call."""
+"""The durations of the last calls of each RPC, and how long most of them take: when to hedge a call.
+
+Tests: tests/unit/remote/test_hedging.py.
+"""
 
 import collections
 

@@ -35,7 +35,7 @@ from trireme.remote import (
     remote_endpoint,
     remote_health,
 )
-from trireme.rpc import dialing, fencing
+from trireme.rpc import channels, dialing, fencing
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -454,7 +454,7 @@ class PluginConnection:
         """Choose what to raise: gRPC reports a connection closed by us as a cancelled caller."""
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
-            return PluginError("the connection was closed")
+            return PluginError(channels.CLOSED)
         return error
 
     def _avoid_for_a_while(self, endpoint: remote_endpoint.Endpoint) -> None:

@@ -11,14 +11,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from trireme.framework import canaries, status
+from trireme.framework import canaries, plugin_spec, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
 from trireme.v1 import filter_pb2, score_copies_pb2, score_pb2, status_pb2
 from trireme.wire import node_columns, packing
 from trireme.wire import status as wire_status
-
-MAX_SCORE = 100
 
 # As many as nodes in a call: a plugin may return a different status for every node, though it should not.
 MAX_STATUSES = 2000
@@ -166,7 +164,11 @@ def _check_scores(scores: arrays.Int64Array, normalization: interfaces.Normaliza
     """Check that scores are in the range that the normalisation needs. Raises: ValueError naming the entry."""
     if normalization is interfaces.Normalization.CUSTOM or not scores.size:
         return
-    most = MAX_SCORE if normalization is interfaces.Normalization.NONE else np.iinfo(np.int64).max // MAX_SCORE
+    most = (
+        plugin_spec.MAX_SCORE
+        if normalization is interfaces.Normalization.NONE
+        else np.iinfo(np.int64).max // plugin_spec.MAX_SCORE
+    )
     wrong = np.flatnonzero((scores < 0) | (scores > most))
     if wrong.size:
         at = int(wrong[0])

@@ -8,7 +8,7 @@ plugin and prepares it again next time.
 PreScore's result is cached with the class while the plugin's results depend on nodes alone, so a class whose nodes are
 already scored costs no call.
 
-Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/contract/test_plugin_evaluation.py.
+Tests: tests/contract/test_plugin_evaluation.py, tests/contract/test_plugin_client.py.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 A bucket's upper bound is a fifth above the one before it, so a quantile is at most that much too high.
 
-Tests: tests/contract/test_plugin_client.py.
+Tests: tests/contract/test_plugin_client.py, tests/contract/test_plugin_calls.py.
 """
 
 import bisect

@@ -7,6 +7,8 @@ do not affect an established connection, so no call in flight is dropped. When t
 The expected identity is a DNS name or an IP address in the server's certificate: gRPC compares that, whatever address
 was dialled (for a pod, an IP that no certificate contains). With several identities, each reconnection tries the next.
 Unix sockets are plaintext; file permissions protect them.
+
+Tests: tests/unit/rpc/test_dialing.py, tests/contract/test_replica_dialing.py.
 """
 
 import asyncio

@@ -44,7 +44,11 @@ class FollowerStatistics:
 
 
 class FollowedState(Protocol):
-    """The state that a follower updates. `apply` raises OutOfStepError if a full sync is needed."""
+    """The state that a follower updates. `apply` raises OutOfStepError if a full sync is needed.
+
+    Implementers: trireme.snapshot.snapshot.Snapshot, trireme.insight.observed_cluster.ObservedCluster,
+    trireme.sdk.cluster_state.ClusterState.
+    """
 
     @property
     def generation(self) -> int:

@@ -26,6 +26,7 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from trireme.framework import programs
 from trireme.rpc import fencing, message_sizes
 from trireme.rpc.listen_flags import Address, Listener, ListenError
 from trireme_kube.componentbase import supervision
@@ -83,7 +84,10 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Abortable(Protocol):
-    """A call that can be ended with a status: gRPC's context, or what wraps it."""
+    """A call that can be ended with a status: gRPC's context, or what wraps it.
+
+    Implementers: trireme.rpc.follower._StreamWriter, tests.simulation.simulated_grpc_server.ServerCall.
+    """
 
     async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> Any:
         """End the call. Raises: AbortError, always."""
@@ -108,7 +112,11 @@ async def refuse(context: Abortable | aio.ServicerContext[Any, Any], refusal: fe
 
 
 class Caller(Protocol):
-    """A context's data about its caller."""
+    """A context's data about its caller.
+
+    Implementers: tests.simulation.simulated_grpc_server.ServerCall, tests.helpers.phase_calls._Context,
+    tools.bench.decision_times._Context, tools.bench.explanation_times._Context.
+    """
 
     def peer(self) -> str:
         """The other end of the connection."""
@@ -234,7 +242,7 @@ async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: 
         server = ReplicaServer(listener, services)
         address = await server.start()
         try:
-            klog.announce(f"listening on {address.text}")
+            klog.announce(f"{programs.LISTENING}{address.text}")
             return await _until_stopped(stopping, supervisor)
         finally:
             await server.stop(grace)

@@ -2,6 +2,8 @@
 
 A server refuses a message that is too large with RESOURCE_EXHAUSTED, as it refuses a call because it is busy: repeated
 as it is, such a call never passes.
+
+Tests: tests/unit/frontend/test_divided_calls.py.
 """
 
 from collections.abc import Iterable, Sequence

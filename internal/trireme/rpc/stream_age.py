@@ -11,7 +11,10 @@ SILENT_SECONDS = 5.0
 
 
 class StreamAge:
-    """The age of what the last stream brought."""
+    """The age of what the last stream brought.
+
+    Subclasses: trireme.insight.recorded_insight._Silence.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` returns seconds."""

@@ -1,6 +1,6 @@
 """A pod between its placement and its binding: it is assumed on a node, and the binding cycle has it.
 
-Tests: tests/unit/scheduling/test_attempt.py.
+Tests: tests/unit/scheduling/test_attempt.py, tests/unit/scheduling/test_binding_cycle.py.
 """
 
 import dataclasses

@@ -5,6 +5,8 @@ scheduling cycle has the pods bound and runs PostFilter on refusal; a group's tr
 undo everything.
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, schedulePod, assumeAndReserve.
+
+Tests: tests/unit/scheduling/test_attempt.py, tests/unit/frontend/test_pending_report.py.
 """
 
 import dataclasses

@@ -1,12 +1,16 @@
 """Reports how a pod's attempt ends: the pod is requeued, with an event and a condition, or it is bound, with an event.
 
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
+
+Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_preemption_executor.py,
+tests/unit/insight/test_question_logs.py.
 """
 
 import logging
 from collections.abc import Callable, Iterable
 
 from trireme.cache import pod_projection
+from trireme.framework import cluster_event, pod_conditions
 from trireme.queueing import pending_pod, queued_entity, queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import fit_error, ports, status_outbox
 from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure, RefusedPlacement
@@ -194,7 +198,7 @@ class AttemptReporter:
         since = last[2] if last is not None and last[2] else int(self._wall())
         self._sent[parsed.uid] = (failure.reason, message, since)
         condition = core_pb2.PodCondition(
-            type="PodScheduled",
+            type=pod_conditions.POD_SCHEDULED,
             status="False",
             reason=failure.reason,
             message=message,
@@ -258,7 +262,7 @@ def _log_queue_of_requeued_pod(pod: queued_pod.QueuedPodInfo) -> None:
         "Pod moved to an internal scheduling queue",
         **{
             "pod": klog.Ref(pod.key),
-            "event": "ScheduleAttemptFailure",
+            "event": cluster_event.SCHEDULE_ATTEMPT_FAILURE,
             "queue": pod.state.label.capitalize(),
             "unschedulable plugins": {name: {} for name in sorted(pod.rejectors)},
         },

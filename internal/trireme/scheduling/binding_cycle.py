@@ -240,7 +240,7 @@ class BindingCycle:
         try:
             async with self._permit_turns.turn_for(cycle.profile):
                 response = await self._binder.permit(request)
-            failed = "" if len(response.results) == len(pods) else "bind answered about other pods than these"
+            failed = "" if len(response.results) == len(pods) else ports.OTHER_PODS
         except ports.PhaseFault as error:
             failed = str(error)
         if failed:

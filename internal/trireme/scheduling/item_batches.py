@@ -28,7 +28,11 @@ ResultCo = TypeVar("ResultCo", covariant=True)
 
 
 class SendBatch(Protocol[ItemContra, ResultCo]):
-    """Sends all items in one call, and passes each result on with its index as it is known."""
+    """Sends all items in one call, and passes each result on with its index as it is known.
+
+    Implementers: trireme.scheduling.ports.Binder.apply, trireme.scheduling.ports.Binder.pre_bind,
+    trireme.scheduling.ports.Binder.pre_bind_pre_flight.
+    """
 
     def __call__(self, items: Sequence[ItemContra], on_result: Callable[[int, ResultCo], None], /) -> Awaitable[object]:
         """Ends when all have results."""

@@ -1,4 +1,7 @@
-"""The pending pods: those of this scheduler's profiles that no watch has shown on a node yet."""
+"""The pending pods: those of this scheduler's profiles that no watch has shown on a node yet.
+
+Tests: tests/unit/scheduling/test_assembly.py.
+"""
 
 from trireme.cache import cluster_cache
 from trireme.queueing.pending_pod import PendingPod

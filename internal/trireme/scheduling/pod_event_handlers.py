@@ -14,7 +14,6 @@ from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
 from trireme.queueing import pod_info
 from trireme.queueing.pending_pod import PendingPod
-from trireme.queueing.transition_log import BOUND, DELETED
 from trireme.scheduling import pending_pods, ports, relists
 from trireme.scheduling.queue_notifier import PodInEvent, QueueNotifier
 from trireme.v1 import core_pb2
@@ -251,7 +250,7 @@ class PodEventHandlers:
         gone = self._deferred_resizes.pop(uid, None)
         if gone is not None:
             self._label_keys.remove(uid, gone.parsed.labels)
-            self._notifier.delete(gone.parsed.key, uid, DELETED)
+            self._notifier.delete(gone.parsed.key, uid, cluster_event.DELETED)
             self._deleted(uid)
             if gone.class_id:
                 self._registry.release(gone.class_id)
@@ -299,7 +298,7 @@ class PodEventHandlers:
         pending = self._pending.pop(parsed.uid, None)
         if pending is not None:
             self._label_keys.remove(parsed.uid, pending.parsed.labels)
-            self._notifier.delete(parsed.key, parsed.uid, BOUND)
+            self._notifier.delete(parsed.key, parsed.uid, cluster_event.BOUND)
             self._bound(parsed.uid)
             if pending.class_id:
                 self._registry.release(pending.class_id)
@@ -326,7 +325,7 @@ class PodEventHandlers:
         pending = self._pending.pop(uid, None)
         if pending is not None:
             self._label_keys.remove(uid, pending.parsed.labels)
-            self._notifier.delete(pending.parsed.key, uid, DELETED)
+            self._notifier.delete(pending.parsed.key, uid, cluster_event.DELETED)
             self._deleted(uid)
             if pending.parsed.nominated_node:
                 self._notify_of_lost_nomination(pending)

@@ -37,6 +37,11 @@ class Evaluators(Protocol):
     """Filters, scores and reserves. A generation is one that the caller has published.
 
     Each call raises PhaseUnavailable if no replica can answer now, and PhaseFault if the answer is invalid.
+
+    Implementers: trireme.in_process.in_process_evaluators.InProcessEvaluators,
+    trireme.frontend.phase_clients.remote_evaluators.RemoteEvaluators,
+    trireme.frontend.phase_clients.recording_evaluators.RecordingEvaluators,
+    trireme.simulation.yielding_evaluators.YieldingEvaluators, tests.helpers.pod_group_cluster.Cluster.
     """
 
     @property
@@ -166,10 +171,17 @@ class PreBindItem:
     cancelled: bool = False
 
 
+#: The fault of an answer of bind that has not one result for each pod.
+OTHER_PODS = "bind answered about other pods than these"
+
+
 class Binder(Protocol):
     """Binds pods, and does every other write to the cluster: conditions, nominations, evictions, claims.
 
     Calls with an uncertain result are repeated until it is known, so only `permit` and `post_bind` may fail.
+
+    Implementers: trireme.scheduling.in_memory.Binder, trireme.frontend.phase_clients.bind_phase_client.BindPhaseClient,
+    tests.helpers.fake_binder.FakeBinder, tests.helpers.frontend_world_services.FakeBinders.
     """
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
@@ -220,7 +232,10 @@ class Binder(Protocol):
 
 
 class Events(Protocol):
-    """Records events; returns at once."""
+    """Records events; returns at once.
+
+    Implementers: trireme.scheduling.in_memory.Events, trireme_kube.client.events.event_recorder.EventRecorder.
+    """
 
     def record(
         self,
@@ -266,7 +281,10 @@ POD = "pod"
 
 
 class BindingLog(Protocol):
-    """Takes down which pods took the nodes of an answer, and how long binding took, to explain decisions later."""
+    """Takes down which pods took the nodes of an answer, and how long binding took, to explain decisions later.
+
+    Implementers: trireme.scheduling.in_memory.BindingLog, trireme.frontend.phase_clients.decision_log.DecisionLog.
+    """
 
     def add_placed(self, class_key: ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:
         """These pods (UID, slot) are assumed by the last answer about the class. AttemptRunner calls it."""
@@ -287,6 +305,8 @@ class Observer(Protocol):
     """Measures each step. Units: seconds, of the observer's own clock unless stated otherwise.
 
     A batch is pods of one class that are scheduled by themselves; pod groups come in batches of their own.
+
+    Implementers: trireme.scheduling.in_memory._Observer, trireme.frontend.scheduler_metrics.SchedulerMetrics.
     """
 
     @property

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from trireme.cache import cluster_cache
+from trireme.evaluation.preemption import post_filter_context
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
@@ -176,7 +177,7 @@ class PostFilters:
                 selected = await self._evaluators.select_preemption_candidate(*about, left)
                 result = PostFilterResult.from_message(selected.answer)
             except extenders.ExtenderError as error:
-                result = PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
+                result = PostFilterResult(f"{post_filter_context.TEXT_PREFIX}{error}", (), None, status.Code.ERROR)
         return [dataclasses.replace(result, seconds=self._observer.clock() - started)]
 
     def _pod_with_nomination(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
@@ -205,7 +206,7 @@ class PostFilters:
             return dataclasses.replace(result, actions=victims)
         failed = await self._preemptions.evict(pod, node, victims)
         if failed:
-            result = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
+            result = PostFilterResult(f"{post_filter_context.TEXT_PREFIX}{failed}", (), None, status.Code.ERROR)
             _log_post_filter_status(pod.key, result)
         return dataclasses.replace(result, actions=())
 

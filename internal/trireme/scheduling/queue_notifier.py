@@ -31,7 +31,10 @@ class PodInEvent(NamedTuple):
 
 
 class GroupWatcher(Protocol):
-    """Receives pod groups, and their members that have a node."""
+    """Receives pod groups, and their members that have a node.
+
+    Implementers: trireme.queueing.groups.queue_groups.QueueGroups.
+    """
 
     def member_placed(self, key: str, uid: str, now: float) -> remote_calls.Instructions:
         """A member of the group (namespace/name) is on a node. Idempotent."""

@@ -21,7 +21,10 @@ class QueueReports:
 
 
 class QueueCaller(Protocol):
-    """Calls remote plugins for the queue, in the background."""
+    """Calls remote plugins for the queue, in the background.
+
+    Implementers: trireme.scheduling.in_memory.QueueCaller, trireme.frontend.queue_plugin_calls.QueuePluginCaller.
+    """
 
     def has_to_be_called(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether a remote plugin has a PreEnqueue for the pod, or has to give it a sort key."""

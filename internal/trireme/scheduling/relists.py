@@ -1,4 +1,7 @@
-"""Lists that were started over: objects that are missing in the new list are gone."""
+"""Lists that were started over: objects that are missing in the new list are gone.
+
+Tests: tests/unit/scheduling/test_event_handlers.py.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -3,7 +3,8 @@
 It also flushes the queue when back-offs end and when pods have waited for too long, and has filter prepare the classes
 that come next.
 
-Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_pacing.py.
+Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_batches_in_turn.py,
+tests/unit/frontend/test_room_for_bindings.py.
 """
 
 import asyncio

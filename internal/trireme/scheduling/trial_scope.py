@@ -1,4 +1,7 @@
-"""What makes an attempt part of the trial of a pod group: it may be undone, and may be bound to some nodes."""
+"""What makes an attempt part of the trial of a pod group: it may be undone, and may be bound to some nodes.
+
+Tests: tests/unit/scheduling/test_attempt.py.
+"""
 
 import dataclasses
 

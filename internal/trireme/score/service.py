@@ -1,4 +1,8 @@
-"""ScorePhase of the score phase: calls, answered by an engine."""
+"""ScorePhase of the score phase: calls, answered by an engine.
+
+Tests: tests/unit/score/test_service.py, tests/unit/replay/test_decision_replay.py,
+tests/contract/test_replica_metrics.py.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

@@ -31,7 +31,10 @@ class PlacedPod:
 
 
 class ClusterState:
-    """The cluster as a remote plugin follows it, at `generation`: nodes by slot, pods by node, other objects."""
+    """The cluster as a remote plugin follows it, at `generation`: nodes by slot, pods by node, other objects.
+
+    Subclasses: trireme.sdk.watched_cluster.WatchedCluster.
+    """
 
     def __init__(self) -> None:
         self.generation = 0

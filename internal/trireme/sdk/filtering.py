@@ -1,6 +1,7 @@
 """Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve.
 
-Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py.
+Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py,
+tests/contract/test_plugin_dry_runs.py.
 """
 
 import dataclasses

@@ -1,4 +1,7 @@
-"""The log of a plugin's process, on stderr: text, or one JSON object a line."""
+"""The log of a plugin's process, on stderr: text, or one JSON object a line.
+
+Tests: tests/contract/test_plugin_sdk_results.py, tests/contract/test_plugin_tls.py.
+"""
 
 import datetime
 import json

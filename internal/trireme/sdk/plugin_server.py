@@ -1,6 +1,7 @@
 """Serves a plugin on one address: its extension points, the handshake, health and reflection.
 
-Tests: tests/contract/test_plugin_sdk_results.py, tests/contract/test_plugin_evaluation.py.
+Tests: tests/contract/test_plugin_sdk_results.py, tests/contract/test_plugin_evaluation.py,
+tests/contract/test_plugin_contract.py.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Results of a plugin's methods other than plain values: refusals, state, waiting.
 
-Tests: tests/contract/test_plugin_sdk_binding.py.
+Tests: tests/contract/test_plugin_sdk_binding.py, tests/contract/test_plugin_sdk_queue.py.
 """
 
 import dataclasses

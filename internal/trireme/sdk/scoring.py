@@ -1,6 +1,7 @@
 """Serves ScorePlugin with a plugin's pre_score, score and normalize_scores.
 
-Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py.
+Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py,
+tests/contract/test_plugin_score_copies_cluster.py.
 """
 
 import dataclasses

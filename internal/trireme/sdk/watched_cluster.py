@@ -1,4 +1,7 @@
-"""A cluster that records its use: for calls that lack some of its pods."""
+"""A cluster that records its use: for calls that lack some of its pods.
+
+Tests: tests/contract/test_plugin_score_copies_cluster.py.
+"""
 
 from typing import Any
 

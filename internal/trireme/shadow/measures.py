@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.snapshot import arrays, classes, resources, snapshot
+from trireme_kube.apimachinery import well_known_labels
 
-_ZONE = "topology.kubernetes.io/zone"
 # The share of pods that request no more CPU than the pod by which fragmentation is measured.
 _LARGE = 0.9
 
@@ -103,7 +103,7 @@ def _spread(snap: snapshot.Snapshot, rows: arrays.RowArray, alive: arrays.BoolAr
     owner_of_pod = numbers[snap.pods.class_index[rows]]
     rows, owner_of_pod = rows[owner_of_pod > 0], owner_of_pod[owner_of_pod > 0]
     slots = snap.pods.slot[rows].astype(np.int64)
-    zones = snap.nodes.labels.column(_ZONE).values(snap.nodes.size)
+    zones = snap.nodes.labels.column(well_known_labels.ZONE).values(snap.nodes.size)
     zone_count = int(np.unique(zones[alive & (zones > 0)]).size)
     over_nodes = _mean_spread(owner_of_pod, slots, int(np.count_nonzero(alive)))
     over_zones = _mean_spread(owner_of_pod, zones[slots].astype(np.int64), zone_count) if zone_count else 1.0

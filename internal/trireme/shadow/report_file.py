@@ -1,4 +1,7 @@
-"""Writes the report: a reader sees the old one or the new one, never a part."""
+"""Writes the report: a reader sees the old one or the new one, never a part.
+
+Tests: tests/unit/shadow/test_report.py.
+"""
 
 import contextlib
 import os

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,8 +46,8 @@ LAST_SECONDS = 10.0
 _SAMPLE_SECONDS = 1.0
 # A run cannot go without these; without others it goes on and says so.
 _REQUIRED = ("pods", "nodes")
-# How the error of a request ends that the API server refused.
-_REFUSED = re.compile(r"\((401|403)\b[^()]*\)$")
+# The statuses with which the API server refuses a request.
+_REFUSED = (401, 403)
 
 
 class StartError(Exception):
@@ -285,7 +284,7 @@ class ShadowRun:
         self._interruptions.update(problems, self._probe.silent_since, clocks.wall())
 
     def _refusal(self, entry: informer.Informer[Any]) -> bool:
-        return not entry.synced and _REFUSED.search(entry.statistics().last_error) is not None
+        return not entry.synced and entry.statistics().last_status in _REFUSED
 
 
 def _keep(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> asyncio.Task[Any]:

@@ -13,6 +13,8 @@ The watch's events are delivered to the simulated cluster with its own placement
   without: it is in the cluster, on another node or pending, and both have the same pods. One that the cluster has on
   that node too stays, and leaves as the watch says: the cluster deletes it.
 - Nominations of the other scheduler do not count here.
+
+Tests: tests/unit/shadow/test_simulated_cluster.py, tests/unit/shadow/test_simulated_cluster_nodes.py.
 """
 
 import asyncio

@@ -3,7 +3,8 @@
 What the API server fills in by itself is filled in here: default requests from limits, the scheduler's name,
 tolerations of failing nodes. What it looks up elsewhere (priority classes, limit ranges, quotas) is not known here.
 
-Tests: tests/unit/simulation/test_fields_that_plugins_read.py, tests/unit/simulation/test_questions.py.
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py, tests/unit/simulation/test_questions.py,
+tests/unit/simulation/test_scenarios.py.
 """
 
 from collections.abc import Mapping, Set
@@ -13,6 +14,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from trireme.cache import object_kinds, pod_projection
+from trireme.config import defaults
 from trireme.simulation import manifest_fields
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
@@ -20,7 +22,6 @@ from trireme_kube.apimachinery.field_error import FieldError
 
 Json = dict[str, Any]
 
-DEFAULT_SCHEDULER = "default-scheduler"
 _FAILING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _FAILING_SECONDS = 300
 _KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
@@ -167,7 +168,7 @@ def with_pod_defaults(manifest: Mapping[str, Any]) -> Json:
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise ManifestError("metadata and spec: must be objects")
     metadata.setdefault("namespace", "default")
-    spec.setdefault("schedulerName", DEFAULT_SCHEDULER)
+    spec.setdefault("schedulerName", defaults.DEFAULT_SCHEDULER_NAME)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     spec.setdefault("priority", 0)
     for containers in (spec.get("containers"), spec.get("initContainers")):

@@ -1,13 +1,12 @@
 """Nodes of a snapshot as objects again: as they are, or as the shape of a new one.
 
-Tests: tests/unit/simulation/test_scenarios.py.
+Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_group_proposals.py.
 """
 
 from trireme.framework import amounts
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2
-
-HOSTNAME = "kubernetes.io/hostname"
+from trireme_kube.apimachinery import well_known_labels
 
 # Snapshots know whether a node disables resize preemption, not for whom: plugins do not ask.
 _ALL = "*"
@@ -43,7 +42,9 @@ def node_like(snap: snapshot.Snapshot, slot: int, name: str) -> core_pb2.Node:
     out = core_pb2.Node()
     out.metadata.name = name
     labels = nodes.labels.labels_of(slot)
-    out.metadata.labels.update(labels | ({HOSTNAME: name} if HOSTNAME in labels else {}))
+    out.metadata.labels.update(
+        labels | ({well_known_labels.HOSTNAME: name} if well_known_labels.HOSTNAME in labels else {})
+    )
     for key, value, effect in nodes.taint_sets.value(int(nodes.taint_set[slot])):
         if not key.startswith(CONDITION_TAINTS):
             out.spec.taints.add(key=key, value=value, effect=effect)

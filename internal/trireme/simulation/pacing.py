@@ -1,4 +1,7 @@
-"""Long loops that let other tasks run: insight answers other calls, and follows its stream, while it simulates."""
+"""Long loops that let other tasks run: insight answers other calls, and follows its stream, while it simulates.
+
+Tests: tests/unit/simulation/test_scenarios.py.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

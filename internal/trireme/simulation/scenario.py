@@ -1,6 +1,6 @@
 """Makes the changes of a scenario, in order, each by the events that a watch would show.
 
-Tests: tests/unit/insight/simulations/test_simulator.py.
+Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/simulation/test_scenarios.py.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from trireme.cache import pod_projection
 from trireme.framework import amounts
 from trireme.simulation import budgets, drains, known_classes, manifests, node_copies, pacing, simulation, workloads
 from trireme.v1 import core_pb2, simulation_pb2, snapshot_pb2
-from trireme_kube.apimachinery import field_errors, golang
+from trireme_kube.apimachinery import field_errors, golang, well_known_labels
 
 MAX_CHANGES = 1000
 MAX_NODES = 10_000
@@ -97,8 +97,8 @@ class ScenarioChanges:
             one.CopyFrom(node)
             if change.count > 1:
                 one.metadata.name = f"{node.metadata.name}-{number}"
-                if node_copies.HOSTNAME in one.metadata.labels:
-                    one.metadata.labels[node_copies.HOSTNAME] = one.metadata.name
+                if well_known_labels.HOSTNAME in one.metadata.labels:
+                    one.metadata.labels[well_known_labels.HOSTNAME] = one.metadata.name
             if self._sim.cache.slot_of(one.metadata.name) >= 0:
                 text = f"there is a node {one.metadata.name} already: name it otherwise, or apply it"
                 raise ScenarioError(f"{field}.manifest.metadata.name", text)

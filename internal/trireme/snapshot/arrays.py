@@ -2,6 +2,8 @@
 
 Axes: `slot` is a node's number, `resource` a resource's number, `row` a placed pod's number, `class` the index of a
 class (`PodClass.index`, not its number).
+
+Tests: tests/unit/snapshot/test_arrays.py, tests/unit/snapshot/test_columns.py, tests/unit/filter/test_service.py.
 """
 
 import functools

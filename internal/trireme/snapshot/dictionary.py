@@ -5,7 +5,7 @@ come and go, as names of nodes do, its owner replaces it by another one, without
 renumbers its column. Then a cache by number is to be made anew: it belongs to one dictionary, or ends when a node
 changes, for only then are columns renumbered.
 
-Tests: tests/unit/snapshot/test_columns.py.
+Tests: tests/unit/snapshot/test_columns.py, tests/unit/insight/test_recorder.py.
 """
 
 from collections.abc import Hashable

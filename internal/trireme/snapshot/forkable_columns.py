@@ -62,6 +62,8 @@ class ColumnVersion:
     """A table's columns as they were at some time, for the forks that were made of it then.
 
     It holds the entries that have changed since, up to the next version; all of them once these are many.
+
+    Subclasses: trireme.snapshot.pod_names.PodTableVersion.
     """
 
     __slots__ = ("__weakref__", "_borrowers", "_copies", "_is_saved", "_saved", "_saved_count", "capacity", "family",
@@ -161,6 +163,8 @@ class ForkableColumns:
     """What tables with columns have in common: `before_change` is called before each change, `share` by forks.
 
     It is a base class because a column that a fork has not got is made when the attribute is read.
+
+    Subclasses: trireme.snapshot.nodes.NodeTable, trireme.snapshot.pods.PodTable.
     """
 
     #: The names of the columns, whose last axis has `capacity` entries, `size` of them in use.

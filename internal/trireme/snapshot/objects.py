@@ -6,7 +6,7 @@ among them must not depend on the replica's order of events.
 
 Caches derived from many objects update only those that changed (`changed_since`).
 
-Tests: tests/unit/snapshot/test_forks.py.
+Tests: tests/unit/snapshot/test_forks.py, tests/unit/recording/test_full_state.py.
 """
 
 from collections.abc import Iterator, Sequence

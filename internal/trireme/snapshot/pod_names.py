@@ -3,7 +3,7 @@
 A fork has those of rows that it changed. All others it reads from its version of the table, which saves what the table
 changes, or from the table itself.
 
-Tests: tests/unit/filter/test_memory_of_names.py, tests/unit/snapshot/test_deltas.py.
+Tests: tests/unit/snapshot/test_shared_columns.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,10 @@ _UID, _NAME = 0, 1
 
 
 class NamedPods(Protocol):
-    """A pod table, as far as it is about UIDs and names."""
+    """A pod table, as far as it is about UIDs and names.
+
+    Implementers: trireme.snapshot.pods.PodTable.
+    """
 
     @property
     def uids(self) -> Sequence[str]:

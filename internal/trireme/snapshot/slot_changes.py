@@ -2,6 +2,8 @@
 
 A column has each slot's last change, and a short log has the slots of the latest changes. Frequent queries use the log,
 at a cost proportional to the changes and not the cluster; rare ones scan the column.
+
+Tests: tests/unit/snapshot/test_slot_changes.py, tests/unit/snapshot/test_forks.py.
 """
 
 from collections import deque

@@ -3,7 +3,8 @@
 Filter and score have one each. Applying a delta does not await, so an evaluation without an await sees one generation.
 Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
 
-Tests: tests/unit/snapshot/test_deltas.py, tests/unit/snapshot/test_derived.py.
+Tests: tests/unit/snapshot/test_deltas.py, tests/unit/snapshot/test_derived.py,
+tests/unit/snapshot/test_shared_columns.py.
 """
 
 from collections import Counter, deque

@@ -11,7 +11,10 @@ from trireme.snapshot import arrays, classes, nodes, nominations, objects, pod_o
 
 
 class SnapshotView(Protocol):
-    """A `Snapshot` or a `SnapshotOverlay`."""
+    """The cluster as evaluation sees it, with or without supposed pods.
+
+    Implementers: trireme.snapshot.overlay.SnapshotOverlay, trireme.snapshot.snapshot.Snapshot.
+    """
 
     @property
     def base(self) -> snapshot.Snapshot:

@@ -1,4 +1,7 @@
-"""Pods as requests to the filter phase name them."""
+"""Pods as requests to the filter phase name them.
+
+Tests: tests/unit/filter/test_post_filter_results.py.
+"""
 
 from collections.abc import Sequence
 

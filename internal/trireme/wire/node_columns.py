@@ -1,4 +1,8 @@
-"""NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the receiver has."""
+"""NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the receiver has.
+
+Tests: tests/unit/wire/test_node_columns.py, tests/unit/wire/test_phase_answers.py,
+tests/unit/filter/test_post_filter_results.py.
+"""
 
 from dataclasses import dataclass, field
 

@@ -4,7 +4,8 @@ A packed repeated field of a fixed-width type is, on the wire, the bytes of the 
 varints is one byte an entry where all entries are below 128. So the field is made by merging those bytes into the
 message: 5,000 entries in a microsecond where extend() takes 200.
 
-Tests: tests/unit/wire/test_phase_answers.py, tests/unit/remote/test_request.py.
+Tests: tests/unit/wire/test_phase_answers.py, tests/unit/remote/test_request.py,
+tests/unit/evaluation/test_placement_domains.py.
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Reading the profiles of trireme.v1.Configuration."""
+"""Reading the profiles of trireme.v1.Configuration.
+
+Tests: tests/unit/registry/test_filter_profiles.py, tests/unit/replay/test_decision_replay.py.
+"""
 
 from collections.abc import Sequence
 

@@ -3,6 +3,8 @@
 A status may come from a third-party service, so decoding never fails: an unset or unknown code is that service's
 mistake, and becomes an error status, which sends the pod to back-off. `messages` alone has the text that kube-scheduler
 prints; `reasons` only add detail for `explain`.
+
+Tests: tests/unit/wire/test_status.py, tests/unit/scheduling/test_waits.py.
 """
 
 from collections.abc import Iterable

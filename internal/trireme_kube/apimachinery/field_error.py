@@ -1,4 +1,7 @@
-"""The error of an object that cannot be decoded, from any encoding."""
+"""The error of an object that cannot be decoded, from any encoding.
+
+Tests: tests/unit/apimachinery/test_decode.py.
+"""
 
 
 class FieldError(ValueError):

@@ -2,7 +2,8 @@
 
 Source: k8s.io/apimachinery/pkg/util/validation/field and .../api/validate/content.
 
-Tests: tests/unit/apimachinery/test_declaration.py.
+Tests: tests/unit/apimachinery/test_declaration.py, tests/unit/config/test_profiles.py,
+tests/unit/config/test_scheduler_configuration.py, tests/unit/insight/http_api/test_requests.py.
 """
 
 import re
@@ -80,7 +81,8 @@ def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
     )
 
 
-# Names.
+# Names. `trireme/framework/selectors.py`, `cel/library/named_formats.py` and, for the embedded cluster,
+# `embedded/validation/name_validation.py` have the rules in other words.
 
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_LABEL_KEY})?"

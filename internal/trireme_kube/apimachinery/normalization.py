@@ -6,7 +6,7 @@ pod. A zero time is an empty message in protobuf, but null or absent in JSON; no
 Driven by descriptors: for each message type, the fields that lead to a quantity or a time are determined once, so that
 an object costs one step for each of them.
 
-Tests: tests/unit/apimachinery/test_decode.py.
+Tests: tests/unit/apimachinery/test_decode.py, tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 import functools

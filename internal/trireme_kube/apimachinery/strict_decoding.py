@@ -6,7 +6,8 @@ plugins' arguments (`Decoded.strict`).
 
 Source: sigs.k8s.io/json, whose order of visiting decides which mistake comes first.
 
-Tests: tests/unit/apimachinery/test_decode.py, tests/unit/config/test_loading.py.
+Tests: tests/unit/config/test_loading.py, tests/unit/client/kubeconfig/test_connection.py,
+tests/unit/config/test_start.py.
 """
 
 import base64

@@ -11,7 +11,7 @@
 Numbers are equal across types; any other value is never equal to one of another type.
 Source: github.com/google/cel-go/common/types.
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import decimal

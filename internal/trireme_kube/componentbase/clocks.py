@@ -3,6 +3,8 @@
 The wall clock may be set back or forward at any time. It is for what is written (conditions, events, Leases), for what
 people are shown, and for comparisons with times that others wrote into API objects. Everything else (delays, deadlines,
 ages, the order of things) uses a monotonic clock: `time.monotonic`, or `steady` if Unix seconds are needed.
+
+Tests: tests/unit/frontend/test_wall_clock.py.
 """
 
 import time

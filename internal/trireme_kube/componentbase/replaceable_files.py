@@ -1,4 +1,7 @@
-"""Where a file is to be written that is replaced as a whole, by a rename."""
+"""Where a file is to be written that is replaced as a whole, by a rename.
+
+Tests: tests/unit/shadow/test_report.py.
+"""
 
 import errno
 import pathlib

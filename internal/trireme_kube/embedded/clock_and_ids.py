@@ -8,10 +8,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trireme_kube.apimachinery import generated_names
 from trireme_kube.embedded.api.timestamps import timestamp
-
-# Without vowels and digits that look like letters, so that no words result (as in Kubernetes' generated names).
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(slots=True)
@@ -26,6 +24,6 @@ class ClockAndIds:
         """The time as metav1.Time."""
         return timestamp(self.clock())
 
-    def suffix(self, length: int = 5) -> str:
+    def suffix(self, length: int = generated_names.SUFFIX_LENGTH) -> str:
         """Random characters for a generated name."""
-        return "".join(self.random.choices(_ALPHABET, k=length))
+        return "".join(self.random.choices(generated_names.ALPHABET, k=length))

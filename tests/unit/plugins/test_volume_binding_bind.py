@@ -92,7 +92,7 @@ class Pod:
         self.state = b"" if bindings is None else bindings.to_bytes()
 
     def _item(self) -> bind_pb2.BindItem:
-        state = bind_phase_pb2.PluginStates(plugin_states={volume_binding.NAME: self.state})
+        state = bind_phase_pb2.PluginStates(plugin_states={volume_binding.SPEC.name: self.state})
         return bind_pb2.BindItem(
             pod=cycle_pb2.PodIdentity(namespace="default", name="pod", uid="pod-uid"),
             node_name="node",

@@ -4,6 +4,7 @@ import ast
 import functools
 import pathlib
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -102,17 +103,28 @@ def _reaches(test: pathlib.Path, root: str, package: str) -> bool:
     return any(name.startswith(f"{root}.{package}.") for name in imports)
 
 
-@pytest.mark.parametrize("module", _modules_with_logic(), ids=lambda path: str(path.relative_to(ROOT / "internal")))
-def test_the_tests_of_a_module_can_be_found(module: pathlib.Path) -> None:
-    """They are in `test_<module>.py`, of a plugin in `test_<plugin>.py`, or the module's docstring names them."""
+def _problems(module: pathlib.Path) -> Iterator[str]:
+    """What is wrong with how the tests of a module are found."""
     root, *package = module.relative_to(ROOT / "internal").parent.parts
     if any(path.is_file() for path in _tests_of_its_name(tuple(package), module.stem)):
         return
     docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
     said = re.search(r"^Tests: ([^:]+)\.\Z", docstring, re.MULTILINE)
-    assert said, f"name a test file test_{module.stem}.py, or end the module's docstring with `Tests: tests/….py.`"
+    if not said:
+        yield f"name a test file test_{module.stem}.py, or end the module's docstring with `Tests: tests/….py.`"
+        return
     tests = [ROOT / name for name in re.split(r",\s+", said[1])]
-    assert len(tests) <= 3, "name the three that tell most"
-    assert [str(path) for path in tests if not (path.is_file() and path.name.startswith("test_"))] == []
-    strangers = [path.name for path in tests if package and not _reaches(path, root, package[0])]
-    assert strangers == [], "neither these tests nor what they import use the module's package"
+    if len(tests) > 4:
+        yield "name the four that tell most"
+    for path in tests:
+        if not (path.is_file() and path.name.startswith("test_")):
+            yield f"{path} is no test file"
+        elif package and not _reaches(path, root, package[0]):
+            yield f"neither {path.name} nor what it imports uses the module's package"
+
+
+@pytest.mark.slow
+def test_the_tests_of_a_module_can_be_found() -> None:
+    """They are in `test_<module>.py`, of a plugin in `test_<plugin>.py`, or the module's docstring names them."""
+    problems = [(str(module), each) for module in _modules_with_logic() for each in _problems(module)]
+    assert problems == []

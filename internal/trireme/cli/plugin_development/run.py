@@ -21,9 +21,9 @@ from typing import Any
 
 import yaml
 
-from trireme.cli import processes
+from trireme.cli import frontend_connection, processes
 from trireme.cli.plugin_development import project_file, sample_pods, source_changes
-from trireme.config import inspection
+from trireme.config import defaults, inspection, scheduler_configuration, trireme_configuration
 from trireme.framework import plugin_spec
 from trireme.plugin_api import plugin_info_validation
 from trireme.registry import default_profile
@@ -36,8 +36,6 @@ from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 _POLL_SECONDS = 0.5
 _START_SECONDS = 60.0
 _HANDSHAKE_SECONDS = 10.0
-# What `trireme up` prints once all of it has started.
-_SCHEDULER_READY = "the scheduler's own view: "
 _DEADLINE = "5s"
 
 
@@ -192,9 +190,9 @@ class PluginRun:
         program = "import sys; from trireme.cli.main import main; sys.exit(main())"
         flags = ["up", "--nodes", str(self._nodes), *files]
         command = [sys.executable, "-u", "-c", program, *flags]
-        up = processes.Process("scheduler", command, log, ready=_SCHEDULER_READY)
+        up = processes.Process("scheduler", command, log, ready=processes.SCHEDULER_READY)
         self._running.append(up)
-        environment = {"TRIREME_SOCKET": str(folder / "admin.sock"), "XDG_STATE_HOME": str(folder)}
+        environment = {frontend_connection.SOCKET_VARIABLE: str(folder / "admin.sock"), "XDG_STATE_HOME": str(folder)}
         try:
             await up.start(environment)
         except RuntimeError as error:
@@ -271,16 +269,16 @@ def _scheduler_document(info: plugin_pb2.PluginInfo, args: Mapping[str, Any]) ->
     plugins: dict[str, Any] = {point: {"enabled": [{"name": info.name}]} for point in _profile_points(info)}
     if binding := plugins.get(plugin_spec.ExtensionPoint.BIND.value):
         # The first binder that does not skip a pod binds it: the plugin goes before the default one.
-        defaults = [name for name, _ in default_profile.default_plugins(inspection.feature_gates([]))]
-        binders = [name for name in defaults if IN_TREE.implements(name, plugin_spec.ExtensionPoint.BIND)]
+        by_default = [name for name, _ in default_profile.default_plugins(inspection.feature_gates([]))]
+        binders = [name for name in by_default if IN_TREE.implements(name, plugin_spec.ExtensionPoint.BIND)]
         binding["enabled"] += [{"name": name} for name in binders]
         binding["disabled"] = [{"name": "*"}]
     if sorting := plugins.get(plugin_spec.ExtensionPoint.QUEUE_SORT.value):
         sorting["disabled"] = [{"name": "*"}]  # one plugin alone orders the queue
-    profile = {"schedulerName": "default-scheduler", "plugins": plugins}
+    profile = {"schedulerName": defaults.DEFAULT_SCHEDULER_NAME, "plugins": plugins}
     return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
+        "apiVersion": scheduler_configuration.API_VERSION,
+        "kind": scheduler_configuration.KIND,
         "profiles": [{**profile, **({"pluginConfig": [{"name": info.name, "args": dict(args)}]} if args else {})}],
     }
 
@@ -293,7 +291,11 @@ def _trireme_document(info: plugin_pb2.PluginInfo, address: str) -> Mapping[str,
         "extensionPoints": _profile_points(info),
         "deadline": _DEADLINE,
     }
-    return {"apiVersion": "trireme.dev/v1alpha1", "kind": "TriremeConfiguration", "remotePlugins": [plugin]}
+    return {
+        "apiVersion": trireme_configuration.API_VERSION,
+        "kind": trireme_configuration.KIND,
+        "remotePlugins": [plugin],
+    }
 
 
 def _free_port() -> int:

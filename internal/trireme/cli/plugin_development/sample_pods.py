@@ -11,6 +11,7 @@ from typing import Any
 
 from trireme.cli import frontend_connection
 from trireme.cli.plugin_development import project_file
+from trireme.framework import programs
 from trireme.v1 import insight_pb2
 from trireme.v1.scheduler_explanation_pb2 import SchedulerExplanation
 from trireme.wire import json_documents
@@ -98,7 +99,7 @@ async def _explain(socket: pathlib.Path, name: str) -> insight_pb2.ExplainRespon
     """The explanation of a pod; None: the scheduler has not answered."""
     options = argparse.Namespace(socket=str(socket), server="")
     try:
-        report = await frontend_connection.fetch_report(options, "/trireme/v1/explain", {"pod": f"default/{name}"})
+        report = await frontend_connection.fetch_report(options, programs.EXPLAIN_PATH, {"pod": f"default/{name}"})
     except frontend_connection.ReportUnavailable:
         return None
     return json_documents.parse(report, insight_pb2.ExplainResponse())

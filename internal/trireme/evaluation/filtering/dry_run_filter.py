@@ -6,7 +6,7 @@ else is evaluated by the plugins over the overlay, with PreFilter again for thos
 a plugin would see the changes to all slots at once; where a plugin cannot tell them apart, slots are evaluated one at a
 time.
 
-Tests: tests/unit/evaluation/test_isolated_dry_runs.py.
+Tests: tests/unit/evaluation/test_isolated_dry_runs.py, tests/unit/evaluation/test_preparing.py.
 """
 
 from collections.abc import Iterator, Sequence

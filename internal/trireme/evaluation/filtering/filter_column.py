@@ -1,6 +1,6 @@
 """One filter plugin's verdicts of one class about all slots, cached between calls.
 
-Tests: tests/unit/evaluation/test_preparing.py.
+Tests: tests/unit/evaluation/test_preparing.py, tests/unit/evaluation/test_filtering.py.
 """
 
 from dataclasses import dataclass, field

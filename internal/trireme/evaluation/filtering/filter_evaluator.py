@@ -3,7 +3,8 @@
 First what takes time is prepared (`preparing`), while the snapshot may go on; then all plugins answer at once, about
 one generation (`class_filter`). Nodes that changed under the preparation and have no answer are not feasible.
 
-Tests: tests/unit/evaluation/test_filtering.py.
+Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_preparing.py,
+tests/unit/insight/history/test_decision_explanations.py.
 """
 
 from collections.abc import Container, Mapping, Sequence

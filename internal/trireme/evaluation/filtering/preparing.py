@@ -5,6 +5,8 @@ what it prepared, and nodes change while it is called: its verdicts are about th
 began. Nodes that changed meanwhile go into a further call, a few times over. A node that has still no answer about its
 current state is refused (`FilterColumn.unanswered_slots`), whatever the column has about an earlier one; so no node is
 ever feasible that a plugin has not seen as it is.
+
+Tests: tests/unit/evaluation/test_preparing.py, tests/unit/plugins/default_preemption/test_post_filter_searches.py.
 """
 
 import numpy as np

@@ -37,8 +37,7 @@ def _compute_preemption_costs(candidates: Sequence[dry_run.Candidate], snap: sna
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     rows = np.fromiter((row for candidate in candidates for row in candidate.rows), dtype=np.intp)
     priority = class_priorities.priorities_by_class(snap)[snap.pods.class_index[rows]]
-    start = snap.pods.start[rows]
-    start = np.where(start == 0, potential_victims.NOT_STARTED, start)
+    start = potential_victims.starts(snap, rows)
     important = priority == np.repeat(np.maximum.reduceat(priority, first), counts)
     earliest = np.minimum.reduceat(np.where(important, start, potential_victims.NOT_STARTED), first)
     total = np.add.reduceat(priority + _PRIORITY_SHIFT, first)

@@ -49,7 +49,12 @@ class DryRunCache:
 
 
 class DryRuns(Protocol):
-    """Dry runs for one pod."""
+    """Dry runs for one pod.
+
+    Implementers: trireme.evaluation.preemption.dry_run.DryRun,
+    trireme.evaluation.preemption.whole_group_dry_run.WholeGroupDryRun,
+    trireme.evaluation.preemption.dry_run_cache._CachedDryRuns.
+    """
 
     async def run(self, slots: arrays.SlotArray) -> dry_run.DryRunResult:
         """Try these slots, which all have potential victims."""

@@ -15,6 +15,10 @@ from trireme.framework import status
 from trireme.snapshot import arrays, classes
 from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2, meta_pb2
 
+#: Before each text of a preemption that failed, whoever says why.
+TEXT_PREFIX = "preemption: "
+GROUP_TEXT_PREFIX = f"pod group {TEXT_PREFIX}"
+
 # How often dry runs are tried while the cluster changes each time that plugins are called.
 MAX_TRIES = 5
 

@@ -22,7 +22,11 @@ from trireme.wire import status as wire_status
 
 
 class PostFilterPlugin(Protocol):
-    """An in-tree plugin at PostFilter."""
+    """An in-tree plugin at PostFilter.
+
+    Implementers: trireme.plugins.dynamic_resources.post_filter.Deallocation,
+    trireme.plugins.default_preemption.post_filter.DefaultPreemption.
+    """
 
     name: str
 
@@ -34,7 +38,10 @@ class PostFilterPlugin(Protocol):
 
 
 class ClaimReleasePlugin(Protocol):
-    """An in-tree plugin at PodGroupPostFilter that releases claims which a group cannot use."""
+    """An in-tree plugin at PodGroupPostFilter that releases claims which a group cannot use.
+
+    Implementers: trireme.plugins.dynamic_resources.pod_group_post_filter.ClaimRelease.
+    """
 
     def post_filter(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, snap: snapshot.Snapshot
@@ -47,7 +54,10 @@ class ClaimReleasePlugin(Protocol):
 
 
 class PodGroupPreemptionPlugin(Protocol):
-    """An in-tree plugin at PodGroupPostFilter that preempts for a group, in two steps: see ListPodGroupVictims."""
+    """An in-tree plugin at PodGroupPostFilter that preempts for a group, in two steps: see ListPodGroupVictims.
+
+    Implementers: trireme.plugins.default_preemption.pod_group_post_filter.PodGroupPreemption.
+    """
 
     def list_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot
@@ -70,7 +80,11 @@ class PodGroupPreemptionPlugin(Protocol):
 
 
 class HostedPostFilter(Protocol):
-    """A plugin at PostFilter, in-tree or `remote`."""
+    """A plugin at PostFilter, in-tree or `remote`.
+
+    Implementers: trireme.evaluation.preemption.post_filter_plugins.InTreePostFilter,
+    trireme.remote.remote_post_filter.RemotePostFilterPlugin, trireme.remote.recorded_plugins.RecordedPostFilterPlugin.
+    """
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from trireme.evaluation import class_priorities
 from trireme.snapshot import arrays, snapshot
 
 # Stands for a missing start time: the pod starts now, after all others.
+#: The start of a pod that has not started, so that it comes after all others.
 NOT_STARTED = np.iinfo(np.int64).max
 
 
@@ -35,9 +36,14 @@ def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority:
     by_class = class_priorities.priorities_by_class(snap)
     rows = np.flatnonzero(wanted[table.slot[: table.size]])
     rows = rows[by_class[table.class_index[rows]] < priority]
-    start = table.start[rows]
-    keys = (np.where(start == 0, NOT_STARTED, start), -by_class[table.class_index[rows]], table.slot[rows])
+    keys = (starts(snap, rows), -by_class[table.class_index[rows]], table.slot[rows])
     return rows[np.lexsort(keys)]
+
+
+def starts(snap: snapshot.Snapshot, rows: arrays.RowArray) -> arrays.Int64Array:
+    """Return when the pods at these rows started, in Unix seconds, or NOT_STARTED. Shape: (row,)."""
+    start = snap.pods.start[rows]
+    return np.where(start == 0, NOT_STARTED, start)
 
 
 def restricted_to(snap: snapshot.Snapshot, victims: arrays.RowArray, slots: arrays.SlotArray) -> arrays.RowArray:

@@ -152,17 +152,22 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
         there = np.isin(table.slot[rows], slots)
         there |= np.isin(whole_group, np.unique(whole_group[there & (whole_group > 0)]))
         rows, whole_group = rows[there], whole_group[there]
-    out = [_victim_of_rows(snap, member, (row,)) for row in rows[whole_group == 0].tolist()]
-    out += [
-        _victim_of_rows(snap, member, rows[whole_group == number].tolist())
-        for number in np.unique(whole_group[whole_group > 0]).tolist()
+    alone = rows[whole_group == 0]
+    out = [
+        _victim_of_rows(snap, member, (row,), (start,))
+        for row, start in zip(alone.tolist(), potential_victims.starts(snap, alone).tolist(), strict=True)
     ]
+    for number in np.unique(whole_group[whole_group > 0]).tolist():
+        of_group = rows[whole_group == number]
+        started = potential_victims.starts(snap, of_group).tolist()
+        out.append(_victim_of_rows(snap, member, of_group.tolist(), started))
     return sorted(out, key=lambda victim: victim.importance)
 
 
-def _victim_of_rows(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
-    """Make a victim of the pods at these rows, which are evicted together."""
-    started = [int(snap.pods.start[row]) or int(potential_victims.NOT_STARTED) for row in rows]
+def _victim_of_rows(
+    snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int], started: Sequence[int]
+) -> Victim:
+    """Make a victim of the pods at these rows, which are evicted together, and when each started."""
     index = int(snap.pods.class_index[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))
     return Victim(ordered, int(member.priority[index]), int(member.rank[index]), min(started))

@@ -1,4 +1,7 @@
-"""How good each of several placements of a group of pods is, by the plugins at PlacementScore."""
+"""How good each of several placements of a group of pods is, by the plugins at PlacementScore.
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
+"""
 
 from collections.abc import Mapping
 

@@ -4,6 +4,11 @@ Each placement takes the node with the highest total, ties broken by a fixed ord
 and on nothing else: so a batch and one-by-one cycles choose alike, on any replica. After a placement only what it
 changed is scored again: the chosen node's own scores, from a table made for the likeliest nodes at once; and the
 normalised scores of all nodes where the chosen one is full now and was the last to hold a maximum.
+
+The example of a phase in another language (`examples/score-phase-go`) chooses alike, which
+`tests/conformance/test_score_phase_in_go.py` compares.
+
+Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trireme.framework import plugin_spec
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
-
-MAX_SCORE = 100
 
 # A key is a total and, below it, the slot's place among equals.
 TIE_BITS = 20
@@ -68,9 +72,9 @@ def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization
         return raw
     reverse = normalization == interfaces.Normalization.MAX_REVERSED
     if most == 0:
-        return np.full_like(raw, MAX_SCORE) if reverse else raw
-    scaled = raw * MAX_SCORE // most
-    return MAX_SCORE - scaled if reverse else scaled
+        return np.full_like(raw, plugin_spec.MAX_SCORE) if reverse else raw
+    scaled = raw * plugin_spec.MAX_SCORE // most
+    return plugin_spec.MAX_SCORE - scaled if reverse else scaled
 
 
 def apply_weight(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:

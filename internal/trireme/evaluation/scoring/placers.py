@@ -1,6 +1,6 @@
 """Who places the next pods of a class: made of its columns, and of how a placement changes each plugin's scores.
 
-Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
+Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/evaluation/test_classes_in_turn.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,6 +4,8 @@ Nodes are alike where placements elsewhere change them alike: same domains, or d
 and the same raw scores where scores are normalised. Among nodes that are alike, those that nothing was placed on yet
 keep their order, whatever happens. So of each group only the best can be chosen, as many as the batch has pods; and the
 last of these, which is chosen last of all, stands for those left out, wherever nodes are counted.
+
+Tests: tests/unit/evaluation/test_reachable_nodes.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 from collections.abc import Sequence

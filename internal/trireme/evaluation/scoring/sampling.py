@@ -1,6 +1,8 @@
 """Scoring only a share of the nodes, where the profile asks for it.
 
 Source: pkg/scheduler/schedule_one.go numFeasibleNodesToFind.
+
+Tests: tests/unit/evaluation/test_placement.py.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
 
-Tests: tests/unit/evaluation/test_scoring.py.
+Tests: tests/unit/evaluation/test_scoring.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 from collections.abc import Mapping, Sequence

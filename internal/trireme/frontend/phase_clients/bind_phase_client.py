@@ -5,6 +5,8 @@ that died are repeated elsewhere, until one is answered or the leadership ends.
 
 A call that streams results lasts as long as its work, which may wait for bind's rate limit: it fails when nothing came
 for `SILENCE_SECONDS`, not even a heartbeat.
+
+Tests: tests/unit/frontend/test_bind_phase_client.py, tests/contract/test_replica_channels.py.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ async def permit(
             bind_pb2.PermitRequest(cycle=request.cycle, items=[request.items[index] for index in part])
         )
         if len(response.results) != len(part):
-            raise ports.PhaseFault("bind answered about other pods than these")
+            raise ports.PhaseFault(ports.OTHER_PODS)
         results.update(zip(part, response.results, strict=True))
 
     await asyncio.gather(*map(send_part, parts))

@@ -3,6 +3,8 @@
 The Service is headless and publishes addresses that are not ready: a replica of filter or score becomes ready by being
 followed, so it must be found before. What is terminating gets no calls from then on, as it takes no new ones; until it
 is gone it is reported apart, because it may still work for an earlier leader.
+
+Tests: tests/unit/frontend/test_endpoint_slices.py, tests/unit/frontend/test_endpoints.py.
 """
 
 import functools

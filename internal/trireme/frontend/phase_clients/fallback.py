@@ -18,7 +18,11 @@ CHECK_SECONDS = 0.5
 
 
 class ReplicaState(Protocol):
-    """What the fallback reads of each configured replica, to say why none answers."""
+    """What the fallback reads of each configured replica, to say why none answers.
+
+    Implementers: trireme.frontend.phase_clients.replica_link.LinkStatistics,
+    trireme.frontend.phase_clients.bind_link.BindLinkStatistics.
+    """
 
     @property
     def address(self) -> str:
@@ -32,7 +36,11 @@ class ReplicaState(Protocol):
 
 
 class PhaseReplicas(Protocol):
-    """The replicas of one phase: follower_replicas.FollowerReplicas or bind_phase_client.BindPhaseClient."""
+    """The replicas of one phase.
+
+    Implementers: trireme.frontend.phase_clients.bind_phase_client.BindPhaseClient,
+    trireme.frontend.phase_clients.follower_replicas.FollowerReplicas.
+    """
 
     @property
     def available(self) -> bool:

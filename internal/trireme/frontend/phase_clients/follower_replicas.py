@@ -3,7 +3,7 @@
 Rendezvous hashing sends a class to the replica that has its columns, whatever the others do. Where that one is out of
 step, silent or gone, the next one is called: any replica can answer any call.
 
-Tests: tests/contract/test_plugin_streams.py.
+Tests: tests/contract/test_plugin_streams.py, tests/contract/test_replica_stream.py.
 """
 
 import asyncio

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from trireme.framework import programs
 from trireme.frontend import phase_modules
 from trireme.rpc import forker
 
@@ -55,7 +56,7 @@ class ForkerClient:
         self._exit_codes[name] = loop.create_future()
         process = StartingProcess(name, loop.create_future(), loop.create_future())
         self._expected[f"started {name}"] = process.started
-        self._expected[f"listening on {address}"] = process.listening
+        self._expected[f"{programs.LISTENING}{address}"] = process.listening
         flags = ["--listen", address, *arguments]
         folder = str(pathlib.Path(address.removeprefix("unix:")).parent)
         _write_request(requests, start=name, module=module, arguments=flags, folder=folder)

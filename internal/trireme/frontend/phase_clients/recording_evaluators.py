@@ -2,7 +2,8 @@
 
 The evaluators know nothing of it. A call that fails is no decision.
 
-Tests: tests/unit/frontend/test_decision_log.py, tests/contract/test_recorded_remote_answers.py.
+Tests: tests/unit/frontend/test_decision_log.py, tests/contract/test_recorded_remote_answers.py,
+tests/unit/replay/test_decision_replay.py.
 """
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence

@@ -54,7 +54,11 @@ _SYNC = "/trireme.v1.SnapshotFollower/Sync"
 
 
 class StreamSource(Protocol):
-    """Where a stream begins."""
+    """Where a stream begins.
+
+    Implementers: trireme.frontend.phase_clients.plugin_streams.PluginStreams,
+    trireme.frontend.phase_clients.snapshot_publisher.SnapshotPublisher.
+    """
 
     def hello(self) -> snapshot_pb2.Hello:
         """The first message."""

@@ -1,5 +1,7 @@
 """The explanation of a pod: insight's answer, to which the frontend adds what it knows itself (`scheduler`).
 
+`cli/explain_command.py` makes the query.
+
 Tests: tests/contract/test_insight_explanations.py.
 """
 

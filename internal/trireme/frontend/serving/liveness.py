@@ -19,7 +19,10 @@ CALLS_PER_CYCLE = 4
 
 
 class HasProgress(Protocol):
-    """What /livez checks: something that reports its progress, which the scheduler does."""
+    """What /livez checks: something that reports its progress.
+
+    Implementers: trireme.scheduling.scheduler.Scheduler, tests.contract.serving_frontend.Scheduling.
+    """
 
     def progress(self) -> scheduler.Progress:
         """A number that changes with each completed cycle or eviction, and whether there is work."""

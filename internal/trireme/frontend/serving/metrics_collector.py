@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from trireme.config import commandline, gates
+from trireme.framework import cluster_event
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client.events import event_recorder
@@ -25,7 +26,6 @@ from trireme_kube.componentbase.metrics.instruments import (
 
 _NAME = "kube-scheduler"
 _BACKOFF = "backoff"
-_ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
 def instruments(state: FrontendState, completed: commandline.CompletedConfig) -> Iterable[Instrument]:
@@ -132,7 +132,9 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
         """
         incoming = state.scheduling.queue.statistics().incoming
         return {
-            (*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED and key[0] != _BACKOFF
+            (*key, "pod"): count
+            for key, count in incoming.items()
+            if key[1] != cluster_event.SCHEDULE_ATTEMPT_FAILURE and key[0] != _BACKOFF
         }
 
     yield CountedElsewhere(

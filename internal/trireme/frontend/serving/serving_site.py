@@ -4,7 +4,8 @@ Health, metrics, configuration, flags and profiles as in kube-scheduler; and Tri
 
 Source: cmd/kube-scheduler/app/server.go.
 
-Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py.
+Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py,
+tests/contract/test_serving_http.py.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from google.protobuf.message import Message
 
 from trireme.config import command_flags, commandline
+from trireme.framework import programs
 from trireme.frontend import plugin_calls
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
@@ -187,9 +189,9 @@ class FrontendSite:
             "/metrics/slis": self._service_levels_reply,
             "/metrics/resources": self._resources_reply,
             "/configz": self._configz_reply,
-            "/trireme/v1/status": self._status_reply,
-            "/trireme/v1/explain": self._explain_reply,
-            "/trireme/v1/simulate": self._simulate_reply,
+            programs.STATUS_PATH: self._status_reply,
+            programs.EXPLAIN_PATH: self._explain_reply,
+            programs.SIMULATE_PATH: self._simulate_reply,
         }
         if self._completed.gates.enabled(FLAGZ_GATE):
             pages["/flagz"] = self._negotiated_page(self._flagz_page())

@@ -1,4 +1,7 @@
-"""Has insight answer a simulation: JSON in, JSON out, as over insight's own HTTP API."""
+"""Has insight answer a simulation: JSON in, JSON out, as over insight's own HTTP API.
+
+Tests: tests/contract/test_insight_explanations.py.
+"""
 
 from collections.abc import Sequence
 

@@ -3,6 +3,8 @@
 A document is JSON in camelCase; times are milliseconds since 1970, so that a document changes only if its facts do.
 Each function is given who reads (`Sight`), and leaves out or replaces the names that the reader may not list.
 
+The page reads them with the types of `console/src/documents.ts`.
+
 Tests: tests/unit/insight/console/test_views.py.
 """
 

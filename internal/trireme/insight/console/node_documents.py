@@ -3,6 +3,8 @@
 All nodes are columns of equal length, for 5,000 rows of named fields would be three times as long. A reader who has the
 nodes of an earlier generation gets those alone that changed since.
 
+The page reads them with the types of `console/src/documents.ts`.
+
 Tests: tests/unit/insight/console/test_views.py.
 """
 
@@ -16,8 +18,8 @@ from trireme.insight.console import console_state
 from trireme.insight.console.documents import Json, Sight
 from trireme.snapshot import arrays, resources, snapshot
 from trireme.snapshot import pods as snapshot_pods
+from trireme_kube.apimachinery import well_known_labels
 
-ZONE = "topology.kubernetes.io/zone"
 # A label with more values colours nothing.
 MAX_LABEL_VALUES = 64
 MAX_LABEL_KEYS = 100
@@ -36,7 +38,7 @@ def nodes(state: console_state.ConsoleState, sight: Sight, *, after: int, incarn
     changed = table.live_slots() if whole else table.differing_since(after)
     alive = table.alive[changed]
     slots, gone = changed[alive], changed[~alive]
-    key = label or ZONE
+    key = label or well_known_labels.ZONE
     values = table.labels.column(key)
     sets = sorted(set(table.taint_set[slots].tolist()))
     numbers = {taint_set: number for number, taint_set in enumerate(sets)}

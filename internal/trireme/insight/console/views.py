@@ -2,6 +2,10 @@
 
 A view's `version` identifies what its document is made from: while that is the same, so is the document, and a reader
 who has it is answered without making it again.
+
+The page requests them by their paths: `console/src/api.ts` and the modules beside it.
+
+Tests: tests/unit/insight/console/test_views.py.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 A copy shares what does not change, and saves what does; a past generation is the last copy before it with the deltas
 from there on. The oldest copies go when the memory of all exceeds its bound.
 
-Tests: tests/unit/insight/history/test_decision_explanations.py.
+Tests: tests/unit/insight/history/test_decision_explanations.py, tests/security/test_console_http.py.
 """
 
 import asyncio

@@ -11,9 +11,8 @@ from aiohttp import web
 
 from trireme.insight.http_api import failures
 from trireme.insight.http_api.visibility import Viewer
-from trireme_kube.componentbase.server import http_site
+from trireme_kube.componentbase.server import caller_names, http_site
 from trireme_kube.componentbase.server.authentication import (
-    ANONYMOUS_NAME,
     Headers,
     ReviewError,
     Unauthenticated,
@@ -28,7 +27,11 @@ _NODES, _PODS = ResourceAccess("list", "nodes"), ResourceAccess("list", "pods")
 
 
 class Access(Protocol):
-    """Authenticates callers and says what they may see. Raises: HttpFailure, ReviewError."""
+    """Authenticates callers and says what they may see. Raises: HttpFailure, ReviewError.
+
+    Implementers: trireme.insight.http_api.access.ReviewedAccess, trireme.insight.http_api.access.LoopbackAccess,
+    trireme.insight.http_api.access.ForwardedAccess.
+    """
 
     async def user_of(self, request: web.Request) -> User:
         """The caller."""
@@ -44,7 +47,10 @@ class Access(Protocol):
 
 
 class Guard(Protocol):
-    """The part of a server's guard that is used here; `delegated_access` has it."""
+    """The part of a server's guard that is used here.
+
+    Implementers: trireme.delegated_access.delegated_guard.DelegatedGuard.
+    """
 
     async def user_of(self, headers: Headers, certificate: bytes | None) -> User:
         """The caller, by headers and client certificate. Raises: Unauthenticated."""
@@ -71,7 +77,7 @@ class ReviewedAccess:
             if isinstance(error.__cause__, ReviewError):
                 raise error.__cause__ from error
             raise failures.unauthorized() from error
-        if user.name == ANONYMOUS_NAME or not user.name:
+        if user.name == caller_names.ANONYMOUS or not user.name:
             raise failures.unauthorized()
         return user
 

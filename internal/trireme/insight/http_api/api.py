@@ -32,6 +32,7 @@ from trireme.insight.http_api import (
     simulation_page,
     visibility,
 )
+from trireme.rpc import channels
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 from trireme.wire import json_documents
 from trireme_kube.componentbase.server import http_site, status_documents
@@ -127,7 +128,7 @@ class HttpApi:
         except failures.HttpFailure as error:
             failure = error
         except lost_requests.RequestLostError:
-            failure = failures.unavailable("the connection was closed")
+            failure = failures.unavailable(channels.CLOSED)
         except request_places.NoPlaceLeft:
             failure = failures.too_many_requests()
         except TimeoutError:
@@ -216,9 +217,9 @@ class HttpApi:
             known = ", ".join([*paths, *simulation_page.PATHS, *self._recorded_paths(), *console_pages.paths()])
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
-            raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+            raise failures.only_get()
         if request.can_read_body:
-            raise failures.bad_request("the request has a body: send none, all is in path and query")
+            raise failures.has_body()
         page, (namespace, name) = found
         try:
             requests.check_names(namespace, name)

@@ -3,7 +3,7 @@
 Readers ask again every second or two. A view that has not changed since is not made again: the reader sends the tag of
 the one that it has, and gets 304.
 
-Tests: tests/security/test_insight_http.py.
+Tests: tests/security/test_insight_http.py, tests/security/test_console_http.py.
 """
 
 import asyncio
@@ -100,9 +100,9 @@ class ConsolePages:
 def _check_method(request: web.Request) -> None:
     """Check that the request reads, and has no body. Raises: HttpFailure."""
     if request.method != "GET":
-        raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+        raise failures.only_get()
     if request.can_read_body:
-        raise failures.bad_request("the request has a body: send none, all is in path and query")
+        raise failures.has_body()
 
 
 def _has(request: web.Request, etag: str) -> bool:

@@ -67,6 +67,23 @@ def timed_out(seconds: float) -> HttpFailure:
     return HttpFailure(504, "Timeout", message, _RETRY)
 
 
+def only_get() -> HttpFailure:
+    """The method is not GET."""
+    return HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+
+
+def has_body() -> HttpFailure:
+    """A GET has a body."""
+    return bad_request("the request has a body: send none, all is in path and query")
+
+
+def body_too_large() -> HttpFailure:
+    """The body exceeds what the server takes (aiohttp's `client_max_size`)."""
+    return HttpFailure(
+        413, "RequestEntityTooLarge", "the body has more than 1 MiB: ask about fewer pods or nodes at once"
+    )
+
+
 def recording_timed_out(seconds: float) -> HttpFailure:
     """The answer about what was recorded took too long."""
     message = (

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions
 from trireme.delegated_access import delegated_guard, serving_trust
-from trireme.framework import release
+from trireme.framework import programs, release
 from trireme.insight import service
 from trireme.insight.flags import HttpFlags
 from trireme.insight.http_api import access, api, recorded_console
@@ -25,7 +25,6 @@ from trireme_kube.componentbase.logs import klog
 from trireme_kube.componentbase.server import https_server, plain_server
 from trireme_kube.componentbase.tls import pem_checks, tls_contexts
 
-ANNOUNCEMENT = "serving HTTP on "
 """The beginning of the line on stdout, before the URL."""
 
 _CACHE_TTL = Duration(10_000_000_000)
@@ -74,7 +73,7 @@ async def serve(
             )
         else:
             await stack.enter_async_context(plain_server.serve_socket(application, sock, supervisor, _PATIENCE_SECONDS))
-        klog.announce(f"{ANNOUNCEMENT}{url}")
+        klog.announce(f"{programs.SERVING_HTTP}{url}")
         yield url
 
 

@@ -1,4 +1,7 @@
-"""Ends what is done for a request once its caller has closed the connection: aiohttp goes on with it by itself."""
+"""Ends what is done for a request once its caller has closed the connection: aiohttp goes on with it by itself.
+
+Tests: tests/unit/insight/http_api/test_recorded_moments.py.
+"""
 
 import asyncio
 from collections.abc import Awaitable

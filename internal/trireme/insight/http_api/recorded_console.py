@@ -30,6 +30,7 @@ import yarl
 from aiohttp import web
 
 from trireme.insight.http_api import access, failures, lost_requests, request_places
+from trireme.rpc import channels
 from trireme_kube.componentbase.server import http_site
 from trireme_kube.componentbase.server.authentication import User
 
@@ -126,10 +127,9 @@ class RecordedConsole:
                 body = await request.read() if request.can_read_body else None
                 return await lost_requests.unless_lost(request, self._forward(request, user, body))
             except web.HTTPRequestEntityTooLarge as error:
-                text = "the body has more than 1 MiB: ask about fewer pods or nodes at once"
-                raise failures.HttpFailure(413, "RequestEntityTooLarge", text) from error
+                raise failures.body_too_large() from error
             except lost_requests.RequestLostError as error:
-                raise failures.unavailable("the connection was closed") from error
+                raise failures.unavailable(channels.CLOSED) from error
             finally:
                 self._cancel_idle()
                 self._idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._begin_ending)

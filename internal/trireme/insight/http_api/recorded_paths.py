@@ -1,4 +1,7 @@
-"""The paths of what was recorded: `/v1/recorded/MILLISECONDS/` stands in place of `/v1/` in the path of a page."""
+"""The paths of what was recorded: `/v1/recorded/MILLISECONDS/` stands in place of `/v1/` in the path of a page.
+
+Tests: tests/unit/insight/http_api/test_recorded_folder.py.
+"""
 
 import re
 

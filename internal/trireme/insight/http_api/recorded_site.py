@@ -24,6 +24,7 @@ from trireme.insight.http_api import (
     recording_sources,
 )
 from trireme.recording import frame_times, segment_reader
+from trireme.rpc import channels
 from trireme_kube.apimachinery import timestamps
 from trireme_kube.componentbase.server import http_site, status_documents
 
@@ -86,7 +87,7 @@ class RecordedSite:
         except failures.HttpFailure as error:
             failure = error
         except lost_requests.RequestLostError:
-            failure = failures.unavailable("the connection was closed")
+            failure = failures.unavailable(channels.CLOSED)
         except (segment_reader.RecordingError, OSError) as error:
             failure = failures.HttpFailure(500, "InternalError", f"the recording cannot be read: {error}")
         except MemoryError:
@@ -136,7 +137,7 @@ class RecordedSite:
     def _answer_recording(self, request: web.Request, source: recording_sources.Source) -> http_site.Reply:
         """From when to when there are moments. Raises: HttpFailure."""
         if request.method != "GET":
-            raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})
+            raise failures.only_get()
         document = documents.recording_document(self._span(source, self._default_ms(source), source.gaps()))
         body = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})

@@ -4,7 +4,7 @@ A source reads all frames once for their times: from when to when it reaches, wh
 each frame is shown (`frame_times`), which is its time where it is read again from a place on. `None` in place of a
 frame says that there is no further one, of a folder: not yet.
 
-Tests: tests/unit/insight/http_api/test_recorded_moments.py, tests/unit/insight/http_api/test_recorded_gaps.py.
+Tests: tests/unit/insight/http_api/test_recorded_gaps.py.
 """
 
 import asyncio
@@ -24,7 +24,11 @@ HISTORY_NS = 30 * 60 * 1_000_000_000
 
 
 class Frames(Protocol):
-    """Frames in order, from a place on."""
+    """Frames in order, from a place on.
+
+    Implementers: trireme.recording.followed_folder.FollowedFolder,
+    trireme.insight.http_api.recording_sources._TimedFrames, trireme.insight.http_api.recording_sources._FileFrames.
+    """
 
     @property
     def header(self) -> recording_pb2.RecordingHeader | None:
@@ -46,7 +50,11 @@ class Frames(Protocol):
 
 
 class Source(Protocol):
-    """A recording. Units: times in nanoseconds since 1970."""
+    """A recording. Units: times in nanoseconds since 1970.
+
+    Implementers: trireme.insight.http_api.recording_sources.FileSource,
+    trireme.insight.http_api.recording_sources.FolderSource.
+    """
 
     #: What people call it.
     name: str

@@ -35,8 +35,7 @@ async def read_request(request: web.Request, path: str) -> simulation_pb2.Simula
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        text = "the body has more than 1 MiB: ask about fewer pods or nodes at once"
-        raise failures.HttpFailure(413, "RequestEntityTooLarge", text) from error
+        raise failures.body_too_large() from error
     return _parse(body) if path == PATH else _submit(body, request.query.get("namespace", ""))
 
 

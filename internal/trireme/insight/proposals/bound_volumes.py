@@ -1,4 +1,7 @@
-"""Candidates without one of the pod's volumes: a claim may be bound to one that full nodes alone reach."""
+"""Candidates without one of the pod's volumes: a claim may be bound to one that full nodes alone reach.
+
+Tests: tests/unit/insight/test_volume_proposals.py.
+"""
 
 from collections.abc import Iterator
 

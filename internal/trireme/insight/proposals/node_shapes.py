@@ -12,6 +12,7 @@ from trireme.insight.proposals import simulated_cluster
 from trireme.simulation import node_copies
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import well_known_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def node_shapes(snap: snapshot.Snapshot, refused: Sequence[arrays.BoolArray]) ->
     columns += [nodes.allowed_pods[live], nodes.feature_set[live], _lasting_taints(snap)[nodes.taint_set[live]]]
     for key in nodes.labels.keys:
         values = nodes.labels.column(key).values(nodes.size)[live].astype(np.int64)
-        if key != node_copies.HOSTNAME and (live.size <= 2 or np.unique(values).size * 2 <= live.size):
+        if key != well_known_labels.HOSTNAME and (live.size <= 2 or np.unique(values).size * 2 <= live.size):
             columns.append(values)
     _, first, counts = np.unique(np.stack(columns), axis=1, return_index=True, return_counts=True)
     refusals = np.sum(refused, axis=0)[live[first]] if refused else np.zeros(first.shape[0], dtype=np.int64)

@@ -1,6 +1,6 @@
 """Answers of simulations as messages.
 
-Tests: tests/unit/insight/simulations/test_simulator.py.
+Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/insight/test_question_logs.py.
 """
 
 from collections.abc import Iterable, Sequence

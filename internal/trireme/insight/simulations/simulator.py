@@ -1,6 +1,8 @@
 """Answers simulations: one at a time, each on a fork of the snapshot as it is when its turn comes.
 
 What a caller can do about an error is said by its code; the text begins with the field, where it is about one.
+
+Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/insight/test_question_logs.py.
 """
 
 import asyncio
@@ -155,8 +157,7 @@ class Simulator:
     async def _answer(self, kind: str, request: simulation_pb2.SimulateRequest) -> simulation_pb2.SimulateResponse:
         """Answer a request whose turn it is."""
         if not self._cluster.synced:
-            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
-            raise SimulationError(_CODE.UNAVAILABLE, text)
+            raise SimulationError(_CODE.UNAVAILABLE, observed_cluster.NOT_SYNCED)
         response = simulation_pb2.SimulateResponse(evaluated_generation=self._cluster.snap.generation)
         question = _Question(request, self._make_setup(request), response)
         answer = {

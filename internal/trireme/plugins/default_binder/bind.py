@@ -12,6 +12,7 @@ from contextlib import aclosing
 from trireme.framework import status
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugin_kit.pod_binder import BindTarget
+from trireme.plugins.default_binder.spec import SPEC
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
@@ -20,7 +21,6 @@ from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 
-NAME = "DefaultBinder"
 
 _SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
@@ -57,7 +57,7 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
                 f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}"
             )
 
-    return bind_phase_plugin.BindPhasePlugin(NAME, bind=bind)
+    return bind_phase_plugin.BindPhasePlugin(SPEC.name, bind=bind)
 
 
 def _status_message(outcome: status.Status) -> status_pb2.Status:
@@ -65,7 +65,9 @@ def _status_message(outcome: status.Status) -> status_pb2.Status:
     if outcome.code is status.Code.SUCCESS:
         return _SUCCESS
     return to_message(
-        status.Status(outcome.code, NAME, (f'running Bind plugin "{NAME}": {outcome.message}',), outcome.reasons)
+        status.Status(
+            outcome.code, SPEC.name, (f'running Bind plugin "{SPEC.name}": {outcome.message}',), outcome.reasons
+        )
     )
 
 
@@ -73,4 +75,4 @@ def _log_binding_attempt(target: BindTarget) -> None:
     """Log "Attempting to bind pod to node" at verbosity 3, as kube-scheduler does before it sends a binding."""
     pod = klog.Ref(f"{target.pod.namespace}/{target.pod.name}")
     text = "Attempting to bind pod to node"
-    klog.info(log, 3, text, **klog.named(log, f"Bind.{NAME}"), pod=pod, node=klog.Ref(target.node))
+    klog.info(log, 3, text, **klog.named(log, f"Bind.{SPEC.name}"), pod=pod, node=klog.Ref(target.node))

@@ -14,6 +14,9 @@ from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
 from trireme_kube.apimachinery.schema import OPTIONAL_INT32
 
+DEFAULT_PERCENTAGE = 10
+DEFAULT_ABSOLUTE = 100
+
 
 @dataclass(frozen=True, slots=True)
 class DefaultPreemptionArgs:
@@ -21,10 +24,10 @@ class DefaultPreemptionArgs:
 
     min_candidate_nodes_percentage: Annotated[
         int, "Candidates on at least this percentage of the nodes.", Written(type=OPTIONAL_INT32)
-    ] = 10
+    ] = DEFAULT_PERCENTAGE
     min_candidate_nodes_absolute: Annotated[
         int, "Candidates on at least so many nodes.", Written(type=OPTIONAL_INT32)
-    ] = 100
+    ] = DEFAULT_ABSOLUTE
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:

@@ -1,6 +1,8 @@
 """What may help a pod that DefaultPreemption holds back.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption.
+
+Tests: tests/unit/plugins/default_preemption/test_hints.py, tests/unit/plugins/test_hints_table.py.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,13 @@ from itertools import groupby
 import numpy as np
 
 from trireme.evaluation.filtering import class_verdicts, dry_run_filter, filter_chain, nominated_pods
-from trireme.evaluation.preemption import async_dry_runs, candidate_selection, disruption_budgets, victims_with_groups
+from trireme.evaluation.preemption import (
+    async_dry_runs,
+    candidate_selection,
+    disruption_budgets,
+    post_filter_context,
+    victims_with_groups,
+)
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
@@ -31,7 +37,6 @@ from trireme.wire import status as wire_status
 
 # The node of a victim that is all over the cluster, as events name it.
 _EVERYWHERE = "cluster"
-_PREFIX = "pod group preemption: "
 # The row of a member that is not in the cluster: its own group does not fit.
 _NOT_IN_CLUSTER = -1
 # No classes and slots.
@@ -288,8 +293,8 @@ def _response_without_victims(entry: status.Status) -> filter_phase_pb2.ListPodG
 
 
 def _status_with_prefix(entry: status.Status) -> status_pb2.Status:
-    """Return the status as a message, "preemption: " before each of its texts."""
-    texts = tuple(_PREFIX + text for text in entry.messages)
+    """Return the status as a message, the prefix before each of its texts."""
+    texts = tuple(post_filter_context.GROUP_TEXT_PREFIX + text for text in entry.messages)
     return wire_status.to_message(status.Status(entry.code, entry.plugin, texts))
 
 

@@ -28,6 +28,7 @@ from trireme.evaluation.preemption import (
 )
 from trireme.framework import fit_reasons, status
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.default_preemption import args
 from trireme.plugins.default_preemption.spec import SPEC
 from trireme.snapshot import arrays, pods, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
@@ -35,7 +36,6 @@ from trireme.wire import status as wire_status
 
 _NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
 _NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
-_PREFIX = "preemption: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,13 +313,15 @@ def _nominate_and_evict(
 
 
 def _response_with_prefix(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
-    """Make the response of a failed preemption, "preemption: " before each of its texts."""
-    prefixed = status.Status(entry.code, entry.plugin, tuple(_PREFIX + text for text in entry.messages))
+    """Make the response of a failed preemption, the prefix before each of its texts."""
+    prefixed = status.Status(
+        entry.code, entry.plugin, tuple(post_filter_context.TEXT_PREFIX + text for text in entry.messages)
+    )
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
 
 
 def make(context: plugin_context.PluginContext) -> DefaultPreemption:
     """Make the plugin for PostFilter, by its arguments and the gate GenericWorkload (groups as victims)."""
-    percentage = context.args.get("minCandidateNodesPercentage", 10)
-    count = WantedCandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", 100))
+    percentage = context.args.get("minCandidateNodesPercentage", args.DEFAULT_PERCENTAGE)
+    count = WantedCandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", args.DEFAULT_ABSOLUTE))
     return DefaultPreemption(count, groups=context.features.get("GenericWorkload", False))

@@ -1,6 +1,8 @@
 """DefaultPreemption's PreEnqueue: a preemptor waits while its victims are being deleted.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption.
+
+Tests: tests/unit/queueing/test_pre_enqueue.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -10,6 +10,7 @@ import numpy as np
 from trireme.framework import resizes, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.deferred_pod_scheduling.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 
 _ELSEWHERE: Final = "pod assigned to different node"
@@ -19,7 +20,7 @@ _FORBIDDEN: Final = "node had resize preemption disabled"
 class DeferredPodScheduling:
     """The filter of DeferredPodScheduling: a pod whose resize is deferred may only stay on its own node."""
 
-    name = "DeferredPodScheduling"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

@@ -16,6 +16,9 @@ from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
 
+DEFAULT_FILTER_TIMEOUT = golang.Duration(10 * golang.SECOND)
+DEFAULT_BINDING_TIMEOUT = golang.Duration(600 * golang.SECOND)
+
 
 @dataclass(frozen=True, slots=True)
 class DynamicResourcesArgs:
@@ -30,9 +33,9 @@ class DynamicResourcesArgs:
 def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
     """Set the two time-outs to kube-scheduler's defaults, each where its feature gates are on."""
     if gates.enabled("DRASchedulerFilterTimeout"):
-        value.setdefault("filterTimeout", golang.Duration(10 * golang.SECOND))
+        value.setdefault("filterTimeout", DEFAULT_FILTER_TIMEOUT)
     if gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus"):
-        value.setdefault("bindingTimeout", golang.Duration(600 * golang.SECOND))
+        value.setdefault("bindingTimeout", DEFAULT_BINDING_TIMEOUT)
 
 
 def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
@@ -58,17 +61,23 @@ def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> 
 class Args:
     """DynamicResourcesArgs, in seconds, and the features that are on. No filter timeout: 0."""
 
-    filter_timeout: float = 10.0
-    binding_timeout: float = 600.0
+    filter_timeout: float = DEFAULT_FILTER_TIMEOUT.seconds
+    binding_timeout: float = DEFAULT_BINDING_TIMEOUT.seconds
     on: features.Features = field(default_factory=features.Features)
+
+
+def binding_timeout(args: JsonArgs) -> float:
+    """Return how long devices may take to get ready, in seconds."""
+    stated = args.get("bindingTimeout")
+    return (golang.parse_duration(stated) if stated else DEFAULT_BINDING_TIMEOUT).seconds
 
 
 def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
     """Read a profile's checked arguments; a gate that `gates` does not name is at its default."""
     return Args(
         # Null without the gate DRASchedulerFilterTimeout: no limit.
-        filter_timeout=golang.parse_duration(args.get("filterTimeout", "10s") or "0").seconds,
-        binding_timeout=golang.parse_duration(args.get("bindingTimeout") or "600s").seconds,
+        filter_timeout=golang.parse_duration(args.get("filterTimeout", str(DEFAULT_FILTER_TIMEOUT)) or "0").seconds,
+        binding_timeout=binding_timeout(args),
         on=features.of_gates(gates),
     )
 

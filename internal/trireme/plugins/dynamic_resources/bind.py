@@ -27,6 +27,7 @@ from trireme.framework import status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import (
+    args,
     binding_conditions,
     claim_bodies,
     claim_writes,
@@ -34,13 +35,10 @@ from trireme.plugins.dynamic_resources import (
     features,
     reserve_state,
 )
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.v1 import bind_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
-from trireme_kube.apimachinery import api_writes, decode, golang, timestamps
-
-NAME = "DynamicResources"
-
-DEFAULT_TIMEOUT_SECONDS = 600.0
+from trireme_kube.apimachinery import api_writes, decode, timestamps
 
 Json = Mapping[str, Any]
 
@@ -54,21 +52,16 @@ def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhaseP
 
     If the gates say so, it waits until devices are prepared, as long as the profile's arguments allow.
     """
-    timeouts = {
-        profile: golang.parse_duration(args["bindingTimeout"]).seconds
-        if args.get("bindingTimeout")
-        else DEFAULT_TIMEOUT_SECONDS
-        for profile, args in context.args.items()
-    }
+    timeouts = {profile: args.binding_timeout(stated) for profile, stated in context.args.items()}
     waits = features.of_gates(context.features).binding_conditions
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS) if waits else None
+        timeout = timeouts.get(request.cycle.profile, args.DEFAULT_BINDING_TIMEOUT.seconds) if waits else None
         pods = (_PodClaimsToBind(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, reserve_state.DeviceClaims.from_bytes)
-    return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
+    pre_flight = bind_phase_plugin.pre_flight_of_state(SPEC.name, reserve_state.DeviceClaims.from_bytes)
+    return bind_phase_plugin.BindPhasePlugin(SPEC.name, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodClaimsToBind:
@@ -88,7 +81,7 @@ class _PodClaimsToBind:
         Any failure is an error status of this pod; claims written until then stay written, and Unreserve undoes them.
         """
         try:
-            state = bind_phase_plugin.own_state(NAME, self._item)
+            state = bind_phase_plugin.own_state(SPEC.name, self._item)
             if not state:
                 return _result_with_code(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
@@ -99,7 +92,7 @@ class _PodClaimsToBind:
                 claim for _, claim in written if not self._are_devices_ready(claim, timeout)
             ]
         except (_PreBindError, ValueError) as failure:
-            error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            error_status = status.error(SPEC.name, f'running PreBind plugin "{SPEC.name}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
             return _result_with_code(status_pb2.CODE_SUCCESS)
@@ -107,9 +100,9 @@ class _PodClaimsToBind:
 
     def _wait_for_devices_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
         """Answer WAIT until a claim changes; the message is what the pod fails with when the time is over."""
-        text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
+        text = f'running PreBind plugin "{SPEC.name}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
-            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
+            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=SPEC.name, messages=[text]),
             state=claims.to_bytes(),
         )
         for claim in claims.claims:

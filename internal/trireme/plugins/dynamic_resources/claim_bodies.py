@@ -4,6 +4,8 @@ They are those that kube-scheduler sends. A claim is changed as the raw JSON tha
 messages are subsets and would lose the rest.
 Source: pkg/scheduler/framework/plugins/dynamicresources of Kubernetes 1.37; the writes of a real kube-scheduler as an
 API server recorded them.
+
+Tests: tests/unit/plugins/dynamic_resources/test_claim_bodies.py, tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 
 from collections.abc import Mapping

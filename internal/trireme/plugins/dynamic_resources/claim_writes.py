@@ -1,4 +1,7 @@
-"""What PreBind, Unreserve and the actions do to claims alike: where a claim is, and how one is deleted."""
+"""What PreBind, Unreserve and the actions do to claims alike: where a claim is, and how one is deleted.
+
+Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
+"""
 
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugins.dynamic_resources import claim_bodies

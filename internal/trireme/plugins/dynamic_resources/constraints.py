@@ -3,7 +3,7 @@
 They are monotonic: what does not hold for some devices does not hold for more, so the search may stop there. With list
 attributes an attribute is a set of values: all devices must share one, or no two devices any.
 
-Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py, tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 import abc
@@ -25,7 +25,14 @@ _LISTS: Final = (("int", "ints"), ("bool", "bools"), ("string", "strings"), ("ve
 
 
 class Constraint(abc.ABC):
-    """One constraint while devices are selected and deselected in reverse order."""
+    """One constraint while devices are selected and deselected in reverse order.
+
+    Implementers: trireme.plugins.dynamic_resources.constraints.MatchAttribute,
+    trireme.plugins.dynamic_resources.constraints.DistinctAttribute,
+    trireme.plugins.dynamic_resources.constraints.MatchListAttribute,
+    trireme.plugins.dynamic_resources.constraints.DistinctListAttribute,
+    trireme.plugins.dynamic_resources.constraints._ScalarConstraint.
+    """
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
         self._requests = frozenset(requests)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from trireme.framework import status
 from trireme.plugins.dynamic_resources import extended_resources, features, inventory, pod_claims
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import classes, snapshot_view
 from trireme.v1 import resource_pb2
-
-NAME = "DynamicResources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class RefusedError(Exception):
 
 def unresolvable(text: str) -> status.Status:
     """Make the refusal of all nodes that holds as long as claims and devices are what they are."""
-    return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
+    return status.unresolvable(SPEC.name, text, reasons=(status.Reason("claim"),))
 
 
 def demand_of(
@@ -124,7 +123,7 @@ def _check_claim_usable(
 def _check_device_class_exists(name: str, request: str, known: inventory.DeviceInventory) -> None:
     """Check that the request's device class is stated and exists. Raises: RefusedError."""
     if not name:
-        text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'
-        raise RefusedError(status.error(NAME, text))
+        text = f'running PreFilter plugin "{SPEC.name}": request {request}: unsupported request type'
+        raise RefusedError(status.error(SPEC.name, text))
     if name not in known.classes:
         raise RefusedError(unresolvable(f"request {request}: device class {name} does not exist"))

@@ -2,7 +2,7 @@
 
 What is found out about a device holds for the whole search.
 
-Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py, tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ nothing has to be carried from one to the other. Outcomes are kept with the vers
 inventory, and searched anew where that has changed. Nodes of one kind, from which the same devices can be reached, are
 searched once.
 
-Tests: tests/unit/plugins/dynamic_resources/test_preparing.py.
+Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_decisions.py.
 """
 
 import collections
@@ -26,10 +26,9 @@ from trireme.plugins.dynamic_resources import (
     node_allocatable,
 )
 from trireme.plugins.dynamic_resources import args as device_args
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
-
-NAME = device_demand.NAME
 
 #: What the search reads beside nodes and pods.
 READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
@@ -358,7 +357,7 @@ class DeviceSearch:
 
     def error_outcome(self, text: str) -> SearchOutcome:
         """Return the outcome of a failed search: an error of Filter, which ends the attempt."""
-        return SearchOutcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
+        return SearchOutcome(refusal=status.error(SPEC.name, f'running "{SPEC.name}" filter plugin: {text}'))
 
 
 def _allocatable_amount(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:

@@ -1,4 +1,7 @@
-"""Taints of devices, and whether the tolerations of a request accept them."""
+"""Taints of devices, and whether the tolerations of a request accept them.
+
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
+"""
 
 from collections.abc import Sequence
 

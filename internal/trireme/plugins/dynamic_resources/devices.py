@@ -3,7 +3,7 @@
 A slice is read once per version. The selectors' answers about a device are stored on the device, and so is forgotten
 with it. A slice that cannot be read (an amount that is none) is left out: its pool is incomplete then.
 
-Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py, tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,6 +2,8 @@
 
 The library is loaded with the first expression: a cluster without devices does not pay for it.
 Source: k8s.io/dynamic-resource-allocation/cel.
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 from collections import OrderedDict

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trireme.plugin_kit import device_resources
-from trireme.plugins.dynamic_resources import inventory
+from trireme.plugins.dynamic_resources import reserve_state
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
@@ -59,7 +59,7 @@ def extended_claim(
     """Make the pod's claim for extended resources in memory, before the API server has it."""
     out = resource_pb2.ResourceClaim()
     out.metadata.namespace, out.metadata.name = namespace, IN_MEMORY + uid
-    out.metadata.annotations[inventory.EXTENDED_CLAIM] = "true"
+    out.metadata.annotations[reserve_state.EXTENDED_CLAIM] = "true"
     out.spec.devices.requests.extend(requests)
     return out
 

@@ -1,4 +1,7 @@
-"""Which parts of dynamic resource allocation are on, from the feature gates."""
+"""Which parts of dynamic resource allocation are on, from the feature gates.
+
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,7 +3,8 @@
 A pod with claims is a class of its own, because its claims are. Pods that ask for extended resources are one class,
 but go one at a time where devices are to be found for them: the next must see what the one before has taken.
 
-Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_device_sequences.py.
+Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_device_sequences.py,
+tests/conformance/test_decisions.py.
 """
 
 import time
@@ -25,11 +26,10 @@ from trireme.plugins.dynamic_resources import (
     reserve,
 )
 from trireme.plugins.dynamic_resources import args as device_args
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2
 from trireme_kube.componentbase import clocks
-
-NAME = device_demand.NAME
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
 
@@ -42,7 +42,7 @@ _OF_EXTENDED = (
 class DynamicResourcesFilter:
     """The filter of DynamicResources: refuses nodes whose devices cannot satisfy the pod's claims."""
 
-    name = NAME
+    name = SPEC.name
     reads: tuple[str, ...] = device_search.READS
 
     def __init__(

@@ -3,6 +3,9 @@
 There is one `DeviceInventory` a snapshot, in its store of derived values. It is brought up to date by what changed: a
 slice is read again when it changes, a claim counted again, a node looked at again when its labels may be others. Nodes
 that see the same slices share one `NodeView`, and so whatever is found out for one of them.
+
+Tests: tests/unit/plugins/dynamic_resources/test_inventory.py,
+tests/unit/plugins/dynamic_resources/test_node_allocatable.py.
 """
 
 import logging
@@ -13,7 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.plugin_kit import device_resources
-from trireme.plugins.dynamic_resources import allocated_devices, devices, expressions, features, node_operations, pools
+from trireme.plugins.dynamic_resources import (
+    allocated_devices,
+    devices,
+    expressions,
+    features,
+    node_operations,
+    pools,
+    reserve_state,
+)
 from trireme.snapshot import arrays, node_selection, objects, snapshot, snapshot_view
 from trireme.v1 import resource_pb2
 
@@ -24,7 +35,6 @@ CLAIM = "resource_claim"
 CLASS = "device_class"
 RULE = "device_taint_rule"
 
-EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 # Outcomes are remembered for so many different specs of claims.
 _REMEMBERED = 64
@@ -187,7 +197,7 @@ class DeviceInventory:
             for claimed in now:
                 self.allocated.add(claimed)
                 self._touch_pool(claimed.device[:2])
-        if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
+        if claim.metadata.annotations.get(reserve_state.EXTENDED_CLAIM) == "true":
             owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
             if owner is not None:
                 self._made_for.setdefault(owner.uid, {})[key] = claim

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import amounts, status
-from trireme.plugins.dynamic_resources import allocator, device_demand, devices, inventory
+from trireme.plugins.dynamic_resources import allocator, devices, inventory
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import node_selection, nodes, snapshot_view
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
@@ -142,7 +143,7 @@ def resource_refusal(
     with_status.status.node_allocatable_resource_claim_statuses.extend(stated)
     problem = _pod_level_shortfall(with_status) if rules.pod_level and stated else ""
     if problem:
-        return status.unresolvable(device_demand.NAME, problem, reasons=(status.Reason("podResources"),))
+        return status.unresolvable(SPEC.name, problem, reasons=(status.Reason("podResources"),))
     return _refusal_if_lacking(amounts.amounts_with_claims(with_status, rules), snap, slot)
 
 
@@ -298,4 +299,4 @@ def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotV
         return None
     code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
     reasons = tuple(status.Reason.of("insufficientResource", {"resource": name}) for name in lacking)
-    return status.Status(code, device_demand.NAME, tuple(f"Insufficient {name}" for name in lacking), reasons)
+    return status.Status(code, SPEC.name, tuple(f"Insufficient {name}" for name in lacking), reasons)

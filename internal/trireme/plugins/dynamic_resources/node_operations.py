@@ -1,6 +1,8 @@
 """Slices that skip steps on the node: their devices are for nodes that declare that they support it.
 
 Source: k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations.
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from typing import Final

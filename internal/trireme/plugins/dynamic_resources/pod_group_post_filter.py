@@ -19,6 +19,7 @@ from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import filter as device_filter
 from trireme.plugins.dynamic_resources import pod_claims, reserve_state
 from trireme.plugins.dynamic_resources import post_filter as deallocation
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, bind_phase_pb2, filter_phase_pb2, resource_pb2, scheduling_pb2
 from trireme.wire import node_columns
@@ -67,7 +68,7 @@ def _list_releasable_claims(
     out = filter_phase_pb2.ListReleasableClaimsResponse()
     if plugin is None:
         # It does not filter, and so keeps nothing of the pods.
-        out.status.CopyFrom(wire_status.to_message(status.error(device_filter.NAME, "not found")))
+        out.status.CopyFrom(wire_status.to_message(status.error(SPEC.name, "not found")))
         return out
     unavailable = list(_unusable_claims_by_member(plugin, request, snap))
     given_up: set[str] = set()
@@ -115,7 +116,7 @@ def _unusable_claims_by_member(
 
 def _pending_allocations(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
     """Yield the allocations that Reserve had chosen for a member, each with its claim's UID."""
-    own_state = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(device_filter.NAME, b"")
+    own_state = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(SPEC.name, b"")
     for claim in reserve_state.DeviceClaims.from_bytes(own_state).claims if own_state else ():
         if claim.allocation is not None:
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
@@ -142,12 +143,12 @@ def _release_claim_of_group(
         if deallocation.is_used_by_nobody_else(claim, uid):
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
                 actions.append(deallocation.release_action(pod, claim, user_uid=uid))
-            return status.unschedulable(device_filter.NAME, _FREED)
+            return status.unschedulable(SPEC.name, _FREED)
     for claim in () if group is None else pod_claims.claims_of_group(group, snap):
         if claim.status.HasField("allocation") and pod_claims.is_reserved_for(claim, pod.uid, identity.name):
             leaving = bind_pb2.RemoveClaimUser(
                 namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid
             )
             actions.append(bind_pb2.Action(pod=pod, remove_claim_user=leaving))
-            return status.unresolvable(device_filter.NAME, _LEFT)
+            return status.unresolvable(SPEC.name, _LEFT)
     return None

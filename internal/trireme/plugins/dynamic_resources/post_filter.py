@@ -16,6 +16,7 @@ from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import filter as device_filter
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
@@ -27,7 +28,7 @@ _DELETED = "deletion of ResourceClaim completed"
 class Deallocation:
     """DynamicResources at PostFilter: gives up a claim's devices so that the pod may get others."""
 
-    name = device_filter.NAME
+    name = SPEC.name
 
     def __init__(self, plugin: device_filter.DynamicResourcesFilter) -> None:
         self._plugin = plugin
@@ -81,7 +82,7 @@ def slots_refused_for_claims(
     numbers = [
         number
         for number, refusal in enumerate(refusals, start=1)
-        if refusal.plugin == device_filter.NAME and refusal.messages == (device_filter.NOT_AVAILABLE,)
+        if refusal.plugin == SPEC.name and refusal.messages == (device_filter.NOT_AVAILABLE,)
     ]
     if not numbers:
         return np.zeros(0, dtype=np.intp)

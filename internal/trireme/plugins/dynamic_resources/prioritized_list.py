@@ -1,6 +1,8 @@
 """How good the alternatives are that were taken of prioritized lists: the score of DynamicResources.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (computeScore).
+
+Tests: tests/unit/evaluation/test_batches_with_devices.py.
 """
 
 from typing import Final

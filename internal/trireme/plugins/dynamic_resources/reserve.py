@@ -20,11 +20,10 @@ from trireme.plugins.dynamic_resources import (
     node_allocatable,
     reserve_state,
 )
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
-
-NAME = device_demand.NAME
 
 
 class DeviceReserve:
@@ -134,4 +133,4 @@ def _namespace_and_name(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
 
 def _reserve_error(text: str) -> status.Status:
     """Make the error status of Reserve, in kube-scheduler's words."""
-    return status.error(NAME, f'running Reserve plugin "{NAME}": {text}')
+    return status.error(SPEC.name, f'running Reserve plugin "{SPEC.name}": {text}')

@@ -14,6 +14,9 @@ import orjson
 
 Json = Mapping[str, Any]
 
+#: The annotation of a claim that is made for extended resources.
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimToReserve:

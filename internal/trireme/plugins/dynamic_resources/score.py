@@ -19,6 +19,7 @@ from trireme.plugins.dynamic_resources import (
     pod_claims,
     prioritized_list,
 )
+from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -30,7 +31,7 @@ class _NoAlternatives:
 class DynamicResourcesScore:
     """The score of DynamicResources: prefers nodes where claims get alternatives that come early in their lists."""
 
-    name = device_demand.NAME
+    name = SPEC.name
     normalization = interfaces.Normalization.MAX
     reads: tuple[str, ...] = device_search.READS
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.image_locality.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 
 _MIB = 1024 * 1024
@@ -16,7 +17,7 @@ _MAX_CONTAINER_THRESHOLD = 1000 * _MIB
 class ImageLocality:
     """The score of ImageLocality: prefers nodes that have the pod's images already."""
 
-    name = "ImageLocality"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
     normalization = interfaces.Normalization.NONE

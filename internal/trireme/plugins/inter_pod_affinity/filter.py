@@ -2,6 +2,9 @@
 
 Nothing is evaluated pod by pod. Which classes a term is about is decided once per class; counters keep what their pods
 weigh per topology key and slot; a node is judged by the sums of its domains.
+
+Tests: tests/unit/plugins/test_inter_pod_affinity.py, tests/unit/evaluation/test_isolated_dry_runs.py,
+tests/unit/evaluation/test_placement_domains.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +17,7 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
+from trireme.plugins.inter_pod_affinity.spec import SPEC
 from trireme.snapshot import (
     arrays,
     class_counters,
@@ -51,7 +55,7 @@ class _FilterState:
 class InterPodAffinityFilter:
     """The filter of InterPodAffinity, for required terms of the pod and anti-affinity of pods that are there."""
 
-    name = "InterPodAffinity"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     reads: tuple[str, ...] = ("namespace",)
 

@@ -2,6 +2,8 @@
 
 A node's raw score is the sum, over topology keys, of what the pods in its domain weigh. A placement adds what a pod of
 the class weighs for its own kind. Source: pkg/scheduler/framework/plugins/interpodaffinity (scoring.go).
+
+Tests: tests/unit/plugins/test_inter_pod_affinity.py, tests/unit/evaluation/test_placement_domains.py.
 """
 
 from dataclasses import dataclass
@@ -10,11 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trireme.framework import domain_rules
+from trireme.framework import domain_rules, plugin_spec
 from trireme.snapshot import arrays
 from trireme.snapshot.dictionary import ABSENT
-
-MAX_SCORE = 100
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class AffinityScores:
         if most == least:
             return np.zeros_like(raw)
         # As the original computes it: what is lost by floating point is lost there too.
-        return (MAX_SCORE * ((raw - least) / float(most - least))).astype(np.int64)
+        return (plugin_spec.MAX_SCORE * ((raw - least) / float(most - least))).astype(np.int64)
 
     def place(self, node: int) -> None:
         """Count one more pod of the class in the node's domains."""

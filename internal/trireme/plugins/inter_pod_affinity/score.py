@@ -12,6 +12,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums, joint_scores
 from trireme.plugins.inter_pod_affinity import args as affinity_args
+from trireme.plugins.inter_pod_affinity.spec import SPEC
 from trireme.snapshot import arrays, class_counters, classes, labelled_classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
@@ -31,7 +32,7 @@ class InterPodAffinityScore:
     Required affinity terms of pods that are there count as well, with the weight `hardPodAffinityWeight`.
     """
 
-    name = "InterPodAffinity"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = ("namespace",)

@@ -1,6 +1,8 @@
 """The arguments of NodeAffinity.
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+
+Tests: tests/unit/plugins/test_node_affinity_hints.py.
 """
 
 import re

@@ -8,6 +8,7 @@ from trireme.framework import selectors, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, required_affinity
 from trireme.plugins.node_affinity import added_affinity
+from trireme.plugins.node_affinity.spec import SPEC
 from trireme.snapshot import arrays, classes, node_selection, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -19,7 +20,7 @@ _CONFLICT = "pod affinity terms conflict"
 class NodeAffinityFilter:
     """The filter of NodeAffinity: the pod's node selector and required affinity, and what the profile adds."""
 
-    name = "NodeAffinity"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

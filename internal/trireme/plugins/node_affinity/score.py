@@ -10,6 +10,7 @@ from trireme.framework import selectors, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_affinity import added_affinity
+from trireme.plugins.node_affinity.spec import SPEC
 from trireme.snapshot import arrays, classes, node_selection, snapshot
 from trireme.v1 import core_pb2
 
@@ -25,7 +26,7 @@ class _PreferredTerm:
 class NodeAffinityScore:
     """The score of NodeAffinity: the weights of preferred terms that match, the pod's and the profile's."""
 
-    name = "NodeAffinity"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
     normalization = interfaces.Normalization.MAX

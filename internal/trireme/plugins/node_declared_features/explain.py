@@ -1,4 +1,9 @@
-"""The reasons of NodeDeclaredFeatures's refusals."""
+"""The reasons of NodeDeclaredFeatures's refusals.
+
+The plugin's `filter.py` gives a reason its code and its parameters.
+
+Tests: tests/unit/project/test_reason_codes.py.
+"""
 
 from trireme.framework.reason_codes import Kind, ReasonCode
 

@@ -11,6 +11,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.node_declared_features.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -24,7 +25,7 @@ BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
 class NodeDeclaredFeatures:
     """The filter of NodeDeclaredFeatures: refuses nodes that do not declare a feature that the pod needs."""
 
-    name = "NodeDeclaredFeatures"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

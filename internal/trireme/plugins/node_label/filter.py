@@ -8,6 +8,7 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label import args as label_args
+from trireme.plugins.node_label.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.snapshot.dictionary import ABSENT
 
@@ -17,7 +18,7 @@ _REASON = "node(s) didn't have the requested labels"
 class NodeLabelFilter:
     """The filter of NodeLabel: labels that nodes must have, or must not have, by the arguments."""
 
-    name = "NodeLabel"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

@@ -4,19 +4,19 @@ from typing import Any
 
 import numpy as np
 
+from trireme.framework import plugin_spec
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label import args as label_args
+from trireme.plugins.node_label.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
-
-_MAX_SCORE = 100
 
 
 class NodeLabelScore:
     """The score of NodeLabel: labels that nodes should have, or should not have, by the arguments."""
 
-    name = "NodeLabel"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class NodeLabelScore:
         """How many of the preferences the node meets, in percent."""
         out = np.zeros(slots.shape[0], dtype=np.int64)
         for label, preferred in self._preferences:
-            out += _MAX_SCORE * ((snap.nodes.labels.column(label).at(slots) != ABSENT) == preferred)
+            out += plugin_spec.MAX_SCORE * ((snap.nodes.labels.column(label).at(slots) != ABSENT) == preferred)
         return out // len(self._preferences)
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from trireme.framework import plugin_spec
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label_value import args as value_args
+from trireme.plugins.node_label_value.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
-
-_MAX_SCORE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class NodeLabelValueScore:
     pods. Another node's label may change it, hence the dependency.
     """
 
-    name = "NodeLabelValue"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ class NodeLabelValueScore:
         """Where the node's value is between the worst and the best; nodes without an integer are like the worst."""
         values, valid = self._values(snap, slots)
         if state.lowest == state.highest:
-            return np.where(valid, _MAX_SCORE, 0)
+            return np.where(valid, plugin_spec.MAX_SCORE, 0)
         # As floats, since the difference of two integers of 64 bits may not be one.
         worst, best = (state.lowest, state.highest) if self._highest_first else (state.highest, state.lowest)
         share = (values.astype(np.float64) - worst) / (float(best) - worst)
-        return np.floor(_MAX_SCORE * np.where(valid, share, 0)).astype(np.int64)
+        return np.floor(plugin_spec.MAX_SCORE * np.where(valid, share, 0)).astype(np.int64)
 
     def _values(self, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> tuple[arrays.Int64Array, arrays.BoolArray]:
         """The integers of the slots' labels, and which slots have one. Shapes: as `slots`."""

@@ -7,6 +7,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.node_name.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) didn't match the requested node name"
@@ -15,7 +16,7 @@ _REASON = "node(s) didn't match the requested node name"
 class NodeName:
     """The filter of NodeName: a pod that names its node may run on no other."""
 
-    name = "NodeName"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

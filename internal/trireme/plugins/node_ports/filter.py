@@ -5,6 +5,8 @@ counted per slot from the pod table.
 
 kube-scheduler keeps a set of ports per node. Where two pods on a node have the same one (nobody schedules them so, but
 who binds pods by hand may), it is free there as soon as one of them goes: preemption's dry run shows that.
+
+Tests: tests/unit/plugins/test_node_ports.py, tests/unit/evaluation/test_overlay_verdicts.py.
 """
 
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.node_ports.spec import SPEC
 from trireme.snapshot import arrays, classes, pod_overlay, snapshot_view
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -29,7 +32,7 @@ def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
 class NodePorts:
     """The filter of NodePorts: refuses nodes where a host port of the pod is in use."""
 
-    name = "NodePorts"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
     reads: tuple[str, ...] = ()
 

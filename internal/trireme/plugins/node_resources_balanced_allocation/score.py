@@ -8,13 +8,14 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
+from trireme.plugins.node_resources_balanced_allocation.spec import SPEC
 from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
 class NodeResourcesBalancedAllocation:
     """The score of NodeResourcesBalancedAllocation: prefers nodes whose resources are used evenly with the pod."""
 
-    name = "NodeResourcesBalancedAllocation"
+    name = SPEC.name
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()
 

@@ -1,6 +1,8 @@
 """The arguments of NodeResourcesFit.
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+
+Tests: tests/unit/config_convert/test_policies.py, tests/unit/cli/test_replay_command.py.
 """
 
 from collections.abc import Mapping

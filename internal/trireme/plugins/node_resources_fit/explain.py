@@ -1,4 +1,9 @@
-"""The reasons of NodeResourcesFit's refusals."""
+"""The reasons of NodeResourcesFit's refusals.
+
+The plugin's `filter.py` gives a reason its code and its parameters.
+
+Tests: tests/unit/project/test_reason_codes.py.
+"""
 
 from collections.abc import Mapping
 

@@ -10,6 +10,7 @@ from trireme.framework import amounts, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context
 from trireme.plugins.node_resources_fit import args as fit_args
+from trireme.plugins.node_resources_fit.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 
 # So many flags fit a byte; so many, and the number of an entry, an int64.
@@ -36,7 +37,7 @@ class _RequestedResources:
 class NodeResourcesFitFilter:
     """The filter of NodeResourcesFit: refuses nodes with too little left of a resource, or too many pods."""
 
-    name = "NodeResourcesFit"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
     reads: tuple[str, ...] = ("device_class",)
 

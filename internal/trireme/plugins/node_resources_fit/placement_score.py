@@ -1,6 +1,8 @@
 """NodeResourcesFit's PlacementScore: prefers nodes that are used up, whatever strategy it scores nodes by.
 
 Source: pkg/scheduler/framework/plugins/noderesources (scorePlacement).
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections import Counter
@@ -9,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.framework import amounts, status
-from trireme.plugin_api.placements import MAX_SCORE
+from trireme.framework.plugin_spec import MAX_SCORE
 from trireme.plugin_kit import plugin_context
 from trireme.snapshot import resources, snapshot
 from trireme.v1 import score_phase_pb2

@@ -11,6 +11,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_fit import args as fit_args
+from trireme.plugins.node_resources_fit.spec import SPEC
 from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
@@ -33,7 +34,7 @@ def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
 class NodeResourcesFitScore:
     """The score of NodeResourcesFit by its strategy: least or most allocated, or a shape of the ratio."""
 
-    name = "NodeResourcesFit"
+    name = SPEC.name
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ("device_class",)
 

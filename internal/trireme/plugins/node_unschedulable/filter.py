@@ -7,6 +7,7 @@ import numpy as np
 from trireme.framework import status, tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.node_unschedulable.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) were unschedulable"
@@ -15,7 +16,7 @@ _REASON = "node(s) were unschedulable"
 class NodeUnschedulable:
     """The filter of NodeUnschedulable: refuses cordoned nodes, unless the pod tolerates that."""
 
-    name = "NodeUnschedulable"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

@@ -16,6 +16,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_attachments, volumes_claims, volumes_index, volumes_nodes
+from trireme.plugins.node_volume_limits.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 
 _EXCEEDED = "node(s) exceed max volume count"
@@ -34,7 +35,7 @@ class _SlotsAndPositions:
 class NodeVolumeLimits:
     """The filter of NodeVolumeLimits: refuses nodes that would have more volumes of a driver than it can attach."""
 
-    name = "NodeVolumeLimits"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
     reads: tuple[str, ...] = (
         volumes_claims.CLAIM,

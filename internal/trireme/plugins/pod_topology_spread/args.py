@@ -1,6 +1,8 @@
 """The arguments of PodTopologySpread.
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+
+Tests: tests/unit/plugins/test_pod_topology_spread_hints.py.
 """
 
 from dataclasses import dataclass

@@ -11,9 +11,7 @@ from typing import Any, Protocol
 from trireme.framework import label_selectors
 from trireme.snapshot import classes, derived, snapshot
 from trireme.v1 import core_pb2
-from trireme_kube.apimachinery import decode
-
-HOSTNAME = "kubernetes.io/hostname"
+from trireme_kube.apimachinery import decode, well_known_labels
 
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"
@@ -22,8 +20,8 @@ SOFT = "ScheduleAnyway"
 OWNER_KINDS = ("service", "replication_controller", "replica_set", "stateful_set")
 
 SYSTEM_DEFAULTS = (
-    core_pb2.TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
-    core_pb2.TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
+    core_pb2.TopologySpreadConstraint(max_skew=3, topology_key=well_known_labels.HOSTNAME, when_unsatisfiable=SOFT),
+    core_pb2.TopologySpreadConstraint(max_skew=5, topology_key=well_known_labels.ZONE, when_unsatisfiable=SOFT),
 )
 
 
@@ -49,7 +47,10 @@ def rules_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool 
 
 
 class ServicesAndOwners(Protocol):
-    """The services and owners that default constraints find their selector by."""
+    """The services and owners that default constraints find their selector by.
+
+    Implementers: trireme.snapshot.objects.ObjectTable, trireme.queueing.hints.cluster_view.CacheView.
+    """
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
         """The object, or None."""

@@ -2,6 +2,9 @@
 
 Pods are counted per slot by counters and added up per domain; a node is judged by its domain. What a placement of the
 class changes elsewhere goes out as skew rules.
+
+Tests: tests/unit/plugins/test_pod_topology_spread.py, tests/unit/evaluation/test_isolated_dry_runs.py,
+tests/unit/simulation/test_questions.py.
 """
 
 import itertools
@@ -23,6 +26,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     rules_of,
 )
+from trireme.plugins.pod_topology_spread.spec import SPEC
 from trireme.snapshot import arrays, class_counters, classes, slot_changes, snapshot, snapshot_view
 
 _REASON = "node(s) didn't match pod topology spread constraints"
@@ -85,7 +89,7 @@ class _FilterState:
 class PodTopologySpreadFilter:
     """The filter of PodTopologySpread: hard constraints (DoNotSchedule)."""
 
-    name = "PodTopologySpread"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     reads: tuple[str, ...] = OWNER_KINDS
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trireme.framework import plugin_spec
 from trireme.snapshot import arrays
-
-MAX_SCORE = 100
 
 
 @dataclass(slots=True)
@@ -112,9 +111,9 @@ class SpreadScores:
             return np.zeros_like(raw)
         most = max(int(counted.max()), 0)
         if most == 0:
-            out = np.full_like(raw, MAX_SCORE)
+            out = np.full_like(raw, plugin_spec.MAX_SCORE)
         else:
-            out = (most + int(counted.min()) - raw) * MAX_SCORE // most
+            out = (most + int(counted.min()) - raw) * plugin_spec.MAX_SCORE // most
         if self._ignored is not None:
             out[self._ignored] = 0
         return out

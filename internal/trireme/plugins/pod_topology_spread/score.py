@@ -16,7 +16,6 @@ from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.pod_topology_spread import joint_scores, pod_counts, spread_domains
 from trireme.plugins.pod_topology_spread.constraints import (
-    HOSTNAME,
     OWNER_KINDS,
     SOFT,
     Constraint,
@@ -24,7 +23,9 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     rules_of,
 )
+from trireme.plugins.pod_topology_spread.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
+from trireme_kube.apimachinery import well_known_labels
 
 _instances = itertools.count()
 
@@ -41,7 +42,7 @@ class _SoftConstraints:
 class PodTopologySpreadScore:
     """The score of PodTopologySpread: soft constraints (ScheduleAnyway)."""
 
-    name = "PodTopologySpread"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = OWNER_KINDS
@@ -102,7 +103,7 @@ class PodTopologySpreadScore:
         if has_key is not None and has_key.all():
             has_key = None
         adds: arrays.BoolArray | None = None
-        if constraint.key == HOSTNAME:
+        if constraint.key == well_known_labels.HOSTNAME:
             if counts_self:
                 adds = np.ones(slots.shape[0], dtype=np.bool_)
             own = arrays.entries_at(pod_counts.matching_pods_per_slot(pod_class, snap, constraint)[1], slots).copy()

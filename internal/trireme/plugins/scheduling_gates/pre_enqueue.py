@@ -1,6 +1,8 @@
 """SchedulingGates' PreEnqueue: a pod waits until all of its scheduling gates are removed.
 
 Source: pkg/scheduler/framework/plugins/schedulinggates.
+
+Tests: tests/unit/queueing/test_pre_enqueue.py.
 """
 
 from collections.abc import Mapping, Sequence

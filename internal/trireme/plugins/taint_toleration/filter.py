@@ -9,6 +9,7 @@ from trireme.framework import status, tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.taint_toleration import taint_sets
+from trireme.plugins.taint_toleration.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) had untolerated taint(s)"
@@ -21,7 +22,7 @@ _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 class TaintTolerationFilter:
     """The filter of TaintToleration: refuses nodes with a taint that keeps out pods which do not tolerate it."""
 
-    name = "TaintToleration"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 

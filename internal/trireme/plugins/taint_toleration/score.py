@@ -6,13 +6,14 @@ from trireme.framework import tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.taint_toleration import taint_sets
+from trireme.plugins.taint_toleration.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 
 
 class TaintTolerationScore:
     """The score of TaintToleration: prefers nodes with fewer PreferNoSchedule taints that the pod does not tolerate."""
 
-    name = "TaintToleration"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
     normalization = interfaces.Normalization.MAX_REVERSED

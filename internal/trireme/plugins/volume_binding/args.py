@@ -15,13 +15,15 @@ from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
 from trireme_kube.apimachinery.schema import OPTIONAL_INT64
 
+DEFAULT_BIND_TIMEOUT_SECONDS = 600
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
     """How long volumes may take, and how nodes are scored by their capacity."""
 
     bind_timeout_seconds: Annotated[int, "How long the binding of volumes may take.", Written(type=OPTIONAL_INT64)] = (
-        600
+        DEFAULT_BIND_TIMEOUT_SECONDS
     )
     shape: Annotated[tuple[args_schema.UtilizationShapePoint, ...], "The points of the scoring function."] = ()
 

@@ -20,8 +20,9 @@ from google.protobuf import duration_pb2
 
 from trireme.framework import selectors, status
 from trireme.plugin_api.api_writer import ApiWriter
-from trireme.plugin_kit import bind_phase_plugin, volumes_objects, volumes_translation
-from trireme.plugins.volume_binding import volume_bindings
+from trireme.plugin_kit import bind_phase_plugin, volumes_nodes, volumes_objects, volumes_translation
+from trireme.plugins.volume_binding import args, volume_bindings
+from trireme.plugins.volume_binding.spec import SPEC
 from trireme.v1 import bind_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode
@@ -29,16 +30,12 @@ from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
 
-NAME = "VolumeBinding"
 
 DEADLINE_SECONDS = 10.0
 """For each write and each read, with repetitions."""
 
-DEFAULT_TIMEOUT_SECONDS = 600.0
 
-_LOGGER = f"PreBind.{NAME}"
-
-_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+_LOGGER = f"PreBind.{SPEC.name}"
 
 
 _Done = Callable[[Mapping[str, Any]], bool]
@@ -54,18 +51,19 @@ class _NotYetBoundError(Exception):
 
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """Make the plugin of the bind phase (PreBind); the time-out of binding is in each profile's arguments."""
+    default = float(args.DEFAULT_BIND_TIMEOUT_SECONDS)
     timeouts = {
-        profile: float(DEFAULT_TIMEOUT_SECONDS if (stated := args.get("bindTimeoutSeconds")) is None else stated)
-        for profile, args in context.args.items()
+        profile: float(default if (stated := stated_args.get("bindTimeoutSeconds")) is None else stated)
+        for profile, stated_args in context.args.items()
     }
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
+        timeout = timeouts.get(request.cycle.profile, default)
         pods = (_PodVolumesToBind(context.writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, volume_bindings.VolumeBindings.from_bytes)
-    return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
+    pre_flight = bind_phase_plugin.pre_flight_of_state(SPEC.name, volume_bindings.VolumeBindings.from_bytes)
+    return bind_phase_plugin.BindPhasePlugin(SPEC.name, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodVolumesToBind:
@@ -85,7 +83,7 @@ class _PodVolumesToBind:
         The first call writes and answers WAIT with what was written; later ones answer WAIT until the volume controller
         has bound every claim. A failure is an error status.
         """
-        state = bind_phase_plugin.own_state(NAME, self._item)
+        state = bind_phase_plugin.own_state(SPEC.name, self._item)
         if not state:
             return _result_with_code(status_pb2.CODE_SKIP)
         try:
@@ -100,7 +98,7 @@ class _PodVolumesToBind:
                 raise _PreBindError(f"binding volumes: {failure}") from failure
             klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._pod_ref_for_log())
         except (_PreBindError, ValueError) as failure:
-            error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            error_status = status.error(SPEC.name, f'running PreBind plugin "{SPEC.name}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         return _result_with_code(status_pb2.CODE_SUCCESS)
 
@@ -109,9 +107,9 @@ class _PodVolumesToBind:
 
     def _wait_for_volumes_result(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
         """Answer WAIT until a volume or claim changes; the message is what the pod fails with when the time is over."""
-        text = f'running PreBind plugin "{NAME}": binding volumes: context deadline exceeded'
+        text = f'running PreBind plugin "{SPEC.name}": binding volumes: context deadline exceeded'
         result = bind_pb2.PreBindResult(
-            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
+            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=SPEC.name, messages=[text]),
             state=bindings.to_bytes(),
         )
         for bound in bindings.to_bind:
@@ -287,7 +285,7 @@ class _PodVolumesToBind:
         if isinstance(outcome, api_writes.Gone):
             return frozenset()
         annotations = _object_of_outcome(outcome)["metadata"].get("annotations") or {}
-        return frozenset(filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(",")))
+        return frozenset(filter(None, annotations.get(volumes_nodes.MIGRATED_PLUGINS, "").split(",")))
 
 
 def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:

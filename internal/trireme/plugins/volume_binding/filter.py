@@ -19,11 +19,9 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_objects
 from trireme.plugins.volume_binding import objects_read, volume_bindings
+from trireme.plugins.volume_binding.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
-
-NAME = "VolumeBinding"
-
 
 _REASONS = (
     (volumes_matching.NODE_CONFLICT, "node(s) didn't match PersistentVolume's node affinity", "volumeNodeAffinity"),
@@ -40,7 +38,7 @@ _REASONS = (
 class VolumeBindingFilter:
     """VolumeBinding at PreFilter, Filter and Reserve: nodes from which the pod's volumes can be reached or made."""
 
-    name = NAME
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = objects_read.READS
 

@@ -6,11 +6,9 @@ Source: pkg/scheduler/framework/plugins/volumebinding.
 from collections.abc import Sequence
 
 from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none
-from trireme.plugin_kit import volumes_events
+from trireme.plugin_kit import volumes_events, volumes_nodes
 from trireme.v1 import storage_pb2
 from trireme_kube.apimachinery import quantity
-
-_MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
 def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
@@ -47,7 +45,7 @@ def _after_csi_node_change(old: storage_pb2.CSINode | None, new: storage_pb2.CSI
     """Make the hint for a CSINode: it helps if it is new, or its migrated plugins changed."""
     if old is None:
         return helps_all
-    before, after = (entry.metadata.annotations.get(_MIGRATED, "") for entry in (old, new))
+    before, after = (entry.metadata.annotations.get(volumes_nodes.MIGRATED_PLUGINS, "") for entry in (old, new))
     return helps_none if before == after else helps_all
 
 

@@ -14,6 +14,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_objects
 from trireme.plugins.volume_binding import args as binding_args
 from trireme.plugins.volume_binding import objects_read
+from trireme.plugins.volume_binding.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -23,7 +24,7 @@ _FULL = 100
 class VolumeBindingScore:
     """The score of VolumeBinding: by how much of the storage would be used, along the configured shape."""
 
-    name = "VolumeBinding"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = objects_read.READS

@@ -19,6 +19,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_index, volumes_objects
+from trireme.plugins.volume_restrictions.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -44,7 +45,7 @@ class _FilterState:
 class VolumeRestrictions:
     """The filter of VolumeRestrictions: disks and ReadWriteOncePod claims that another pod uses."""
 
-    name = "VolumeRestrictions"
+    name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     reads: tuple[str, ...] = (volumes_claims.CLAIM,)
 

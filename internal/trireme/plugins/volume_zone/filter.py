@@ -3,7 +3,8 @@
 The labels of the bound volumes are read once per class; a node is compared with them by its label columns. Nodes
 without any zone or region label are taken to be in a cluster that has no zones.
 
-Tests: tests/conformance/test_volume_sequences.py, tests/unit/plugins/test_volume_zone_hints.py.
+Tests: tests/conformance/test_volume_sequences.py, tests/unit/plugins/test_volume_zone_hints.py,
+tests/conformance/test_decisions.py.
 """
 
 from dataclasses import dataclass
@@ -14,17 +15,19 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_objects, volumes_translation
+from trireme.plugins.volume_zone.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import well_known_labels
 
 _CONFLICT = "node(s) had no available volume zone"
 
 # In the order in which they are looked at; the labels of old releases are also sought under today's name.
 _TODAYS = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+    well_known_labels.BETA_ZONE: well_known_labels.ZONE,
+    well_known_labels.BETA_REGION: well_known_labels.REGION,
+    well_known_labels.ZONE: well_known_labels.ZONE,
+    well_known_labels.REGION: well_known_labels.REGION,
 }
 
 
@@ -39,7 +42,7 @@ class TopologyLabel:
 class VolumeZone:
     """The filter of VolumeZone: refuses nodes outside the zones that a bound volume's labels name."""
 
-    name = "VolumeZone"
+    name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = (volumes_claims.CLAIM, volumes_claims.VOLUME, volumes_claims.STORAGE_CLASS)
 

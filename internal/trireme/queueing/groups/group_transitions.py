@@ -258,7 +258,7 @@ class GroupTransitions:
     def start_attempt(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The group, which is in no structure, is in flight now with all members that wait."""
         group.state = InFlight(self._events.open_cursor(1))
-        self._transitions.log.append(now, group, "popped")
+        self._transitions.log.append(now, group, cluster_event.POPPED)
         group.attempt = frozenset(group.waiting)
         self.caller.drop_all_calls(group.calls)
         state = InFlight(None)
@@ -267,7 +267,7 @@ class GroupTransitions:
             pod.attempts += 1
             pod.popped_at = now
             self._transitions.count_rejectors(pod, -1)
-            self._transitions.log.append(now, pod, "popped")
+            self._transitions.log.append(now, pod, cluster_event.POPPED)
         group.waiting = {}
 
     def end_attempt(self, group: QueuedPodGroupInfo, state: InFlight) -> None:
@@ -283,7 +283,7 @@ class GroupTransitions:
     def complete_member(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
         """The attempt at the member needs no more events: it is being bound, or deleted."""
         pod.state = DONE if state.latest is None else Done(state.latest)
-        self._transitions.log.append(now, pod, "done")
+        self._transitions.log.append(now, pod, cluster_event.PLACED)
 
     def backoff_completed(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The group, which was taken out of the back-off queue, is active, and its members with it."""

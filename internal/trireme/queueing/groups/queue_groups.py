@@ -37,7 +37,6 @@ from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import Instructions, RemoteCalls
 from trireme.queueing.states import Active, BackOff, Destination, Done, InFlight, PreEnqueuePending
-from trireme.queueing.transition_log import DELETED
 from trireme.queueing.transitions import Transitions
 
 # A group that lacks an object or members for so long is reported: its owner has to act. Seconds.
@@ -88,7 +87,7 @@ class QueueGroups:
         name = f"{parsed.namespace}/{parsed.group}"
         group = self.registry.group_for(name)
         for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
-            self.delete(group, other.record.uid, now, DELETED)
+            self.delete(group, other.record.uid, now, cluster_event.DELETED)
         group = self.registry.group_for(name)
         pod = QueuedPodInfo(record, now)
         self.registry.add_member(group, pod)
@@ -158,7 +157,7 @@ class QueueGroups:
             return ()
         group = self.registry.group_for(key)
         if uid in group.members:
-            self._group_transitions.remove_member(group, uid, now, "bound")
+            self._group_transitions.remove_member(group, uid, now, cluster_event.BOUND)
         self.registry.add_placed(group, uid, key.partition("/")[2])
         self._group_transitions.recheck_group(group, CHANGED, now)
         return self._calls.take_instructions()
@@ -250,7 +249,7 @@ class QueueGroups:
         """
         group = self.registry.group_of_member(pod.record.uid)
         if group is None:
-            self._group_transitions.end_member(pod, now, "gone when requeued")
+            self._group_transitions.end_member(pod, now, cluster_event.GONE)
             return
         self._transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
         self._group_transitions.join(group, pod, _FAILED, now)

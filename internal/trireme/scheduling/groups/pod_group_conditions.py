@@ -22,8 +22,6 @@ from trireme_kube.client.events.event_series import ObjectReference, pod_referen
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 SCHEDULED_REASON = "Scheduled"
-UNSCHEDULABLE_REASON = "Unschedulable"
-SCHEDULER_ERROR_REASON = "SchedulerError"
 
 WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"

@@ -10,7 +10,7 @@ lie within it. So the topology of a group bounds all groups below it.
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 
-Tests: tests/unit/evaluation/test_pod_group_placements.py.
+Tests: tests/unit/evaluation/test_pod_group_placements.py, tests/unit/scheduling/test_pod_group_trees.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from trireme.cache import cluster_cache
+from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import fit_reasons, status
 from trireme.queueing import queued_pod
 from trireme.registry import group_plugins, in_tree
@@ -186,7 +187,7 @@ class PodGroupPostFilters:
             self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
+            return PodGroupPostFilterResult(status.Code.ERROR, f"{post_filter_context.GROUP_TEXT_PREFIX}{error}")
 
     async def _hide_and_select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
@@ -211,7 +212,7 @@ class PodGroupPostFilters:
         if not result.succeeded:
             unschedulable = result.status.code is GroupCode.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
-            return PodGroupPostFilterResult(code, f"pod group preemption: {result.status.message}")
+            return PodGroupPostFilterResult(code, f"{post_filter_context.GROUP_TEXT_PREFIX}{result.status.message}")
         # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
         proposed = [(member, member.assumed) for member in result.fitting_members() if member.assumed is not None]
         try:
@@ -240,7 +241,7 @@ class PodGroupPostFilters:
 
 def failed_preemption_result(failure: str) -> PodGroupPostFilterResult:
     """The result of preemption if victims were found and could not be deleted."""
-    text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"pod group preemption: {failure}")
+    text = _plugin_error_text(in_tree.PREEMPTION_PLUGIN, f"{post_filter_context.GROUP_TEXT_PREFIX}{failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest
-from trireme.scheduling import attempt_reporter
+from trireme.scheduling import attempt_reporter, failure
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters, pod_group_results
 from trireme.scheduling.groups.pod_group_results import (
@@ -40,7 +40,7 @@ class PodGroupReporter:
         """Report that the tree could not be tried at all: this text goes to each member and each PodGroup."""
         self._reporter.report_failures(members, Failure(text, nominated_node=""))
         for leaf in tree.leaves():
-            self._conditions.set_condition(leaf.message, pod_group_conditions.SCHEDULER_ERROR_REASON, text)
+            self._conditions.set_condition(leaf.message, failure.SCHEDULER_ERROR_REASON, text)
 
     def report_result(
         self,
@@ -108,8 +108,8 @@ class PodGroupReporter:
         """Have the condition written that follows from the group's final status."""
         reason = {
             GroupCode.SUCCESS: pod_group_conditions.SCHEDULED_REASON,
-            GroupCode.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE_REASON,
-        }.get(final.code, pod_group_conditions.SCHEDULER_ERROR_REASON)
+            GroupCode.UNSCHEDULABLE: failure.UNSCHEDULABLE_REASON,
+        }.get(final.code, failure.SCHEDULER_ERROR_REASON)
         self._conditions.set_condition(pod_group, reason, final.message)
 
 

@@ -8,7 +8,8 @@ Before the first member and after each, PlacementFeasible decides whether the gr
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorithm.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_pod_group_trial_marks.py.
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_pod_group_trial_marks.py,
+tests/unit/scheduling/test_pod_group_trees.py.
 """
 
 import dataclasses

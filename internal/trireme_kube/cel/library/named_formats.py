@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/cel/library (format), k8s.io/apimachinery/pkg/util/validation,
 k8s.io/kube-openapi/pkg/validation/strfmt.
 
-Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
+Tests: tests/conformance/test_selectors.py.
 """
 
 import datetime
@@ -16,6 +16,7 @@ from trireme_kube.cel import values
 from trireme_kube.cel.library import urls
 from trireme_kube.cel.values import Optional
 
+# The rules of names are those of `apimachinery/field_errors.py`.
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = _LABEL + "(\\." + _LABEL + ")*"
 _OLD_LABEL: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"

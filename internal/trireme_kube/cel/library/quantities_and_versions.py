@@ -2,7 +2,7 @@
 
 Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib).
 
-Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 
 import re

@@ -58,6 +58,7 @@ class InformerStatistics:
     failures: int  # requests that failed, and watches that broke
     undecodable: int  # events skipped because their object could not be decoded
     last_error: str  # the last failure; "" after the next success, and while a watch is open
+    last_status: int  # the HTTP status of that failure; 0: it was no answer of the API server
 
 
 class Informer(Generic[T]):
@@ -131,6 +132,7 @@ class Informer(Generic[T]):
             failures=counters.failures,
             undecodable=self._undecodable,
             last_error=protocol.last_error if self._stream is None else "",
+            last_status=protocol.last_status if self._stream is None else 0,
         )
 
     async def run(self) -> None:

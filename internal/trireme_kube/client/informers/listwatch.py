@@ -144,6 +144,7 @@ class ListWatch:
         self.listed = False
         self.version = 0
         self.last_error = ""
+        self.last_status = 0
         self.counters = Counters()
 
     def next_step(self) -> Step:
@@ -304,7 +305,7 @@ class ListWatch:
             if listing or self._events_in_watch:
                 self._start_list()  # at once
                 return []
-        self._note_failure(str(error), error.retry_after if isinstance(error, ApiError) else None)
+        self._note_failure(str(error), error if isinstance(error, ApiError) else None)
         if listing or _requires_relist(error):
             self._paging = False
             self._start_list()
@@ -319,7 +320,7 @@ class ListWatch:
             self.counters.expirations += 1
             self._version_text, self._newest = "", True
         elif isinstance(error, ApiError) and error.status == errors.TOO_MANY_REQUESTS:
-            self._note_failure(str(error), error.retry_after)
+            self._note_failure(str(error), error)
         elif isinstance(error, ApiUnreachable) and error.refused:
             self._note_failure(str(error))
         else:
@@ -359,13 +360,13 @@ class ListWatch:
     def _forget_failures(self) -> None:
         """Forget the last error, and begin with short pauses again."""
         self._growing = FIRST_PAUSE_SECONDS
-        self.last_error = ""
+        self.last_error, self.last_status = "", 0
 
-    def _note_failure(self, text: str, retry_after: float | None = None) -> None:
+    def _note_failure(self, text: str, answer: ApiError | None = None) -> None:
         """Record the error, and set the pause, which doubles with each failure; the server may ask for a longer one."""
         self.counters.failures += 1
-        self.last_error = text
-        self._pause = max(self._growing * (1 + self._random()), retry_after or 0.0)
+        self.last_error, self.last_status = text, answer.status if answer else 0
+        self._pause = max(self._growing * (1 + self._random()), (answer and answer.retry_after) or 0.0)
         self._growing = min(self._growing * 2, LONGEST_PAUSE_SECONDS)
 
 

@@ -3,6 +3,9 @@
 A JSON watch sends one object per line, and network chunks end anywhere in a line. `LineDecoder` reassembles lines; it
 is pure, buffers at most one incomplete line, and rejects a line longer than any API object.
 `protobuf.WatchEventDecoder` is its protobuf counterpart.
+
+Tests: tests/unit/client/informers/test_watch.py, tests/unit/client/informers/test_protobuf.py,
+tests/contract/test_kube_informer.py.
 """
 
 import enum

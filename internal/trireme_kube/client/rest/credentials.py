@@ -6,6 +6,8 @@ connection needs has been read and parsed, so a mistake shows at start and not a
 
 As kube-scheduler chooses: a kubeconfig if one is given, with `--master` replacing its server; `--master` alone without
 credentials; neither: the pod's service account.
+
+Tests: tests/unit/client/rest/test_credentials.py, tests/contract/test_kube_client.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ The bucket holds up to `burst` tokens and gains `qps` a second. A request takes 
 one and learns how long to wait for it, so requests are served in order of arrival without polling. The arithmetic is
 pure (the time is an argument); the caller does the waiting.
 Source: golang.org/x/time/rate, as client-go's flowcontrol uses it.
+
+Tests: tests/unit/client/rest/test_ratelimit.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 
 

@@ -2,6 +2,8 @@
 
 It is made of a `kubeconfig.connection.Connection`, in the form that OpenSSL and aiohttp take. Renewals of credentials
 change it.
+
+Tests: tests/unit/client/rest/test_transport_config.py, tests/unit/client/rest/test_credentials.py.
 """
 
 import base64

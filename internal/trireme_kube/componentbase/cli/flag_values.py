@@ -5,7 +5,7 @@ lists and maps grow with every use of the flag and replace their default with th
 
 Source: github.com/spf13/pflag, k8s.io/component-base/cli/flag.
 
-Tests: tests/unit/config/test_command_flags.py.
+Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_options.py.
 """
 
 import ipaddress

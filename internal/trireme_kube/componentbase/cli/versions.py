@@ -5,7 +5,8 @@
 
 Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
 
-Tests: tests/unit/config/test_gates.py, tests/unit/frontend/test_start_with_each_gate.py.
+Tests: tests/unit/config/test_gates.py, tests/unit/frontend/test_start_with_each_gate.py,
+tests/unit/config/test_options.py.
 """
 
 import re

@@ -2,6 +2,8 @@
 
 A log on a full disk, or a pipe that nobody reads any more, must not end a scheduler: like kube-scheduler it loses the
 lines and works on. Imports nothing heavy: programs call this before they import their own modules.
+
+Tests: tests/unit/componentbase/logs/test_process_output.py, tests/contract/test_output_that_fails.py.
 """
 
 import io

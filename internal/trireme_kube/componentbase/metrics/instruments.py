@@ -157,6 +157,8 @@ class Gauge(Instrument):
 
     A label value that existed once stays, with 0: a graph should show that a queue ran empty, not that it vanished.
     With `transient` it does not stay: the values name things that come and go, such as replicas, without a bound.
+
+    Subclasses: trireme_kube.componentbase.metrics.process_metrics._GaugeWithoutStability.
     """
 
     kind = "gauge"

@@ -2,6 +2,8 @@
 
 Bucket bounds are text in every query that names one, so a dashboard made for kube-scheduler finds its buckets only if
 they are spelt the same.
+
+Tests: tests/unit/componentbase/metrics/test_instruments.py.
 """
 
 import math

@@ -6,7 +6,7 @@ issued; here the authorities of clients and of proxies are distinguished.
 
 Source: k8s.io/apiserver/pkg/authentication.
 
-Tests: tests/unit/componentbase/server/test_access.py.
+Tests: tests/unit/componentbase/server/test_access.py, tests/contract/test_serving_access.py.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.server import caller_names
 from trireme_kube.componentbase.server.expiring_cache import ExpiringCache
 
 log = logging.getLogger(__name__)
 
-ANONYMOUS_NAME = "system:anonymous"
 _UNAUTHENTICATED_GROUP = "system:unauthenticated"
 _AUTHENTICATED_GROUP = "system:authenticated"
 
@@ -44,7 +44,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-ANONYMOUS = User(ANONYMOUS_NAME, (_UNAUTHENTICATED_GROUP,))
+ANONYMOUS = User(caller_names.ANONYMOUS, (_UNAUTHENTICATED_GROUP,))
 
 
 class Unauthenticated(Exception):
@@ -65,10 +65,10 @@ class RequestHeaders:
 
     authorities: Sequence[x509.Certificate] = ()
     allowed_names: Sequence[str] = ()
-    username: Sequence[str] = ("X-Remote-User",)
+    username: Sequence[str] = (caller_names.USER_HEADER,)
     uid: Sequence[str] = ()
-    group: Sequence[str] = ("X-Remote-Group",)
-    extra_prefixes: Sequence[str] = ("X-Remote-Extra-",)
+    group: Sequence[str] = (caller_names.GROUP_HEADER,)
+    extra_prefixes: Sequence[str] = (caller_names.EXTRA_HEADER_PREFIX,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Authenticator:
             found = await self._user_by_token(headers)
         if found is None:
             return ANONYMOUS
-        if found.name == ANONYMOUS_NAME or _AUTHENTICATED_GROUP in found.groups:
+        if found.name == caller_names.ANONYMOUS or _AUTHENTICATED_GROUP in found.groups:
             return found
         return User(found.name, (*found.groups, _AUTHENTICATED_GROUP), found.uid, found.extra)
 

@@ -1,4 +1,7 @@
-"""A small cache whose entries expire: the outcome of a review is valid for some seconds."""
+"""A small cache whose entries expire: the outcome of a review is valid for some seconds.
+
+Tests: tests/unit/componentbase/server/test_access.py.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

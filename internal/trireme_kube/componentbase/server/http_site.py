@@ -75,7 +75,11 @@ Page = Callable[[Request], Awaitable[Reply | None]]
 
 
 class Guard(Protocol):
-    """Authenticates and authorises callers."""
+    """Authenticates and authorises callers.
+
+    Implementers: trireme_kube.componentbase.server.access_metrics.MeasuredGuard,
+    trireme.delegated_access.delegated_guard.DelegatedGuard.
+    """
 
     async def user_of(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
         """The caller, by headers and client certificate. Raises: Unauthenticated."""

@@ -5,7 +5,8 @@ This module only checks; the server or client loads them again, and again when t
 
 Source: k8s.io/client-go/transport.
 
-Tests: tests/unit/client/kubeconfig/test_connection.py, tests/unit/config/test_profiles.py.
+Tests: tests/unit/client/kubeconfig/test_connection.py, tests/unit/config/test_profiles.py,
+tests/unit/config/test_secure_serving.py.
 """
 
 import re

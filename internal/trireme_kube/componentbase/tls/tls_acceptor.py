@@ -3,6 +3,9 @@
 Each connection gets its own TLS context, so a renewed certificate takes effect with the next connection. The first byte
 is read before TLS begins: a client that speaks plain HTTP gets an error text, where OpenSSL would only close the
 connection.
+
+Tests: tests/unit/componentbase/tls/test_tls_acceptor.py, tests/unit/componentbase/server/test_connection_limits.py,
+tests/security/test_insight_http.py.
 """
 
 import asyncio

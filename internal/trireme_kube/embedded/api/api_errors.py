@@ -4,7 +4,7 @@ Clients decide by `reason` and `code` and print `message`, so all three follow t
 k8s.io/apimachinery, pkg/api/errors). A refusal is raised as `ApiError` and becomes a response in one place, the HTTP
 handler; the controllers inside the process catch the same exception.
 
-Tests: tests/unit/embedded/registry/test_registry.py.
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/test_parts.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Problems of single fields, in the API server's words (Source: k8s.io/apimachinery, pkg/util/validation/field).
 
-Tests: tests/unit/embedded/validation/test_refusals.py.
+Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_resizes.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """A pod's containers, and the quality of service that follows from their requests and limits.
 
 Source: k8s.io/kubernetes, pkg/apis/core/v1/helper/qos.
+
+Tests: tests/unit/embedded/registry/test_resizes.py.
 """
 
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 The API server stores each quantity in canonical form (`0.5` becomes `500m`, `1024Mi` becomes `1Gi`) and takes plain
 numbers too, so clients of the embedded cluster must see the same.
 Source: k8s.io/apimachinery, pkg/api/resource.
+
+Tests: tests/unit/embedded/api/test_quantities.py, tests/unit/embedded/registry/test_registry.py.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,7 +4,7 @@ Everything generic (routing, discovery, storage, selectors, tables) reads this t
 (defaults, validation, columns) is looked up by the row's `key` in the module of that concern. Adding a resource
 means adding a row.
 
-Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/storage/test_store.py.
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 from __future__ import annotations

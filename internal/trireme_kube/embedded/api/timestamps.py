@@ -1,4 +1,7 @@
-"""The two forms in which Kubernetes writes times, and how they are read."""
+"""The two forms in which Kubernetes writes times, and how they are read.
+
+Tests: tests/unit/embedded/test_parts.py.
+"""
 
 import datetime
 import time

@@ -31,7 +31,10 @@ from trireme_kube.embedded.registry.registry import Registry
 
 
 class Controller(Protocol):
-    """One control loop, which listens to the store and processes work queues."""
+    """One control loop, which listens to the store and processes work queues.
+
+    Implementers: trireme_kube.embedded.controllers.*, trireme_kube.embedded.kubelet.kubelets.Kubelets.
+    """
 
     @property
     def queues(self) -> tuple[WorkQueue[Any], ...]:

@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes, pkg/controller/endpointslice and pkg/controller/endpo
 from collections.abc import Callable
 from typing import Any
 
+from trireme_kube.apimachinery import well_known_labels
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.controllers import endpoint_parts, endpoint_subsets
 from trireme_kube.embedded.controllers.owner_index import owner_reference
@@ -21,7 +22,6 @@ _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLER = "endpointslice-controller.k8s.io"
 _ENDPOINTS_MANAGED_BY = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 _HEADLESS = "service.kubernetes.io/headless"
-_ZONE = "topology.kubernetes.io/zone"
 _OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 # Endpoints in one slice, as of the real controller.
 _SLICE_LIMIT = 100
@@ -160,7 +160,7 @@ class EndpointsController:
             "nodeName": spec["nodeName"],
         }
         node = self._store.get(NODES, "", spec["nodeName"])
-        zone = (node.object["metadata"].get("labels") or {}).get(_ZONE) if node is not None else None
+        zone = (node.object["metadata"].get("labels") or {}).get(well_known_labels.ZONE) if node is not None else None
         if zone:
             endpoint["zone"] = zone
         if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:

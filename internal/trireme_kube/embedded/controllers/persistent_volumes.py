@@ -9,6 +9,7 @@ Source: k8s.io/kubernetes, pkg/controller/volume.
 
 from collections.abc import Callable
 
+from trireme_kube.apimachinery import well_known_labels
 from trireme_kube.embedded.api import quantities, selectors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.controllers.owner_index import is_active
@@ -25,7 +26,6 @@ _BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 _STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
-_ZONE = "topology.kubernetes.io/zone"
 
 Key = tuple[str, str]
 
@@ -184,9 +184,13 @@ class PersistentVolumeController:
             "claimRef": self._claim_reference(claim),
         }
         selected_node = self._store.get(NODES, "", node) if node else None
-        zone = (selected_node.object["metadata"].get("labels") or {}).get(_ZONE) if selected_node is not None else None
+        zone = (
+            (selected_node.object["metadata"].get("labels") or {}).get(well_known_labels.ZONE)
+            if selected_node is not None
+            else None
+        )
         if zone:
-            terms = [{"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}]
+            terms = [{"matchExpressions": [{"key": well_known_labels.ZONE, "operator": "In", "values": [zone]}]}]
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
         return {"metadata": {"name": name, "annotations": {_PROVISIONED_BY: storage["provisioner"]}}, "spec": spec}
 

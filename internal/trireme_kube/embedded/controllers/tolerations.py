@@ -1,4 +1,7 @@
-"""Evaluates tolerations, for the controllers that act on taints."""
+"""Evaluates tolerations, for the controllers that act on taints.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py.
+"""
 
 from collections.abc import Iterable, Sequence
 

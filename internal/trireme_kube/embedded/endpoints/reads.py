@@ -3,6 +3,8 @@
 A list in pages is consistent: later pages show the objects as of the first page's version. Since records never change,
 that costs a list of references, stored for the most recent such lists only; an older continuation gets a 410 with a
 token for continuing from the present state, as in the API server after a compaction.
+
+Tests: tests/unit/embedded/endpoints/test_reads.py, tests/contract/test_shadow_run.py.
 """
 
 import base64

@@ -18,7 +18,11 @@ from trireme_kube.embedded.api import api_errors
 
 
 class Channel(Protocol):
-    """An open connection for one client's watch."""
+    """An open connection for one client's watch.
+
+    Implementers: trireme_kube.embedded.endpoints.watch_channels._ChunkedResponse,
+    trireme_kube.embedded.endpoints.watch_channels._WebSocketMessages.
+    """
 
     @property
     def response(self) -> web.StreamResponse:

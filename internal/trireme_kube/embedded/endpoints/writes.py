@@ -2,7 +2,7 @@
 
 One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
 
-Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+Tests: tests/unit/embedded/controllers/test_custom_resources.py, tests/contract/test_bind_service.py.
 """
 
 import functools
@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.embedded.api import api_errors, field_errors
 from trireme_kube.embedded.api.resources import BY_KIND, Object, Resource, stored_as
 from trireme_kube.embedded.endpoints import conversion, patches, server_side_apply
@@ -23,15 +24,13 @@ from trireme_kube.embedded.serializer import type_checking
 from trireme_kube.embedded.storage.store import Record
 
 JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+PATCH_TYPES = (JSON_PATCH, api_writes.MERGE, api_writes.STRATEGIC_MERGE, APPLY_PATCH)
 
 
 def patch_types(resource: Resource) -> tuple[str, ...]:
     """The kinds of patch that a resource takes; a strategic one needs to know the type."""
-    return tuple(one for one in PATCH_TYPES if one != STRATEGIC_PATCH) if resource.custom else PATCH_TYPES
+    return tuple(one for one in PATCH_TYPES if one != api_writes.STRATEGIC_MERGE) if resource.custom else PATCH_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,8 @@ class WriteHandler:
             raise api_errors.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
         change = {
             JSON_PATCH: patches.apply_json_patch,
-            MERGE_PATCH: patches.apply_merge_patch,
-            STRATEGIC_PATCH: patches.apply_strategic_patch,
+            api_writes.MERGE: patches.apply_merge_patch,
+            api_writes.STRATEGIC_MERGE: patches.apply_strategic_patch,
         }[kind]
         if target.subresource == "scale":
 

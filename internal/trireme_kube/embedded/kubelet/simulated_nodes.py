@@ -6,6 +6,7 @@ Tests: tests/unit/embedded/test_parts.py.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trireme_kube.apimachinery import well_known_labels
 from trireme_kube.componentbase.cli import versions
 from trireme_kube.embedded.api.resources import Object
 
@@ -39,11 +40,11 @@ def node(shape: NodeShape, index: int) -> Object:
         **shape.extended,
     }
     labels = {
-        "kubernetes.io/hostname": name,
+        well_known_labels.HOSTNAME: name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
-        "topology.kubernetes.io/region": shape.region,
-        "topology.kubernetes.io/zone": f"zone-{index % max(shape.zones, 1) + 1}",
+        well_known_labels.REGION: shape.region,
+        well_known_labels.ZONE: f"zone-{index % max(shape.zones, 1) + 1}",
         **shape.labels,
     }
     info = {

@@ -1,4 +1,7 @@
-"""Ages of objects, as the AGE column of `kubectl get` has them."""
+"""Ages of objects, as the AGE column of `kubectl get` has them.
+
+Tests: tests/unit/embedded/printers/test_tables.py.
+"""
 
 from trireme_kube.apimachinery import human_durations
 from trireme_kube.embedded.api.timestamps import parse_timestamp

@@ -9,6 +9,7 @@ Tests: tests/unit/embedded/registry/test_registry.py.
 
 from collections.abc import Callable, Mapping
 
+from trireme_kube.apimachinery import well_known_labels
 from trireme_kube.embedded.api import api_errors, field_errors, quantities
 from trireme_kube.embedded.api.custom_resource_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
@@ -23,7 +24,7 @@ _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 # Namespaces that every cluster needs. The namespace of the nodes' Leases is created again instead.
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_TOPOLOGY = (well_known_labels.ZONE, well_known_labels.REGION)
 
 
 class Admission:

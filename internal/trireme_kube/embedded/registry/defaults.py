@@ -5,7 +5,8 @@ which is not stored yet.
 
 Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
 
-Tests: tests/unit/embedded/registry/test_registry.py.
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/controllers/test_workloads.py,
+tests/unit/embedded/registry/test_quotas.py.
 """
 
 import base64

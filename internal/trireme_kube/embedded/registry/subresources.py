@@ -2,7 +2,7 @@
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/storage, and pkg/registry/apps/*/storage for scale.
 
-Tests: tests/unit/embedded/registry/test_registry.py.
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/controllers/test_controllers.py.
 """
 
 from typing import Any

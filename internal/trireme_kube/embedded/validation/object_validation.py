@@ -5,7 +5,8 @@ or a test could wrongly rely on being able to change. Each function returns the 
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
 
-Tests: tests/unit/embedded/registry/test_registry.py.
+Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/registry/test_quotas.py,
+tests/unit/embedded/controllers/test_persistent_volumes.py.
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 Source: k8s.io/kubernetes, pkg/apis/apps/validation and pkg/apis/batch/validation.
 
-Tests: tests/unit/embedded/controllers/test_workloads.py, tests/unit/embedded/registry/test_registry.py.
+Tests: tests/unit/embedded/controllers/test_workloads.py, tests/unit/embedded/controllers/test_cron_jobs.py.
 """
 
 import re

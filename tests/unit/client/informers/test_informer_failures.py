@@ -49,7 +49,8 @@ def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
         running = asyncio.create_task(following.run())
         await asyncio.sleep(600.0)
         running.cancel()
-        assert following.statistics().last_error == str(FORBIDDEN)
+        found = following.statistics()
+        assert (found.last_error, found.last_status) == (str(FORBIDDEN), 403)
 
     handler = Moments(logging.WARNING)
     informer.log.addHandler(handler)

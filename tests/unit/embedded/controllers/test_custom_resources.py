@@ -8,13 +8,14 @@ import orjson
 import pytest
 
 from tests.helpers.embedded_harness import Cluster, Object
+from trireme_kube.apimachinery.api_writes import STRATEGIC_MERGE
 from trireme_kube.embedded.api.api_errors import ApiError
 from trireme_kube.embedded.api.resources import Resource, stored_as
 from trireme_kube.embedded.discovery import openapi_protobuf
 from trireme_kube.embedded.discovery.discovery import Discovery
 from trireme_kube.embedded.endpoints.reads import ReadHandler, ResponseForm
 from trireme_kube.embedded.endpoints.request_info import RequestInfo
-from trireme_kube.embedded.endpoints.writes import APPLY_PATCH, STRATEGIC_PATCH, WriteHandler, patch_types
+from trireme_kube.embedded.endpoints.writes import APPLY_PATCH, WriteHandler, patch_types
 from trireme_kube.embedded.printers.tables import table
 
 NAME = "crontabs.stable.example.com"
@@ -221,7 +222,7 @@ def test_columns_are_the_definitions() -> None:
 def test_strategic_patches_are_refused() -> None:
     """They need to know the type; clients fall back to another kind when they hear so."""
     cluster = Served()
-    assert STRATEGIC_PATCH not in patch_types(cluster.resource())
+    assert STRATEGIC_MERGE not in patch_types(cluster.resource())
     assert APPLY_PATCH in patch_types(cluster.resource())
 
 

@@ -171,7 +171,7 @@ async def _pre_bind(
     binding_conditions: bool = True,
 ) -> bind_pb2.PreBindResult:
     state = bind_phase_pb2.PluginStates(
-        plugin_states={binding.NAME: _state(*claims, node_allocatable=node_allocatable)}
+        plugin_states={binding.SPEC.name: _state(*claims, node_allocatable=node_allocatable)}
     )
     item = bind_pb2.BindItem(pod=POD, node_name="node", state=state.SerializeToString())
     gates = {"DRADeviceBindingConditions": binding_conditions}

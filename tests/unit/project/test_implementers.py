@@ -1,0 +1,218 @@
+"""A protocol names its implementers, which nothing else finds: they need not import it.
+
+The docstring of a protocol, or of an abstract class, ends with `Implementers: trireme.shadow.inbox.Inbox, ….`, with
+the fakes that tests share. `trireme.plugins.*.filter` stands for all such modules. Private protocols name none, nor do
+those of the SDK, which plugins of users implement. So does a class whose subclass is in another module, with
+`Subclasses: …`, but for exceptions.
+"""
+
+import ast
+import dataclasses
+import fnmatch
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+_NAMED = re.compile(r"^(?:Implementers|Subclasses): ([^:]+)\.\Z", re.MULTILINE)
+_PROTOCOL = re.compile(r"^class [^_].*\b(?:Protocol|ABC)\b", re.MULTILINE)
+_CLASS_LINE = re.compile(r"^class .*\n", re.MULTILINE)
+_MEMBER = re.compile(r"(?:^    (?:(?:async )?def )?|\bself\.)(\w+)", re.MULTILINE)
+#: Members and parameters that a class has in common with a protocol if this is no chance.
+_TELLING = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class _Class:
+    """A class as it is written, without what it inherits."""
+
+    module: str
+    node: ast.ClassDef
+
+    @property
+    def name(self) -> str:
+        """Its full name."""
+        return f"{self.module}.{self.node.name}"
+
+    @property
+    def bases(self) -> set[str]:
+        """The names of the classes that it names as its bases."""
+        plain = (each.value if isinstance(each, ast.Subscript) else each for each in self.node.bases)
+        return {ast.unparse(each).rpartition(".")[2] for each in plain}
+
+    @functools.cached_property
+    def methods(self) -> dict[str, list[str]]:
+        """The names of each method's parameters."""
+        return {each.name: _parameters(each) for each in self.node.body if isinstance(each, _FUNCTIONS)}
+
+    @functools.cached_property
+    def attributes(self) -> set[str]:
+        """The names of its fields, and of what its methods set."""
+        text = ast.unparse(self.node)
+        declared = re.findall(r"^    (\w+)(?:: .+| = .+)$", text, re.MULTILINE)
+        return {*declared, *re.findall(r"\bself\.(\w+)(?:: .+)? = ", text)}
+
+    @property
+    def telling(self) -> int:
+        """How many members and parameters it has."""
+        return sum(1 + len(parameters) for parameters in self.methods.values())
+
+    def has_of(self, protocol: "_Class") -> int:
+        """How many of the protocol's methods it has."""
+        return len(protocol.methods.keys() & {*self.methods, *self.attributes})
+
+    def implements(self, protocol: "_Class") -> bool:
+        """It has all methods of the protocol, with the same parameters; properties may be fields."""
+        return all(
+            self.methods.get(name) == parameters or (not parameters and name in self.attributes)
+            for name, parameters in protocol.methods.items()
+        )
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    declared = function.args
+    return [each.arg for each in (*declared.posonlyargs, *declared.args, *declared.kwonlyargs)][1:]
+
+
+@functools.cache
+def _texts() -> dict[str, str]:
+    """The modules by name, but for tests, whose fakes stand beside their use, and for what is generated."""
+    out = {}
+    for folder, root in (("internal", ROOT / "internal"), ("tests", ROOT), ("tools", ROOT)):
+        for path in (ROOT / folder).rglob("*.py"):
+            if not path.name.startswith("test_") and path.parent.name != "v1":
+                out[".".join(path.relative_to(root).with_suffix("").parts)] = path.read_text()
+    return out
+
+
+@functools.cache
+def _classes(module: str) -> list[_Class]:
+    return [_Class(module, node) for node in ast.walk(ast.parse(_texts()[module])) if isinstance(node, ast.ClassDef)]
+
+
+def _protocols() -> list[_Class]:
+    ours = {name: text for name, text in _texts().items() if name.startswith("trireme")}
+    modules = (name for name, text in ours.items() if _PROTOCOL.search(text) and not name.startswith("trireme.sdk."))
+    found = (each for module in modules for each in _classes(module) if each.bases & {"Protocol", "ABC"})
+    return [each for each in found if not each.node.name.startswith("_")]
+
+
+@functools.cache
+def _words() -> dict[str, tuple[str, frozenset[str]]]:
+    """Of each module, the lines that begin classes, and the names of methods and of what they set."""
+    return {
+        module: ("".join(_CLASS_LINE.findall(text)), frozenset(_MEMBER.findall(text)))
+        for module, text in _texts().items()
+    }
+
+
+def _implementers(protocol: _Class) -> Iterator[_Class]:
+    """The classes that name it as their base, and those that have the same methods."""
+    name, module_name = protocol.node.name, protocol.module.rpartition(".")[2]
+    for module, (class_lines, members) in _words().items():
+        inherits = name in class_lines and (module == protocol.module or module_name in _texts()[module])
+        if inherits or (protocol.telling >= _TELLING and protocol.methods.keys() <= members):
+            for each in _classes(module):
+                explicit = inherits and name in each.bases
+                if "Protocol" not in each.bases and (explicit or _is_like(each, protocol)):
+                    yield each
+
+
+def _is_like(each: _Class, protocol: _Class) -> bool:
+    """It has the same methods, which are no chance, and is not the protocol itself."""
+    return each != protocol and protocol.telling >= _TELLING and each.implements(protocol)
+
+
+def _named(protocol: _Class) -> list[str]:
+    """What its docstring names as implementers."""
+    found = _NAMED.search(ast.get_docstring(protocol.node) or "")
+    return re.split(r",\s+", found[1]) if found else []
+
+
+def _exists(name: str, protocol: _Class) -> bool:
+    """There is such a class with all of the protocol's methods, or for a protocol that is called such a function.
+
+    A fake may have some of the methods, and a class that inherits has those that it does not write.
+    """
+    if "*" in name:
+        return any(each.implements(protocol) for found in fnmatch.filter(_texts(), name) for each in _classes(found))
+    module, _, inner = name.rpartition(".")
+    if "__call__" in protocol.methods:
+        return any(name.startswith(f"{each}.") and f"def {inner}(" in text for each, text in _texts().items())
+    found = [each for each in _classes(module) if each.node.name == inner] if module in _texts() else []
+    needed = 1 if module.startswith(("tests.", "tools.")) else len(protocol.methods)
+    return any(each.bases or each.has_of(protocol) >= needed for each in found)
+
+
+def _problems(protocol: _Class) -> Iterator[str]:
+    """What is wrong with the implementers that a protocol names."""
+    named = _named(protocol)
+    if not named:
+        yield f"{protocol.name}: end its docstring with `Implementers: module.Class, ….`"
+    for name in named:
+        if not _exists(name, protocol):
+            yield f"{protocol.name}: {name} is none of its implementers"
+    for each in _implementers(protocol):
+        if each.name not in named and not any(fnmatch.fnmatch(each.module, name) for name in named):
+            yield f"{protocol.name}: name {each.name} too"
+
+
+def _subclasses() -> Iterator[tuple[str, str]]:
+    """The full names of each class of ours that another module extends, and of the class there."""
+    for module, (class_lines, _) in _words().items():
+        if module.startswith("trireme") and re.search(r"\(\w", class_lines):
+            imported = _imported(module)
+            for each in _classes(module):
+                for base in map(ast.unparse, each.node.bases):
+                    first, _, rest = base.partition(".")
+                    name = ".".join(filter(None, (imported.get(first), rest)))
+                    if name.rpartition(".")[0] in _texts() and not name.endswith("Error"):
+                        yield name, each.name
+
+
+def _imported(module: str) -> dict[str, str]:
+    """The full names of what a module imports, by the names that it has there."""
+    tree = ast.parse(_texts()[module])
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in froms for alias in node.names}
+
+
+def _unnamed_subclasses() -> Iterator[str]:
+    """The subclasses that their base does not name."""
+    protocols = {each.name for each in _protocols()}
+    for base, subclass in _subclasses():
+        module, _, name = base.rpartition(".")
+        for each in _classes(module):
+            if each.node.name == name and base not in protocols and subclass not in _named(each):
+                yield f"{base}: end its docstring with `Subclasses: {subclass}.`"
+
+
+@pytest.mark.slow
+def test_protocols_name_their_implementers() -> None:
+    assert [problem for protocol in _protocols() for problem in _problems(protocol)] == []
+
+
+@pytest.mark.slow
+def test_classes_name_their_subclasses_in_other_modules() -> None:
+    assert [*_unnamed_subclasses()] == []
+
+
+@pytest.mark.slow
+def test_a_wrong_or_missing_implementer_is_found() -> None:
+    source = '''class Port:
+        """A port.
+
+        Implementers: {}.
+        """
+
+        def send(self, pod, node): ...'''
+    other = "trireme.frontend.inbox.Inbox"
+    for named, expected in ((other, 1), ("no.such.Class", 1), ("", 1)):
+        port = _Class("trireme.port", ast.parse(source.format(named)).body[0])
+        assert len([*_problems(port)]) == expected
