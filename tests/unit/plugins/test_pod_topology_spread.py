@@ -82,8 +82,8 @@ VERDICTS = [
     pytest.param(
         [(OWN, "a1", "default")],
         _pod(domain_cluster.spread(ZONE, True, {}), **TOLERANT),
-        {"n1": MISSING},
-        id="an-empty-selector-counts-nobody",
+        {"a1": SKEWED, "a2": SKEWED, "n1": MISSING},
+        id="an-empty-selector-counts-all",
     ),
     pytest.param(
         [(OWN, "a1", "default")],
