@@ -36,9 +36,8 @@ def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
     if gates.enabled("InPlacePodVerticalScalingSchedulerPreemption"):
         # Before the resources are looked at: a node that forbids resize preemption is refused for that.
         out.insert(_index_of_plugin(out, "NodeResourcesFit"), ("DeferredPodScheduling", None))
-    if gates.enabled("DynamicResourceAllocation"):
-        # Before preemption: releasing an idle claim is better than evicting a pod.
-        out.insert(_index_of_plugin(out, "DefaultPreemption"), ("DynamicResources", 2))
+    # Before preemption: releasing an idle claim is better than evicting a pod.
+    out.insert(_index_of_plugin(out, "DefaultPreemption"), ("DynamicResources", 2))
     if gates.enabled("GenericWorkload"):
         out.append(("GangScheduling", None))
     if gates.enabled("TopologyAwareWorkloadScheduling"):

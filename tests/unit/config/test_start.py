@@ -50,7 +50,7 @@ def test_information_is_printed_and_nothing_runs(desk: Desk, flag: str) -> None:
     code, stdout, stderr = _run(desk, flag, built=built)
     assert (code, built, stderr) == (0, [], "")
     assert ("Usage:" in stdout) is (flag in ("--help", "-h"))
-    assert ("v1.37.0" in stdout) is ("version" in flag)
+    assert ("v1.38.0-beta.0" in stdout) is ("version" in flag)
 
 
 def test_help_fits_the_terminal(desk: Desk) -> None:

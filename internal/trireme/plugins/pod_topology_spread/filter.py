@@ -197,9 +197,7 @@ class PodTopologySpreadFilter:
                 each.domain,
                 each.count,
                 1,
-                domain_rules.SkewRule(
-                    each.constraint.max_skew, 1, each.constraint.min_domains, each.eligible
-                ),
+                domain_rules.SkewRule(each.constraint.max_skew, 1, each.constraint.min_domains, each.eligible),
             )
             for each in hard_state.hard
             if each.self_match

@@ -22,6 +22,7 @@ INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED_REASON = "Scheduled"
 UNSCHEDULABLE_REASON = "Unschedulable"
 SCHEDULER_ERROR_REASON = "SchedulerError"
+POD_GROUP_ERROR_REASON = "PodGroupError"
 
 WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"

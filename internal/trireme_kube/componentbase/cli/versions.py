@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from trireme_kube.apimachinery.golang import quote
 
 #: The kube-scheduler whose behaviour this is, and the oldest that can be emulated.
-KUBERNETES = "v1.37.0"
-OLDEST = (1, 34)
+KUBERNETES = "v1.38.0-beta.0"
+OLDEST = (1, 35)
 _MAX_UINT = 1 << 64
 
 _MATCH = re.compile(r"[\t\n\f\r ]*v?([0-9]+(?:\.[0-9]+)*)(.*)")
