@@ -134,7 +134,9 @@ class Oracle:
     alone, and so starts again where a situation has others than the one before.
     """
 
-    def __init__(self, runs: int = 4, gates: Iterable[str] = ()) -> None:
+    def __init__(self, runs: int = 4, gates: Iterable[str] = (), binary: Path | None = None) -> None:
+        """`binary`: the program of another version than the reference."""
+        self._binary = binary
         self._runs = runs
         self._gates = dict.fromkeys(gates, True)
         self._flipped: Mapping[str, bool] = {}
@@ -150,7 +152,7 @@ class Oracle:
 
     def _start(self, flipped: Mapping[str, bool]) -> None:
         stated = ",".join(f"{gate}={str(on).lower()}" for gate, on in {**self._gates, **flipped}.items())
-        command = [str(build()), "-runs", str(self._runs), "-feature-gates", stated]
+        command = [str(self._binary or build()), "-runs", str(self._runs), "-feature-gates", stated]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._flipped = flipped
 
