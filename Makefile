@@ -129,8 +129,8 @@ follow: $(STAMP) ## What another version of Kubernetes changes: answers, gates, 
 	@$(BIN)/python -m tests.conformance.follow $(VERSION)
 
 .PHONY: simulate
-simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
-	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD)) \
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall FEATURES=plugins,insight LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
+	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(FEATURES),--features $(FEATURES)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(TRACE),--trace $(TRACE)) $(if $(PLAN),--plan $(PLAN)) $(if $(REPLAY),--replay $(REPLAY)) $(if $(DEFECT),--defect $(DEFECT))
 
 .PHONY: compare-simulations
@@ -152,17 +152,25 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 	@$(BIN)/python -m tests.simulation.simulate --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
-simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", SAVE=1: keep what was found for docs/reliability.md)
-	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(NAMES)
+simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reliability.md)
+	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(if $(TODAY),--today) $(NAMES)
 
 .PHONY: chaos
 chaos: $(STAMP) controlplane ## Break real processes under load, a fault every six seconds (N=1000 SIDE=trireme|kube-scheduler SEED=1 LEASE=4; Linux, root or user namespaces)
 	@$(BIN)/python -m tools.chaos.chaos --faults $(or $(N),1000) \
 		--side $(or $(SIDE),trireme) --seed $(or $(SEED),1) --lease $(or $(LEASE),4) $(ARGS)
 
+MUTATION = $(BIN)/python -m tools.mutation.mutation_run $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(JOBS),--jobs $(JOBS))
+HINTS = $(wildcard internal/trireme/plugins/*/hints.py)
+
 .PHONY: mutation
-mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
-	@$(BIN)/python -m tools.mutation.mutation_run $(MODULES)
+mutation: $(STAMP) ## Whether a test notices each small change of the code (FOLDER=internal/trireme/queueing, or files; without: the queueing hints. SAMPLE=200 SEED=1: some of the changes)
+	@$(MUTATION) --folder $(or $(FOLDER),$(HINTS))
+
+.PHONY: mutation-changed
+mutation-changed: $(STAMP) ## As mutation, for the functions that differ from another commit's (BASE=main SAMPLE=200)
+	@$(MUTATION) --base $(or $(BASE),main)
 
 .PHONY: sig-scheduling
 sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)

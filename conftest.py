@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+pytest_plugins = ("tests.helpers.timeouts",)
+
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )

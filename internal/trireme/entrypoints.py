@@ -3,6 +3,8 @@
 Each function imports the process that it runs, so this is the highest layer. `trireme` and trireme-frontend begin at
 functions of their own (`cli.main`, `frontend.process`); a frontend's own phases do not pass here, as the frontend has
 done the same before it forked the forker.
+
+Tests: tests/contract/test_output_that_fails.py.
 """
 
 import sys

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.golden_rows import Row
-from trireme.config import gates, loading, model, profiles
+from trireme.config import gates, loading, profiles, scheduler_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import filter_plugins, score_plugins
 from trireme.registry.in_tree import IN_TREE
@@ -140,22 +140,24 @@ def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) ->
     return Setup(configuration, filters, frozenset(order) - {*filters}, scores, frozenset(scoring) - {*scores}, order)
 
 
-def completed_profile(arguments: Arguments, features: gates.FeatureGates) -> model.CompletedProfile:
+def completed_profile(arguments: Arguments, features: gates.FeatureGates) -> scheduler_configuration.CompletedProfile:
     """The default profile with these arguments."""
     document = {
-        "apiVersion": model.API_VERSION,
-        "kind": model.KIND,
+        "apiVersion": scheduler_configuration.API_VERSION,
+        "kind": scheduler_configuration.KIND,
         "profiles": [{"pluginConfig": json.loads(arguments)}],
     }
     loaded = loading.load(json.dumps(document).encode(), features, _ignore)
     return profiles.construct_profiles(loaded, IN_TREE, features, _ignore).profiles[0]
 
 
-def _has(make_plugin: object, name: str, profile: model.CompletedProfile, features: Mapping[str, bool]) -> bool:
+def _has(
+    make_plugin: object, name: str, profile: scheduler_configuration.CompletedProfile, features: Mapping[str, bool]
+) -> bool:
     return callable(make_plugin) and make_plugin(name, profile.args_json(name), features) is not None
 
 
-def _message(name: str, profile: model.CompletedProfile, left_out: set[str]) -> snapshot_pb2.Profile:
+def _message(name: str, profile: scheduler_configuration.CompletedProfile, left_out: set[str]) -> snapshot_pb2.Profile:
     message = snapshot_pb2.Profile(scheduler_name=name)
     for point, number in _POINTS.items():
         plugins = message.plugin_sets.add(extension_point=number).plugins

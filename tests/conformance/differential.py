@@ -5,9 +5,9 @@
     python -m tests.conformance.differential --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
 
 Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
-framework's maps in many orders, made as small as it gets, and printed with what either side says. `--keep` adds it
-with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1. The other kinds
-are drawn and compared by `drawn_kinds`; they are printed as they are.
+framework's maps in many orders, printed with what either side says, and printed again when it is as small as it gets.
+`--keep` adds that with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1.
+The other kinds are drawn and compared by `drawn_kinds`; they are printed as they are.
 """
 
 import argparse
@@ -65,7 +65,7 @@ DEVICES, EXCLUSIVE, PREEMPTION = 0.25, 0.05, 0.1
 
 # How often the framework is asked about a situation, and about one where something differs: what it says of that by
 # chance should have been said by then.
-RUNS, RUNS_IF_DIFFERENT = 2, 24
+RUNS, RUNS_IF_DIFFERENT = 2, 150
 
 # Where it said more different things than so many, there may be more that it did not say.
 MANY = 4
@@ -248,9 +248,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             for start in range(0, len(rows), CHUNK):
                 for row, differences in sides.differing(rows[start : start + CHUNK]):
                     differing += 1
-                    _report(
-                        *(sides.shrunk(row, differences) if not options.no_shrinking else (row, differences)), options
-                    )
+                    _print_differences(row, differences)
+                    if not options.no_shrinking:
+                        row, differences = sides.shrunk(row, differences)
+                        _print_situation(row, differences)
+                    _keep(row, options)
                     if differing >= options.stop_after:
                         break
                 if differing >= options.stop_after:
@@ -320,19 +322,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _report(row: Row, differences: Sequence[Finding], options: argparse.Namespace) -> None:
+def _print_differences(row: Row, differences: Sequence[Finding]) -> None:
+    """At once: to make the situation small asks both sides some hundred times more."""
     print(f"\n{row['name']} differs:")
     for finding in differences:
         about = f" of {finding.plugin}" if finding.plugin else ""
         print(f"  {finding.field}{about}\n    framework: {finding.expected}\n    Trireme:   {finding.answered}")
-    for name, value in () if options.no_shrinking else row["case"].items():
-        if isinstance(value, list):
-            for entry in value:
-                print(f"  {name}: {json.dumps(entry)}")
-        else:
-            print(f"  {name}: {json.dumps(value)}")
     sys.stdout.flush()
-    _keep(row, options)
+
+
+def _print_situation(row: Row, differences: Sequence[Finding]) -> None:
+    """The situation made small, with what differs in it."""
+    _print_differences(row, differences)
+    for name, value in row["case"].items():
+        for entry in value if isinstance(value, list) else [value]:
+            print(f"  {name}: {json.dumps(entry)}")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

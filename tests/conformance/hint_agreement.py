@@ -13,7 +13,7 @@ from tests.conformance.decision_cluster import DecisionCluster
 from tests.conformance.decision_differences import Finding, Verdict
 from tests.conformance.golden_rows import Row
 from trireme.cache import object_kinds, pod_projection
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework import cluster_event
 from trireme.queueing import pending_pod, pod_info, queued_pod
 from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
@@ -41,7 +41,7 @@ def answer(row: Row) -> Json:
 @functools.cache
 def _profile(
     arguments: decision_profiles.Arguments, flipped: decision_profiles.Gates
-) -> tuple[model.CompletedProfile, gates.FeatureGates]:
+) -> tuple[scheduler_configuration.CompletedProfile, gates.FeatureGates]:
     features = decision_profiles.feature_gates(flipped)
     return decision_profiles.completed_profile(arguments, features), features
 

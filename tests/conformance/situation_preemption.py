@@ -2,7 +2,9 @@
 
 Few values are used, so that much is alike: priorities that are equal or next to each other, from the lowest there is to
 those of the system; pods that started at the same moment; several budgets over the same pods; other pods that wait for
-the same nodes. What stands in the way is drawn beside it: room, ports, devices, volumes, other pods, the spread.
+the same nodes. In mixed situations each node has victims of several priorities, some of them protected, so that all
+rules which choose among nodes have a say. What stands in the way is drawn beside it: room, ports, devices, volumes,
+other pods, the spread.
 """
 
 import random
@@ -24,12 +26,17 @@ _REASONS = (
     *("ports", "interpod", "interpod", "spread", "spread", "exclusive", "scalars", "helpers", "whole", "taints"),
     *("volumes", "limits", "devices", "selectors"),
 )
+# How many situations are of nodes with several victims each, and what these stand below the pod that wants in.
+_MIXED = 0.4
+_BELOW = ((-1, -2, -3), (-5, -10, -15), (-1, -1, -2, -2, -10), (-1, -2, -4, -8, -16), (-3, -2, -1, 0))
 _ARGUMENTS = ((0, 1), (1, 0), (100, 0), (100, 100), (50, 2), (0, 3))
 
 
 def situation(draw: random.Random, name: str) -> Row:
     """One situation."""
     reasons = frozenset(draw.sample(_REASONS, draw.choice((0, 0, 1, 1, 1, 2, 3))))
+    if draw.random() < _MIXED:
+        reasons |= {"mixed"}
     return Preempting(draw, reasons).row("+".join(("preempting", *sorted(reasons))), name)
 
 
@@ -47,16 +54,23 @@ class Preempting:
         # Whoever is alike started in one of few moments, and asks for one of few amounts.
         self._starts = [f"2026-01-01T00:00:{draw.randrange(60):02}Z" for _ in range(draw.choice((1, 2, 4)))]
         self._amounts = draw.sample(("250m", "500m", "700m", "1", "1500m", "0"), draw.choice((1, 2, 3)))
+        if self._is("mixed"):
+            self._nodes = [f"n{number:02}" for number in range(draw.choice((2, 3, 4, 6, 9)))]
+            self._priorities = [min(max(level + step, _LEAST), _MOST) for step in draw.choice(_BELOW)]
+            self._amounts = list(
+                draw.choice((("500m",), ("250m", "500m"), ("500m", "700m", "1"), ("300m", "0", "900m")))
+            )
 
     def row(self, about: str, name: str) -> Row:
         """The situation as a row."""
         draw = self._draw
         nodes = [self.node(node) for node in self._nodes]
-        each = draw.choice((2, 3, 4, 6))
+        each = draw.choice((4, 5, 6, 8) if self._is("mixed") else (2, 3, 4, 6))
         placed = [self.placed(f"p{number:02}", draw.choice(self._nodes)) for number in range(each * len(nodes))]
         case: Json = {"name": f"{about}-{name}", "nodes": nodes, "pods": placed, "pod": self.incoming()}
         case["podDisruptionBudgets"] = [
-            self.budget(f"b{number}", placed) for number in range(draw.choice((0, 1, 2, 5)))
+            self.budget(f"b{number}", placed)
+            for number in range(draw.choice((1, 2, 3, 5) if self._is("mixed") else (0, 1, 2, 5)))
         ]
         waiting = draw.choice((0, 0, 1, 2, 4))
         case["nominated"] = [self.nominated(f"w{number}") for number in range(waiting)]
@@ -92,7 +106,7 @@ class Preempting:
         if self._often(0.1):
             del labels[_ZONE]
         amounts = {
-            "cpu": draw.choice(("1", "2", "2", "3")),
+            "cpu": draw.choice(("3", "3", "2500m") if self._is("mixed") else ("1", "2", "2", "3")),
             "memory": "4Gi",
             "pods": draw.choice(("2", "4", "110", "110")),
         }
@@ -136,7 +150,8 @@ class Preempting:
     def incoming(self) -> Json:
         """The pod that wants in."""
         draw = self._draw
-        pod = self._pod("incoming", "default", self._level, draw.choice(("500m", "1", "1500m", "2", "100m")))
+        amounts = ("1500m", "2", "2500m") if self._is("mixed") else ("500m", "1", "1500m", "2", "100m")
+        pod = self._pod("incoming", "default", self._level, draw.choice(amounts))
         pod["status"] = {"phase": "Pending"}
         if self._often(0.12):
             pod["status"]["nominatedNodeName"] = draw.choice((*self._nodes, "gone"))

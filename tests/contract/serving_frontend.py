@@ -33,6 +33,7 @@ from trireme.scheduling import (
     scheduler_settings,
 )
 from trireme.scheduling.ports import Effects
+from trireme.v1 import scheduler_status_pb2
 from trireme_kube.componentbase import clocks, supervision
 from trireme_kube.componentbase.logs import klog
 
@@ -140,7 +141,7 @@ class FakeFrontend:
             pre_enqueue_calls=SimpleNamespace(held_pods=dict),
             sort_keys=SimpleNamespace(last_failure=lambda uid: None),
         )
-        self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
+        self.plugins: Callable[[], list[scheduler_status_pb2.PluginStatus]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
 
     def place(self, pod: dict[str, Any]) -> None:
@@ -204,7 +205,7 @@ class FakeFrontend:
             scheduling,
             self.informers if self.synced else [_listing("pods"), _listing("nodes", "the API server is slow")],
             SimpleNamespace(statistics=list),
-            self.plugin_rows,
+            self.plugins,
         )
         return frontend_state.FrontendState(*parts)
 

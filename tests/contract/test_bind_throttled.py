@@ -32,7 +32,7 @@ async def bind(tmp_path: Path) -> AsyncIterator[Bind]:
 
 
 class Replicas(bind_phase_client.BindPhaseClient):
-    """The frontend's side of one bind replica; keeps what went wrong with it."""
+    """The frontend's side of one bind replica; notes when the replica is no longer called."""
 
     def __init__(self, bind: Bind, plugins: dict[str, list[str]], valid_ms: int) -> None:
         def fence() -> cycle_pb2.Fence:
@@ -43,12 +43,11 @@ class Replicas(bind_phase_client.BindPhaseClient):
                 fence=fence(), config_hash=CONFIG_HASH, configuration=bind_cluster.configuration(**plugins)
             )
 
-        super().__init__(fence, fence_request, dialing.Dialer(), 60.0, lambda: None)
         self.failures: list[str] = []
+        super().__init__(fence, fence_request, dialing.Dialer(), 60.0, self._note_failure)
 
-    def _stop_calling(self, link: bind_phase_client._BindLink, error: BaseException) -> None:
-        self.failures.append(repr(error))
-        super()._stop_calling(link, error)
+    def _note_failure(self) -> None:
+        self.failures += [link.last_error for link in self.statistics() if link.last_error and not link.fenced]
 
 
 @contextlib.asynccontextmanager

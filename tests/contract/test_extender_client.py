@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tests.contract import certificates
 from tools.controlplane import ports
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_client, extender_wire
 from trireme_kube.apimachinery import golang
 from trireme_kube.componentbase.tls.client_tls import ClientTLS
@@ -153,7 +153,9 @@ async def test_a_bad_response_has_the_error_text_of_kube_scheduler(
 ) -> None:
     """The event of a pod says what its extender did; without the text nobody can tell which program is at fault."""
     async with _Server(handler) as url:
-        client = extender_client.ExtenderClient(session, model.Extender(url_prefix=url, http_timeout=TIMEOUT))
+        client = extender_client.ExtenderClient(
+            session, scheduler_configuration.Extender(url_prefix=url, http_timeout=TIMEOUT)
+        )
         with pytest.raises(extender_wire.ExtenderError) as caught:
             _filter_of(await client.send("filter", b"{}"))
     assert str(caught.value) == text.format(url=url)
@@ -163,7 +165,7 @@ async def test_an_unreachable_extender_is_reported_with_its_address(session: aio
     """An extender that is down is named by its address."""
     (port,) = ports.free_ports(1)
     client = extender_client.ExtenderClient(
-        session, model.Extender(url_prefix=f"http://127.0.0.1:{port}", http_timeout=TIMEOUT)
+        session, scheduler_configuration.Extender(url_prefix=f"http://127.0.0.1:{port}", http_timeout=TIMEOUT)
     )
     with pytest.raises(extender_wire.ExtenderError) as caught:
         await client.send("filter", b"{}")
@@ -174,7 +176,9 @@ async def test_an_unreachable_extender_is_reported_with_its_address(session: aio
 async def test_bytes_after_the_first_json_value_are_ignored(session: aiohttp.ClientSession) -> None:
     """Go decodes one value and looks no further; an extender that appends something goes on working."""
     async with _Server(_answering(b' {"nodeNames": ["n1"]}\n{"x": 1} trailing')) as url:
-        client = extender_client.ExtenderClient(session, model.Extender(url_prefix=url, http_timeout=TIMEOUT))
+        client = extender_client.ExtenderClient(
+            session, scheduler_configuration.Extender(url_prefix=url, http_timeout=TIMEOUT)
+        )
         assert _filter_of(await client.send("filter", b"{}")).names == ("n1",)
 
 
@@ -208,7 +212,9 @@ async def test_https_with_authority_and_client_certificate(session: aiohttp.Clie
     pair = tls.authority.issue("scheduler")
     settings = ClientTLS(ca_data=tls.authority.certificate, cert_data=pair.certificate, key_data=pair.key)
     async with _Server(_subject, tls.server) as url:
-        config = model.Extender(url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT)
+        config = scheduler_configuration.Extender(
+            url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT
+        )
         client = extender_client.ExtenderClient(session, config)
         assert _filter_of(await client.send("filter", b"{}")).names == ("scheduler",)
 
@@ -219,7 +225,9 @@ async def test_a_renewed_client_certificate_is_used(session: aiohttp.ClientSessi
     certificate, key = tls.authority.issue("first").write(tmp_path, "client")
     settings = ClientTLS(ca_data=tls.authority.certificate, cert_file=str(certificate), key_file=str(key))
     async with _Server(_subject, tls.server) as url:
-        config = model.Extender(url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT)
+        config = scheduler_configuration.Extender(
+            url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT
+        )
         client = extender_client.ExtenderClient(session, config, lambda: now)
 
         async def caller() -> tuple[str, ...]:
@@ -239,7 +247,7 @@ async def test_a_renewed_client_certificate_is_used(session: aiohttp.ClientSessi
 async def test_https_without_authority_trusts_anybody(session: aiohttp.ClientSession, tls: _Tls) -> None:
     """As in kube-scheduler, enableHTTPS without an authority checks nothing; an unknown one named is refused."""
     async with _Server(_subject, tls.server) as url:
-        config = model.Extender(url_prefix=url, enable_https=True, http_timeout=TIMEOUT)
+        config = scheduler_configuration.Extender(url_prefix=url, enable_https=True, http_timeout=TIMEOUT)
         assert _filter_of(await extender_client.ExtenderClient(session, config).send("filter", b"{}")).names == ()
         other = ClientTLS(ca_data=certificates.Authority("another").certificate)
         strict = extender_client.ExtenderClient(session, dataclasses.replace(config, tls_config=other))

@@ -4,24 +4,23 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.contract import serving_frontend
-from trireme.frontend.phase_clients import bind_phase_client, insight_replicas, replica_link
+from trireme.frontend.phase_clients import bind_link, insight_replicas, replica_link
 from trireme.frontend.serving import insight_status_feed
 from trireme.queueing import queued_pod
 from trireme.scheduling import preemption_history
 from trireme.v1 import bind_pb2, scheduler_status_pb2
 
-_PLUGIN = {
-    "name": "quota",
-    "address": "127.0.0.1:9000",
-    "version": "1.2",
-    "health": "failing",
-    "problem": "it refuses connections",
-    "failurePolicy": "Ignore",
-    "breaker": "open",
-    "calls": 7,
-    "failedCalls": 5,
-    "p99Seconds": None,
-}
+_PLUGIN = scheduler_status_pb2.PluginStatus(
+    name="quota",
+    address="127.0.0.1:9000",
+    version="1.2",
+    health="failing",
+    problem="it refuses connections",
+    failure_policy="Ignore",
+    breaker="open",
+    calls=7,
+    failed_calls=5,
+)
 
 
 def frontend() -> serving_frontend.FakeFrontend:
@@ -29,8 +28,8 @@ def frontend() -> serving_frontend.FakeFrontend:
     fake: Any = serving_frontend.FakeFrontend()
     fake.preemptions.history = preemption_history.PreemptionHistory(lambda: 5.0)
     fake.filters.links = [replica_link.LinkStatistics("10.0.0.1:7001", True, 0, 12, 34, 2, "", 0)]
-    fake.binders.links = [bind_phase_client.BindLinkStatistics("10.0.0.2:7003", False, 3, "unreachable")]
-    fake.plugin_rows = lambda: [_PLUGIN]
+    fake.binders.links = [bind_link.BindLinkStatistics("10.0.0.2:7003", False, 3, "unreachable")]
+    fake.plugins = lambda: [_PLUGIN]
     return fake
 
 

@@ -67,15 +67,15 @@ def test_whether_a_plugin_follows_the_cluster_is_shown() -> None:
     """Broken, a plugin that acknowledges nothing of its snapshot stream is `ok`."""
     stream = replica_link.LinkStatistics("a", False, 0, 0, 0, 1, "it will be synchronised anew", 0)
     calls = _calls(_Phase(b""), {"P": stream})
-    (row,) = calls.rows()
-    assert row["follows"] == {"inStep": False, "generation": 0}
+    (plugin,) = calls.plugins()
+    assert (plugin.follows.in_step, plugin.follows.generation) == (False, 0)
     text = "plugin P not following: does not follow the cluster: it will be synchronised anew: a, version 1, "
-    assert plugin_calls.one_line(row).startswith(text)
-    (row,) = _calls(_Phase(b""), {"P": dataclasses.replace(stream, in_step=True, acknowledged=7)}).rows()
-    assert plugin_calls.one_line(row).startswith("plugin P ok: a, version 1, ")
-    assert plugin_calls.one_line(row).endswith(", follows at generation 7")
-    (row,) = _calls(_Phase(b"")).rows()
-    assert row["follows"] is None
+    assert plugin_calls.one_line(plugin).startswith(text)
+    (plugin,) = _calls(_Phase(b""), {"P": dataclasses.replace(stream, in_step=True, acknowledged=7)}).plugins()
+    assert plugin_calls.one_line(plugin).startswith("plugin P ok: a, version 1, ")
+    assert plugin_calls.one_line(plugin).endswith(", follows at generation 7")
+    (plugin,) = _calls(_Phase(b"")).plugins()
+    assert not plugin.HasField("follows")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ async def test_statistics_of_another_version_are_reported_as_far_as_they_are_kno
                 while phase.requests < 3:
                     await asyncio.sleep(0.005)
             assert not polling.done()
-            (row,) = calls.rows()
-            assert (row["breaker"], row["calls"]) == (shown, 2 * len(entries))
+            (plugin,) = calls.plugins()
+            assert (plugin.breaker, plugin.calls) == (shown, 2 * len(entries))
             health = "ok" if shown == "closed" else "failing"
-            assert plugin_calls.one_line(row).startswith(f"plugin P {health}: a, version 1")
+            assert plugin_calls.one_line(plugin).startswith(f"plugin P {health}: a, version 1")
         finally:
             await supervisor.close()
 
@@ -127,7 +127,7 @@ async def test_a_plugin_whose_calls_fail_is_not_shown_as_ok(monkeypatch: pytest.
             async with asyncio.timeout(20):
                 while phase.requests < requests + 3:
                     await asyncio.sleep(0.005)
-            assert plugin_calls.one_line(calls.rows()[0]).startswith(f"plugin P {expected}: a, version 1, breaker ")
+            assert plugin_calls.one_line(calls.plugins()[0]).startswith(f"plugin P {expected}: a, version 1, breaker ")
 
         try:
             await shown("ok")  # they failed some time before this frontend came
@@ -158,8 +158,10 @@ def test_the_last_failure_of_all_processes_explains_why_a_plugin_is_failing() ->
     last = failures.last("P")
     assert last is not None
     assert (last.text, last.is_recent) == ("Permit: late", True)
-    (row,) = [plugin_calls._plugin_row(_Monitor().statuses()[0], [_failed("Score: old", 1, 240_000)], last, None)]
-    assert (row["health"], row["problem"], row["lastError"]) == ("failing", "Permit: late", "Permit: late")
+    (plugin,) = [
+        plugin_calls._plugin_message(_Monitor().statuses()[0], [_failed("Score: old", 1, 240_000)], last, None)
+    ]
+    assert (plugin.health, plugin.problem, plugin.last_error) == ("failing", "Permit: late", "Permit: late")
 
 
 def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters() -> None:
@@ -191,9 +193,9 @@ async def test_a_reload_ends_the_frontends_own_failures_at_once(monkeypatch: pyt
     own = {"P": _failed("PreEnqueue: broken", 1, 1_000)}
     calls = _calls(_Phase(b""))
     monkeypatch.setattr(calls, "_own_statistics", lambda: list(own.values()))
-    assert plugin_calls.one_line(calls.rows()[0]).startswith("plugin P failing: PreEnqueue: broken: a")
+    assert plugin_calls.one_line(calls.plugins()[0]).startswith("plugin P failing: PreEnqueue: broken: a")
     own["P"] = _failed("", 0, None)
-    assert plugin_calls.one_line(calls.rows()[0]).startswith("plugin P ok: a")
+    assert plugin_calls.one_line(calls.plugins()[0]).startswith("plugin P ok: a")
 
 
 def test_what_is_not_called_in_any_process_is_shown() -> None:

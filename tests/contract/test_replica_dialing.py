@@ -13,7 +13,7 @@ from grpc import aio
 from tests.contract.certificates import Authority
 from tests.contract.linked_frontend import Frontend
 from tools.controlplane import ports
-from trireme.config import trireme_configuration
+from trireme.config import remote_plugin_settings, service_tls, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
 from trireme.frontend.phase_clients import bind_phase_client
@@ -297,8 +297,8 @@ async def test_a_plugin_is_found_again_after_a_renewal(tmp_path: Path) -> None:
         await connection.close()
 
 
-def _permit_plugin(name: str, **fields: Any) -> trireme_configuration.RemotePlugin:
-    return trireme_configuration.RemotePlugin(name, "unix:/p", (ExtensionPoint.PERMIT,), **fields)
+def _permit_plugin(name: str, **fields: Any) -> remote_plugin_settings.RemotePlugin:
+    return remote_plugin_settings.RemotePlugin(name, "unix:/p", (ExtensionPoint.PERMIT,), **fields)
 
 
 async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
@@ -308,11 +308,11 @@ async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
     files = {name: f"{side.folder}/{file}" for name, file in FILES.items()}
     (port,) = ports.free_ports(1)
     config = trireme_configuration.TriremeConfiguration(
-        tls=trireme_configuration.TLS(**files),
+        tls=service_tls.TLS(**files),
         handle=trireme_configuration.Handle(f"127.0.0.1:{port}", ("operator.default.svc",)),
         remote_plugins=(
             _permit_plugin("A", handle_identities=("a.default.svc",)),
-            _permit_plugin("B", tls=trireme_configuration.TLS(ca_file="/ca", allowed_identities=("b.default.svc",))),
+            _permit_plugin("B", tls=service_tls.TLS(ca_file="/ca", allowed_identities=("b.default.svc",))),
         ),
     )
     answers: dict[str, list[str]] = {}

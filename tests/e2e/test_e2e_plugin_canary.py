@@ -5,14 +5,14 @@ import pathlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-import orjson
 import pytest
 import yaml
 
-from tests.e2e import installation, witness
+from tests.e2e import admin_socket, installation, witness
 from tests.e2e.installation import pod
-from tests.e2e.test_e2e_plugins import plugin, profile, read, remote
+from tests.e2e.test_e2e_plugins import plugin, profile, remote
 from trireme.framework import canaries
+from trireme.v1.scheduler_status_pb2 import PluginCanary
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -76,12 +76,12 @@ async def test_each_pod_is_decided_by_the_version_that_its_uid_chooses(
             assert {each["spec"]["nodeName"] for each in first} == set(nodes)
 
             async def has_both_sides() -> bool:
-                rows = {row["name"]: row for row in orjson.loads(await read(socket, "/trireme/v1/status"))["plugins"]}
-                assert rows["Prefers/canary"]["canary"] == {"of": "Prefers", "percent": 30}
-                assert rows["Prefers"]["canary"] is None
-                versions = {name: row["version"] for name, row in rows.items()}
+                plugins = {each.name: each for each in (await admin_socket.scheduler_status(socket)).plugins}
+                assert plugins["Prefers/canary"].canary == PluginCanary(of="Prefers", percent=30)
+                assert not plugins["Prefers"].HasField("canary")
+                versions = {name: plugin.version for name, plugin in plugins.items()}
                 assert versions == {"Prefers": nodes[0], "Prefers/canary": nodes[1]}
-                return all(row["calls"] and not row["failedCalls"] for row in rows.values())
+                return all(plugin.calls and not plugin.failed_calls for plugin in plugins.values())
 
             await installation.until(has_both_sides, 30, here.story)
 

@@ -5,14 +5,13 @@ import pathlib
 import socket
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
 
-import orjson
 import pytest
 
-from tests.e2e import installation, witness
+from tests.e2e import admin_socket, installation, witness
 from tests.e2e.installation import pod
-from tests.e2e.test_e2e_plugins import profile, read, remote
+from tests.e2e.test_e2e_plugins import profile, remote
+from trireme.v1.scheduler_status_pb2 import PluginStatus
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -75,14 +74,14 @@ async def test_the_ready_endpoints_of_a_service_are_called_as_they_change(
         first, second = _Replica(here, "prefers-1"), _Replica(here, "prefers-2")
         admin = here.folder / "admin.sock"
 
-        async def row() -> dict[str, Any]:
-            (found,) = orjson.loads(await read(admin, "/trireme/v1/status"))["plugins"]
-            return dict(found)
+        async def status() -> PluginStatus:
+            (found,) = (await admin_socket.scheduler_status(admin)).plugins
+            return found
 
         async def shows(address: str, health: str) -> None:
             async def shown() -> bool:
-                found = await row()
-                return (found["address"], found["health"]) == (address, health)
+                found = await status()
+                return (found.address, found.health) == (address, health)
 
             await installation.until(shown, 30, here.story)
 
@@ -110,11 +109,11 @@ async def test_the_ready_endpoints_of_a_service_are_called_as_they_change(
             await here.create_pods(pod(f"b-{number}", cpu="20m") for number in range(5))
             bound = await here.bound(6)
             assert {each["spec"]["nodeName"] for each in bound} == {node}
-            assert (await row())["failedCalls"] == 0
+            assert (await status()).failed_calls == 0
 
             await second.set_ready(ready=False)
             await shows(f"{SERVICE} (0 ready)", "unreachable")
-            assert (await row())["problem"] == f"no endpoint of {SERVICE} is ready"
+            assert (await status()).problem == f"no endpoint of {SERVICE} is ready"
             await here.create_pods([pod("c", cpu="30m")])
             await here.condition("c", "none of its endpoints is ready")
             await second.set_ready(ready=True)

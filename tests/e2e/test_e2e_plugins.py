@@ -10,15 +10,14 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import aiohttp
-import orjson
 import pytest
 
-from tests.e2e import all_points, clusters, installation, witness
+from tests.e2e import admin_socket, all_points, clusters, installation, witness
 from tests.e2e.installation import pod
 from trireme import sdk
-from trireme.config import trireme_configuration
+from trireme.config import remote_plugin_settings
 from trireme.v1 import cycle_pb2
+from trireme.v1.scheduler_status_pb2 import PluginStatus
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -160,20 +159,13 @@ def two_profiles(name: str, *points: str) -> dict[str, Any]:
     return configuration
 
 
-async def read(socket: pathlib.Path, path: str) -> str:
-    """What the frontend serves on its Unix socket."""
-    connector = aiohttp.UnixConnector(str(socket))
-    async with aiohttp.ClientSession(connector=connector) as session, session.get(f"http://frontend{path}") as answer:
-        return await answer.text()
-
-
-async def shown(socket: pathlib.Path, true: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+async def shown(socket: pathlib.Path, true: Callable[[PluginStatus], bool]) -> PluginStatus:
     """The only plugin as the frontend's status has it, once that is true of it."""
-    last: dict[str, Any] = {}
+    last = PluginStatus()
 
     async def found() -> bool:
         nonlocal last
-        (last,) = orjson.loads(await read(socket, "/trireme/v1/status"))["plugins"]
+        (last,) = (await admin_socket.scheduler_status(socket)).plugins
         return true(last)
 
     await installation.until(found, 30, lambda: str(last))
@@ -200,19 +192,18 @@ async def test_profiles_wait_for_a_plugin_that_must_be_there(
         (bound,) = await here.bound(1)
         assert bound["metadata"]["name"] == "q"
         assert not (await here.pod("p"))["spec"].get("nodeName")
-        missing = await shown(socket, lambda plugin: plugin["health"] == "unreachable")
-        assert (missing["address"], missing["failurePolicy"], missing["calls"]) == (address, "Fail", 0)
-        (waits,) = orjson.loads(await read(socket, "/trireme/v1/status"))["pending"]
-        assert waits["summary"] == "waits for the plugin Chooser, which does not take part yet"
+        missing = await shown(socket, lambda plugin: plugin.health == "unreachable")
+        assert (missing.address, missing.failure_policy, missing.calls) == (address, "Fail", 0)
+        (waits,) = (await admin_socket.scheduler_status(socket)).pending
+        assert waits.summary == "waits for the plugin Chooser, which does not take part yet"
         async with plugin(tmp_path, script):
             placed = {each["metadata"]["name"]: each["spec"]["nodeName"] for each in await here.bound(2)}
             assert placed["p"] == chosen
-            there = await shown(socket, lambda plugin: bool(plugin["calls"]))
-            assert (there["health"], there["version"], there["breaker"]) == ("ok", "2.1", "closed")
-            assert 0 < there["p99Seconds"] < 60
-            assert f"plugin Chooser ok: {address}, version 2.1, breaker closed, failure policy Fail, " in await read(
-                socket, "/readyz?verbose"
-            )
+            there = await shown(socket, lambda plugin: plugin.calls > 0)
+            assert (there.health, there.version, there.breaker) == ("ok", "2.1", "closed")
+            assert 0 < there.p99_s < 60
+            ready = await admin_socket.read(socket, "/readyz?verbose")
+            assert f"plugin Chooser ok: {address}, version 2.1, breaker closed, failure policy Fail, " in ready
             second = pod("r")
             second["metadata"]["annotations"] = {"example.com/node": chosen}
             await here.create_pods([second])
@@ -393,7 +384,7 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     calls = tmp_path / "calls"
     calls.touch()
     monkeypatch.setenv("CALLS", str(calls))
-    points = sorted(point.value for point in trireme_configuration.REMOTE_POINTS)
+    points = sorted(point.value for point in remote_plugin_settings.REMOTE_POINTS)
     configuration = profile("AllPoints", *points)
     plugins = configuration["profiles"][0]["plugins"]
     for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", []), ("queueSort", [])):

@@ -7,13 +7,12 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
-import orjson
 import pytest
 import yaml
 
-from tests.e2e import clusters, installation, test_e2e_plugins, test_e2e_queue_sort
+from tests.e2e import admin_socket, clusters, installation, test_e2e_plugins, test_e2e_queue_sort
 from tests.e2e.installation import pod
+from trireme.v1.scheduler_status_pb2 import ConfigurationStatus
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -56,15 +55,9 @@ def _rewrite(here: installation.Installation, **changes: Any) -> None:
     new.replace(path)
 
 
-async def _status(here: installation.Installation) -> dict[str, Any]:
-    """What `trireme status` reads, by the admin socket."""
-    connector = aiohttp.UnixConnector(str(here.folder / "admin.sock"))
-    async with (
-        aiohttp.ClientSession(connector=connector) as session,
-        session.get("http://frontend/trireme/v1/status") as response,
-    ):
-        answer: dict[str, Any] = orjson.loads(await response.read())
-        return answer
+async def _configuration(here: installation.Installation) -> ConfigurationStatus:
+    """What `trireme status` shows of the configuration."""
+    return (await admin_socket.scheduler_status(here.folder / "admin.sock")).configuration
 
 
 def _nodes_of(pods: list[Mapping[str, Any]], prefix: str) -> set[str]:
@@ -87,7 +80,7 @@ async def test_weights_that_change_under_load_decide_from_then_on_and_no_pod_is_
         own = {"admin": {"socket": str(here.folder / "admin.sock")}}
         await here.start(configuration={"profiles": [weighted(10, 1)]}, own=own)
         frontend = here.frontends[0]
-        before = await _status(here)
+        before = await _configuration(here)
         await here.create_pods(pod(f"before-{n}", cpu="10m", affinity=PREFERS_FIRST) for n in range(20))
         assert _nodes_of(await here.bound(20), "before") == {first}
 
@@ -100,11 +93,10 @@ async def test_weights_that_change_under_load_decide_from_then_on_and_no_pod_is_
         await here.create_pods(pod(f"after-{n}", cpu="10m", affinity=PREFERS_FIRST) for n in range(20))
         assert first not in _nodes_of(await here.bound(240), "after")
 
-        after = await _status(here)
-        configuration = after["configuration"]
-        assert configuration["hash"] != before["configuration"]["hash"]
-        assert configuration["callHash"] != before["configuration"]["callHash"]
-        assert (configuration["reloads"], configuration["lastRefusal"]) == (1, None)
+        after = await _configuration(here)
+        assert after.hash != before.hash
+        assert after.call_hash != before.call_hash
+        assert (after.reloads, after.HasField("last_refusal")) == (1, False)
         await installation.until(lambda: _lease_events(here, "ConfigurationReloaded"), 20, here.story)
 
 
@@ -122,9 +114,9 @@ async def test_what_is_wrong_is_refused_as_a_whole_and_profiles_come_and_go(clus
         unknown = {"filter": {"enabled": [{"name": "Unknown"}]}}
         _rewrite(here, profiles=[{"schedulerName": "new"}, {"schedulerName": "other", "plugins": unknown}])
         await here.logged(frontend, "Configuration refused")
-        refusal = (await _status(here))["configuration"]["lastRefusal"]
-        assert refusal["current"]
-        assert "Unknown" in refusal["error"]
+        refusal = (await _configuration(here)).last_refusal
+        assert refusal.current
+        assert "Unknown" in refusal.error
         await installation.until(lambda: _lease_events(here, "ConfigurationRefused"), 20, here.story)
         await here.create_pods([pod("of-old", schedulerName="old")])
         await here.bound(1)
@@ -142,9 +134,9 @@ async def test_what_is_wrong_is_refused_as_a_whole_and_profiles_come_and_go(clus
         await here.create_pods([pod("last")])
         bound = {each["metadata"]["name"] for each in await here.bound(3)}
         assert bound == {"waits-for-new", "of-old", "last"}
-        status = await _status(here)
-        assert status["pendingPods"] == 0
-        assert not status["configuration"]["lastRefusal"]["current"]
+        status = await admin_socket.scheduler_status(here.folder / "admin.sock")
+        assert status.pending_pods == 0
+        assert not status.configuration.last_refusal.current
 
         _rewrite(here, leaderElection={"leaderElect": True, "resourceName": "another"})
         text = "leaderElection.resourceName: Forbidden: cannot change without a restart of the frontend"
@@ -155,8 +147,7 @@ async def test_what_is_wrong_is_refused_as_a_whole_and_profiles_come_and_go(clus
 
 async def _is_accepted(here: installation.Installation) -> bool:
     """Whether the files, as they are, are in force."""
-    refusal = (await _status(here))["configuration"]["lastRefusal"]
-    return refusal is None or not refusal["current"]
+    return not (await _configuration(here)).last_refusal.current
 
 
 async def test_another_plugin_orders_the_queue_after_a_reload(
@@ -190,5 +181,5 @@ async def test_another_plugin_orders_the_queue_after_a_reload(
 
 async def _has_reloaded(here: installation.Installation, times: int) -> bool:
     """Whether the configuration was reloaded so many times."""
-    reloads: int = (await _status(here))["configuration"]["reloads"]
+    reloads = (await _configuration(here)).reloads
     return reloads == times

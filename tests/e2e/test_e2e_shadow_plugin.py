@@ -1,15 +1,13 @@
 """A plugin in shadow mode beside the whole scheduler."""
 
 import pathlib
-from typing import Any
 
-import aiohttp
-import orjson
 import pytest
 
-from tests.e2e import clusters, installation
+from tests.e2e import admin_socket, clusters, installation
 from tests.e2e.installation import pod
 from tests.e2e.test_e2e_plugins import plugin, profile, remote
+from trireme.v1.scheduler_status_pb2 import PluginComparison
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -33,18 +31,14 @@ async def test_it_is_asked_and_compared_and_no_pod_notices(
         await here.create_pods([pod("p"), pod("q", cpu="200m")])
         await here.bound(2)
 
-        async def row() -> dict[str, Any]:
-            async with (
-                aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket))) as session,
-                session.get("http://frontend/trireme/v1/status") as response,
-            ):
-                (found,) = orjson.loads(await response.read())["plugins"]
-                return dict(found)
+        async def shadow() -> PluginComparison:
+            (plugin,) = (await admin_socket.scheduler_status(socket)).plugins
+            return plugin.shadow
 
         async def differs() -> bool:
-            return bool((await row())["shadow"]["differed"])
+            return (await shadow()).differed > 0
 
         await installation.until(differs, 30, here.story)
-        shadow = (await row())["shadow"]
-        assert shadow["failed"] == 0
-        assert shadow["refusedNodes"] >= 2
+        found = await shadow()
+        assert found.failed == 0
+        assert found.refused_nodes >= 2

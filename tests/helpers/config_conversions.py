@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.helpers.config_starts import feature_gates
 from trireme.config import loading, profiles
-from trireme.config.model import CompletedProfile, SchedulerConfiguration
+from trireme.config.scheduler_configuration import CompletedProfile, SchedulerConfiguration
 from trireme.config_convert import writing
 from trireme.config_convert.drafts import Cluster, Sources
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec

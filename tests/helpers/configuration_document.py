@@ -10,8 +10,9 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from trireme.config import model, trireme_configuration
-from trireme.config.trireme_configuration import TLS, TriremeConfiguration
+from trireme.config import scheduler_configuration, trireme_configuration
+from trireme.config.service_tls import TLS
+from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import declaration, golang, schema
 from trireme_kube.apimachinery.declaration import AtLeast, AtMost, Member, NotEmpty
@@ -93,7 +94,11 @@ def _default(member: Member, value: Any) -> str:
 def write_schemas() -> dict[pathlib.Path, str]:
     """The texts of the JSON schemas, by file."""
     own = _document(TriremeConfiguration, trireme_configuration.API_VERSION, trireme_configuration.KIND)
-    kube = _document(model.SchedulerConfiguration, model.API_VERSION, model.KIND)
+    kube = _document(
+        scheduler_configuration.SchedulerConfiguration,
+        scheduler_configuration.API_VERSION,
+        scheduler_configuration.KIND,
+    )
     return {
         SCHEMAS / "trireme-configuration.schema.json": own,
         SCHEMAS / "kube-scheduler-configuration.schema.json": kube,
@@ -146,7 +151,7 @@ def _one(member: Member, default: Any) -> dict[str, Any]:
     """The schema of a field's value, or of an element of it."""
     if member.nested:
         return _object(member.nested, None if member.many else default)
-    if member.of is model.PluginConfig:
+    if member.of is scheduler_configuration.PluginConfig:
         return _plugin_config()
     api_type = member.api_type.of if isinstance(member.api_type, schema.Many) else member.api_type
     found = _of_type(api_type)

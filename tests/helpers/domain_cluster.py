@@ -261,6 +261,28 @@ class Cluster:
             hosts += self._take(pod, slots)
         return hosts
 
+    def schedule_in_turn(self, pods: Sequence[tuple[Json, int]]) -> list[list[str]]:
+        """Place pods of several classes (pod, count) by one call of each service; the nodes of the first classes."""
+        class_ids = [self.class_of(pod) for pod, _ in pods]
+        self.follow()
+        asked = filter_phase_pb2.FilterClassesRequest(cycle=self._cycle(0))
+        for class_id, (_, count) in zip(class_ids, pods, strict=True):
+            asked.classes.add(pod_class=class_id, count=count)
+        filtered = self._run(self.filter.FilterClasses(asked, context(SECONDS)))
+        if not filtered.answers:
+            return []
+        wanted = score_phase_pb2.PlaceClassesRequest(cycle=self._cycle(0))
+        for each, answer in zip(asked.classes, filtered.answers, strict=False):
+            wanted.classes.add(
+                pod_class=each.pod_class, count=each.count, capacities=answer.columns, demand=answer.demand
+            )
+        placed = self._run(self.score.PlaceClasses(wanted, context(SECONDS)))
+        hosts = []
+        for (pod, _), answer in zip(pods, placed.answers, strict=False):
+            assert not answer.status.messages, answer.status
+            hosts.append(self._take(pod, list(answer.slots)))
+        return hosts
+
     def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
         return cycle_pb2.Cycle(
             fence=cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000),

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.helpers.frontend_world import GUARD, World
 from tests.helpers.frontend_world_victims import cpus
 from trireme.cache.pod_projection import TERMINATING
-from trireme.frontend.serving import status_report
+from trireme.frontend.serving import scheduler_status
 from trireme.queueing.states import Gated, Unschedulable
 from trireme_kube.client.informers.watch import EventKind
 
@@ -25,6 +25,8 @@ RESOURCES = ["pods", "nodes"]
 # What a pod's scheduling cycle waits for; while one of these is open no other batch is taken.
 IN_CYCLE = {
     "Filter",
+    "FilterClasses",
+    "PlaceClasses",
     "FilterNominated",
     "Place",
     "RunPostFilter",
@@ -210,7 +212,7 @@ class FrontendMachine(RuleBasedStateMachine):
             assert cache.is_assumed(uid) or pod.record.pod.parsed.flags & TERMINATING, "nobody looks after it"
         for uid in cache._assumed:
             raw = next((raw for raw in api.pods.values() if raw["metadata"]["uid"] == uid), None)
-            busy = uid in called or self.frontend.scheduling.waiting.is_waiting(uid)
+            busy = uid in called or any(pod.uid == uid for pod in self.frontend.scheduling.waiting.pods())
             bound = raw is not None and raw["spec"].get("nodeName") and uid in self.world.seen
             assert busy or bound or uid in self.world.seen, "assumed for ever"
 
@@ -246,18 +248,18 @@ class FrontendMachine(RuleBasedStateMachine):
 
     def the_status_names_every_pending_pod(self) -> None:
         """The report has a line for each, which says what it waits for."""
-        report = status_report.status(self.world.frontend_state())
-        named = Counter(pod["pod"]["uid"] for pod in report["pending"])
+        report = scheduler_status.status(self.world.frontend_state())
+        named = Counter(pod.pod.uid for pod in report.pending)
         # One that is gone may be in flight still.
         assert set(named) >= self.frontend.scheduling.pending.uids()
         assert max(named.values(), default=1) == 1
-        assert all(pod["summary"] and pod["waitsFor"]["kind"] for pod in report["pending"])
+        assert all(pod.summary and pod.waits_for.kind for pod in report.pending)
         alike: Counter[int] = Counter()
-        for entry in report["pendingAlike"]:
-            alike[entry["podClass"]] += entry["count"]
-        assert alike == Counter(pod["podClass"] for pod in report["pending"])
-        summaries = {(pod["podClass"], pod["summary"]) for pod in report["pending"]}
-        assert {(entry["podClass"], entry["summary"]) for entry in report["pendingAlike"]} <= summaries
+        for entry in report.pending_alike:
+            alike[entry.pod_class] += entry.count
+        assert alike == Counter(pod.pod_class for pod in report.pending)
+        summaries = {(pod.pod_class, pod.summary) for pod in report.pending}
+        assert {(entry.pod_class, entry.summary) for entry in report.pending_alike} <= summaries
 
     # --- the end ---
 

@@ -20,7 +20,7 @@ from tests.helpers.frontend_world_api import Api
 from tests.helpers.frontend_world_victims import cpus
 from tests.helpers.virtual_time import StillLoop
 from trireme.cache import class_registry, cluster_cache, extender_objects, object_kinds, pod_projection
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.evaluation.preemption import post_filter_context
 from trireme.extenders import extender_assembly, extenders
 from trireme.framework import status
@@ -61,8 +61,10 @@ INSUFFICIENT = status.unschedulable("NodeResourcesFit", "Insufficient cpu")
 
 # One has a say in where pods go, the other binds them, and where it fails the Bind plugins do.
 EXTENDERS = (
-    model.Extender(url_prefix="http://one", filter_verb="filter", node_cache_capable=True),
-    model.Extender(url_prefix="http://two", bind_verb="bind", node_cache_capable=True, ignorable=True),
+    scheduler_configuration.Extender(url_prefix="http://one", filter_verb="filter", node_cache_capable=True),
+    scheduler_configuration.Extender(
+        url_prefix="http://two", bind_verb="bind", node_cache_capable=True, ignorable=True
+    ),
 )
 
 
@@ -93,7 +95,7 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         return world.seen.get(uid)
 
     def make_extenders(
-        configured: Sequence[model.Extender],
+        configured: Sequence[scheduler_configuration.Extender],
         registry: class_registry.ClassRegistry,
         cache: cluster_cache.ClusterCache,
     ) -> extender_assembly.OpenExtenders | None:
@@ -130,7 +132,7 @@ def _completed(*more: str, extended: bool) -> commandline.CompletedConfig:
     assert commandline.run(arguments, environment={}, build=build, log=lambda line: None) == 0
     (profile,) = found[0].profiles
     guarded = dataclasses.replace(
-        profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (model.Plugin(GUARD, 0),)}
+        profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (scheduler_configuration.Plugin(GUARD, 0),)}
     )
     configuration = found[0].configuration
     if extended:
@@ -350,15 +352,20 @@ class World:
             raise ports.PhaseUnavailable("no replica is in step")
         return call.answer if good else _evaluated(self._refused(call), request)
 
-    def _refused(self, call: PendingCall) -> Any:
+    def _refused(self, call: PendingCall) -> Any:  # noqa: PLR0911 - a case for each RPC
         no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="VolumeBinding", messages=["no"])
         error = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["broken"])
         request = call.request
         match call.rpc:
             case "Filter":
                 return filter_phase_pb2.FilterPhaseFilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
+            case "FilterClasses":
+                return filter_phase_pb2.FilterClassesResponse()
             case "Place":
                 return score_phase_pb2.PlaceResponse(status=error)
+            case "PlaceClasses":
+                failed = score_phase_pb2.PlaceResponse(status=error, evaluated_generation=request.cycle.generation)
+                return score_phase_pb2.PlaceClassesResponse(answers=[failed])
             case "FilterNominated":
                 return filter_phase_pb2.FilterNominatedResponse()
             case "RunPostFilter":
@@ -445,6 +452,36 @@ class World:
             if self.free(pod.spec.priority, nominee.pod.uid).get(own.slot, 0) < cpus(pod):
                 break
             response.admitted += 1
+        return response
+
+    def _filterclasses(self, request: filter_phase_pb2.FilterClassesRequest) -> filter_phase_pb2.FilterClassesResponse:
+        response = filter_phase_pb2.FilterClassesResponse()
+        for each in () if len(self.mirror.nominations) else request.classes:
+            about = filter_phase_pb2.FilterPhaseFilterRequest(cycle=request.cycle)
+            about.cycle.pod_class = each.pod_class
+            answer = self._filter(about)
+            if answer.needs_reserve or not any(answer.columns.capacity):
+                break
+            answer.evaluated_generation = request.cycle.generation
+            answer.demand.amounts["cpu"] = cpus(self.mirror.classes[each.pod_class].pod) * 1000
+            response.answers.append(answer)
+        return response
+
+    def _placeclasses(self, request: score_phase_pb2.PlaceClassesRequest) -> score_phase_pb2.PlaceClassesResponse:
+        response = score_phase_pb2.PlaceClassesResponse()
+        taken: dict[int, int] = {}
+        for each in request.classes:
+            columns, wanted = node_columns.from_message(each.capacities), each.demand.amounts["cpu"] // 1000
+            placed = response.answers.add(evaluated_generation=request.cycle.generation)
+            for slot in np.flatnonzero(columns.index == 0).tolist():
+                while len(placed.slots) < each.count and columns.capacity[slot]:
+                    columns.capacity[slot] -= 1
+                    if self.free(0).get(slot, 0) - taken.get(slot, 0) < wanted:
+                        break
+                    placed.slots.append(slot)
+                    taken[slot] = taken.get(slot, 0) + wanted
+            if len(placed.slots) < each.count:
+                break
         return response
 
     def _place(self, request: score_phase_pb2.PlaceRequest) -> score_phase_pb2.PlaceResponse:

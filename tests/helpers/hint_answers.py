@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.helpers.cluster_objects import KINDS, to_cluster_object
 from trireme.cache import class_registry, cluster_cache, pod_projection
-from trireme.config import gates, loading, model, profiles
+from trireme.config import gates, loading, profiles, scheduler_configuration
 from trireme.framework import amounts, cluster_event, resizes
 from trireme.queueing import pending_pod, pod_info, queued_pod
 from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
@@ -61,11 +61,15 @@ def entry(kind: str, name: str, namespace: str = "", metadata: Json | None = Non
 
 def configuration(
     features: Json | None = None, **plugin_args: Json
-) -> tuple[model.CompletedProfile, gates.FeatureGates]:
+) -> tuple[scheduler_configuration.CompletedProfile, gates.FeatureGates]:
     """The default profile with these feature gates and arguments of plugins."""
     chosen = gates.FeatureGates(values=features)
     config = [{"name": name, "args": args} for name, args in plugin_args.items()]
-    document = {"apiVersion": model.API_VERSION, "kind": model.KIND, "profiles": [{"pluginConfig": config}]}
+    document = {
+        "apiVersion": scheduler_configuration.API_VERSION,
+        "kind": scheduler_configuration.KIND,
+        "profiles": [{"pluginConfig": config}],
+    }
     loaded = loading.load(json.dumps(document).encode(), chosen, lambda line: None)
     return profiles.construct_profiles(loaded, IN_TREE, chosen, lambda line: None).profiles[0], chosen
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.helpers.pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache, placed_pod
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.plugins.topology_placement_generator import placement_generate
@@ -84,6 +84,8 @@ class Cluster:
         #: Pods that Reserve refuses.
         self.unreservable: set[str] = set()
         self.unreserved: list[str] = []
+        #: Of each call of Reserve its generation, and the pods.
+        self.reserved_at: list[tuple[int, list[str]]] = []
         #: What Reserve assumes beside each pod.
         self.assuming: list[snapshot_pb2.ClusterObject] = []
         #: What to do when filter is asked.
@@ -136,7 +138,7 @@ class Cluster:
             profile_roles.roles_of((), features),
             gang={PROFILE},
             placement_generators={PROFILE: placement_generate.make()},
-            placement_scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
+            placement_scorers={PROFILE: (scheduler_configuration.Plugin("PodGroupPodsCount", 1),)},
             group_post_filters={PROFILE: tuple(post_filters)},
         )
         groups = pod_group_assembly.PodGroupAssembly(
@@ -265,6 +267,7 @@ class Cluster:
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:
         out = filter_pb2.ReserveResponse()
+        self.reserved_at.append((cycle.generation, [placement.pod.name for placement in placements]))
         for placement in placements:
             said = out.reservations.add()
             said.status.code = status_pb2.CODE_SUCCESS

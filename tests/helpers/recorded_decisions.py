@@ -189,6 +189,14 @@ class RecordedCluster:
         self.placed += self.builder.place(number, *(names[slot] for slot in placed.slots))
         return len(placed.slots)
 
+    async def schedule_in_turn(self, *wanted: tuple[int, int]) -> int:
+        """Place pods of the classes (number, count) by one call; returns of how many classes some were placed."""
+        answers = await self.evaluators.place_in_turn(PROFILE, wanted, self.generation)
+        names = list(self.builder.snap.nodes.names)
+        for (number, _), (_, placed) in zip(wanted, answers, strict=False):
+            self.placed += self.builder.place(number, *(names[slot] for slot in placed.slots))
+        return len(answers)
+
     def pod(self) -> core_pb2.Pod:
         """A pod that is tried, by its names."""
         out, name = core_pb2.Pod(), f"p{next(self._numbers)}"
@@ -212,6 +220,8 @@ class RecordedCluster:
             if len(self.placed) > 3 and draw.random() < 0.7:
                 gone = [self.placed.pop(draw.randrange(len(self.placed))) for _ in range(draw.randint(1, 3))]
                 self.builder.remove(*gone)
+            if draw.random() < 0.3:
+                await self.schedule_in_turn((SMALL, draw.choice([1, 2])), (LARGE, 1), (IMPORTANT, 1))
             if draw.random() < 0.1:
                 await self.nominate(draw.choice(list(CLASSES)), draw.choice(self.builder.snap.nodes.names))
 

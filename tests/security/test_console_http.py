@@ -146,7 +146,7 @@ async def test_a_query_that_is_wrong_is_named(tmp_path: Path) -> None:
         code, document, _ = await served.get("/v1/nodes?zone=a", "operator")
         assert (code, document["message"]) == (
             400,
-            "the query has an unknown name; known are after, incarnation, label",
+            "the query has an unknown name; known are after, incarnation, label and pretty",
         )
         assert (await served.get("/v1/nodes/n9", "operator"))[0] == 404
 

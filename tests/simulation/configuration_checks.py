@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 
 # So many configurations are known by their hashes; each restart of a plugin is another one.
 _KNOWN = 2000
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _FILTER, _SCORE = plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE
 
 #: The cycle of which a task is a part.
@@ -286,8 +288,8 @@ def _in_force(changes: Any) -> dict[str, Any]:
 
 
 def _texts(roles: profile_roles.ProfileRoles) -> dict[str, str]:
-    """The roles, as they can be compared: some are objects without equality."""
-    return {field.name: str(getattr(roles, field.name)) for field in dataclasses.fields(roles)}
+    """The roles, as they can be compared: some are objects without equality, of which the address says nothing."""
+    return {field.name: _ADDRESS.sub("", str(getattr(roles, field.name))) for field in dataclasses.fields(roles)}
 
 
 def _wanted(changes: Any, completed: Any) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 Each function of `defects/` puts a defect into the product, and says with which faults and from which seed on it shows
 itself soonest. The product with the defect is simulated from one seed after another until an invariant is violated.
+
+Continuous integration searches for some of them each day, and for all within a week or so (`names_of_day`): a check
+that has stopped finding its defect shows itself soon.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import pathlib
 import resource
 import subprocess
@@ -21,6 +25,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 ORACLE = ROOT / "build" / "oracle"
 # Of virtual time for each seed: the shorter, the more of them.
 HOURS = 0.08
+# Of processor time, for the defects of a day, by what it took to find them last.
+DAY_SECONDS = 45
 
 
 def main() -> int:
@@ -30,17 +36,31 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="of processor time, for each")
     parser.add_argument("--seed", type=int, help="to begin with; none: the defect's own")
     parser.add_argument("--load", default="", help="as of simulate.py")
+    parser.add_argument("--today", action="store_true", help="the defects of the day")
     parser.add_argument("--save", action="store_true", help="keep what was found for docs/reliability.md")
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - set(DEFECTS)):
         parser.error(f"there is no defect {', '.join(unknown)}; there are {', '.join(sorted(DEFECTS))}")
     more = [f"--seed={options.seed}"] if options.seed is not None else []
     more += [f"--load={options.load}"] if options.load else []
-    names = options.names or sorted(DEFECTS)
-    return sum(not _is_found(DEFECTS[name], options.minutes * 60, more, save=options.save) for name in names)
+    names = options.names or (names_of_day(clocks.utc_now().date()) if options.today else sorted(DEFECTS))
+    return sum(not is_found(DEFECTS[name], options.minutes * 60, more, save=options.save) for name in names)
 
 
-def _is_found(defect: Defect, seconds: float, more: list[str], *, save: bool) -> bool:
+def names_of_day(day: datetime.date) -> list[str]:
+    """The defects that are searched for on a day: those of each day take about as long, and every one has its turn."""
+    days: list[list[str]] = [[]]
+    seconds = 0
+    for name, found in sorted(defects_document.found().items()):
+        if days[-1] and seconds + found["seconds"] > DAY_SECONDS:
+            days.append([])
+            seconds = 0
+        days[-1].append(name)
+        seconds += found["seconds"]
+    return days[day.toordinal() % len(days)]
+
+
+def is_found(defect: Defect, seconds: float, more: list[str], *, save: bool = False) -> bool:
     """Simulate one seed after another with the defect until it is found; prints a line, returns whether it was.
 
     Without the oracle, what needs it is skipped, and counts as found.
@@ -48,16 +68,16 @@ def _is_found(defect: Defect, seconds: float, more: list[str], *, save: bool) ->
     if defect.needs_oracle and not ORACLE.exists():
         print(f"{defect.name}: skipped, build/oracle is missing: `python -m tests.conformance.real_framework`")
         return True
-    started = _processor_seconds()
+    started = processor_seconds()
     seed, violation = _simulate(defect, seconds, more)
-    used = _processor_seconds() - started
+    used = processor_seconds() - started
     print(f"{defect.name}: seed {seed}, {used:.0f} s: {violation or 'nothing is violated'}", flush=True)
     if violation and save:
         defects_document.save(defect.name, int(seed), round(used), str(clocks.utc_now().date()))
     return bool(violation)
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     """The processor time of the simulations so far: on a busy machine the other clock says little."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -67,7 +87,14 @@ def options_of(defect: Defect) -> list[str]:
     """The options of `simulate.py` that show the defect soonest."""
     load = [f"--load={defect.load}"] if defect.load else []
     faults = ",".join(defect.faults)
-    return [f"--defect={defect.name}", f"--faults={faults}", f"--seed={defect.seed}", f"--nodes={defect.nodes}", *load]
+    return [
+        f"--defect={defect.name}",
+        f"--faults={faults}",
+        "--features=plugins",
+        f"--seed={defect.seed}",
+        f"--nodes={defect.nodes}",
+        *load,
+    ]
 
 
 def _simulate(defect: Defect, seconds: float, more: list[str]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from tests.simulation.pod_demands import group_of, is_done, is_terminating
 from tests.simulation.simulated_process import Process, State
 from trireme.frontend import app
 from trireme.frontend.phase_clients import local_phases
-from trireme.frontend.serving import frontend_state, status_report
+from trireme.frontend.serving import frontend_state, scheduler_status
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
@@ -86,13 +86,13 @@ class FrontendChecks:
             *containers_of_what_is_gone(built, self._gone.keys()),
         ]
         if built.context.leader.leading:
-            report = status_report.status(frontend_state.state_of_app(built, self._own_phases), _MAX_PENDING)
-            named = collections.Counter(pod["pod"]["name"] for pod in report["pending"])
+            report = scheduler_status.status(frontend_state.state_of_app(built, self._own_phases), _MAX_PENDING)
+            named = collections.Counter(pod.pod.name for pod in report.pending)
             pending = {pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")}
             found.extend(_compare("pending pods", set(named), pending))
             found.extend(f"status names pod {name} {count} times" for name, count in named.items() if count > 1)
             found.extend(f"pod {name} has no condition" for name in _without_condition(pods))
-            found.extend(wrong_entries(self._store, self._placed, report["pending"]))
+            found.extend(wrong_entries(self._store, self._placed, report.pending))
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 
 from tests.simulation.placed_pods import PlacedPods, excluded, used, volumes
 from tests.simulation.pod_demands import (
@@ -11,26 +12,28 @@ from tests.simulation.pod_demands import (
     devices_of,
     exclusions_of,
     extended_devices_of,
+    group_of,
     is_closed,
     is_terminating,
     made_claim_of,
     pod_of_made_claim,
     volume_claims_of,
 )
-from tests.simulation.simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS, GROUPS, VOLUME_CLAIMS, VOLUMES_OF_A_NODE, ZONE
 from tests.simulation.unplaced_pods import pods_that_fit, zone_of_volume
 from trireme_kube.embedded.api.resources import NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, Event, Store
 
-_ZONE = "topology.kubernetes.io/zone"
 _UNITS = "thousandths of CPUs, MiB of memory and of ephemeral storage, licenses, pods"
 
 
 class Invariants:
     """Follows the writes. `violations` are in the order in which they happened."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, knew_limits: Callable[[str, str], bool] = lambda uid, node: True) -> None:
+        """`knew_limits`: whether leaders knew how many volumes the node attaches when they chose it for the pod."""
         self._store = store
+        self._knew_limits = knew_limits
         self.violations: list[str] = []
         self.bound = 0
         #: The pods on each node.
@@ -76,6 +79,7 @@ class Invariants:
             self._check_room(after, name)
             self._check_volumes(after, pod)
             self._check_devices(after, pod)
+            self._check_zone(after, pod)
             self._check_epoch(uid, name, after)
         self.placed.on_pod(event)
 
@@ -101,7 +105,7 @@ class Invariants:
         if not claims:
             return
         attached = volumes(self.placed.on(name))
-        if len(attached) > VOLUMES_OF_A_NODE:
+        if len(attached) > VOLUMES_OF_A_NODE and self._knew_limits(pod["metadata"]["uid"], name):
             self._violated(f"pod {pod['metadata']['name']} makes {len(attached)} volumes on {name}")
         node = self._store.get(NODES, "", name)
         for claim in claims:
@@ -110,7 +114,7 @@ class Invariants:
                 self._violated(f"pod {pod['metadata']['name']} is bound to {name}, its claim {claim} has no volume")
                 continue
             zone = zone_of_volume(self._store, record.object)
-            if node is not None and zone not in (None, node.object["metadata"]["labels"][_ZONE]):
+            if node is not None and zone not in (None, node.object["metadata"]["labels"][ZONE]):
                 self._violated(f"pod {pod['metadata']['name']} is bound to {name}, its volume is in {zone}")
 
     def _check_devices(self, name: str, pod: Object) -> None:
@@ -127,6 +131,20 @@ class Invariants:
                 self._violated(f"pod {pod['metadata']['name']} is bound to {name}, {text} and users {sorted(users)}")
             elif claim in made and record is not None and len(devices_of(record.object)) != extended:
                 self._violated(f"pod {pod['metadata']['name']} does not get {extended} devices by its claim {claim}")
+
+    def _check_zone(self, name: str, pod: Object) -> None:
+        """A group that has to be in one zone is."""
+        record = self._store.get(GROUPS, "default", group_of(pod)) if group_of(pod) else None
+        if record is None or "schedulingConstraints" not in record.object["spec"]:
+            return
+        members = (each.object for each in self._store.scan(PODS, "default"))
+        names = {each["spec"].get("nodeName") for each in members if group_of(each) == record.name} - {None}
+        nodes = (self._store.get(NODES, "", each) for each in sorted({name, *names}))
+        zones = {node.object["metadata"]["labels"][ZONE] for node in nodes if node is not None}
+        if len(zones) > 1:
+            self._violated(
+                f"{record.name}, of which {pod['metadata']['name']} is bound to {name}, is in {sorted(zones)}"
+            )
 
     def _on_device_claim(self, event: Event) -> None:
         """No device is given to two claims, and no two claims are made for a pod."""

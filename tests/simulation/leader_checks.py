@@ -10,6 +10,7 @@ import collections
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tests.simulation.observed_calls import observe
 from tests.simulation.placed_pods import PlacedPod, excluded, has_room, placed_pod, used
 from tests.simulation.pod_demands import (
     device_claims_of,
@@ -53,16 +54,23 @@ class LeaderChecks:
         self._successor = ""
         self._bound_before: set[str] = set()
         self._apps: list[app.App] = []
+        # By UID, the nodes that leaders chose whose CSINode they did not have yet: then nothing says how many volumes
+        # they attach, and kube-scheduler takes them for unlimited, too.
+        self._chosen_without_limit: dict[str, set[str]] = collections.defaultdict(set)
         store.listen_to_all(self._on_write)
-        _observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
-        _observe(binding_cycle.BindingCycle, "start", self._on_binding)
-        _observe(cluster_cache.ClusterCache, "assume", self._on_assume)
+        observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
+        observe(binding_cycle.BindingCycle, "start", self._on_binding)
+        observe(cluster_cache.ClusterCache, "assume", self._on_assume)
         for method in ("evict_in_background", "evict"):
-            _observe(preemption_executor.PreemptionExecutor, method, self._on_eviction)
+            observe(preemption_executor.PreemptionExecutor, method, self._on_eviction)
 
     def add(self, built: app.App) -> None:
         """Observe this frontend."""
         self._apps = [*self._apps[-20:], built]
+
+    def knew_limits(self, uid: str, node: str) -> bool:
+        """Whether each leader that chose the node for the pod knew how many volumes it attaches."""
+        return node not in self._chosen_without_limit.get(uid, ())
 
     def _on_write(self, resource: Resource, event: Event) -> None:
         if resource is NODES:
@@ -92,6 +100,7 @@ class LeaderChecks:
                 self._forget(self._deleted.popleft())
 
     def _forget(self, uid: str) -> None:
+        self._chosen_without_limit.pop(uid, None)
         group = group_of(self._pods.pop(uid))
         self._members[group].discard(uid)
         if not self._members[group]:
@@ -136,6 +145,8 @@ class LeaderChecks:
         built = next((each for each in self._apps if each.cluster.cache is cache), None)
         if built is None or uid not in self._pods:
             return
+        if ("csi_node", "", node_name) not in cache._objects:
+            self._chosen_without_limit[uid].add(node_name)
         nominator = built.scheduling.queue.nominator
         priority = _priority(self._pods[uid])
         nominees = [
@@ -203,14 +214,3 @@ class LeaderChecks:
 
 def _priority(pod: Object) -> int:
     return int(pod["spec"].get("priority", 0))
-
-
-def _observe(owner: type, name: str, observe: Callable[..., None]) -> None:
-    """Have `observe` called with the arguments of each call of a method, before it."""
-    original = getattr(owner, name)
-
-    def method(*arguments: Any, **named: Any) -> Any:
-        observe(*arguments, **named)
-        return original(*arguments, **named)
-
-    setattr(owner, name, method)

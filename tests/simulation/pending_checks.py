@@ -7,7 +7,7 @@ that at least one of them refuses now. The pod's condition says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.simulation import simulated_plugin
@@ -21,6 +21,7 @@ from tests.simulation.pod_demands import (
     is_terminating,
     volume_claims_of,
 )
+from trireme.v1.scheduler_explanation_pb2 import PendingPod
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 
@@ -30,43 +31,43 @@ _FOR_A_MEMBER = ("event", "gate", "group", "time")
 _VOLUME_PLUGINS = ("VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits")
 
 
-def wrong_entries(store: Store, placed: PlacedPods, entries: list[Mapping[str, Any]]) -> list[str]:
+def wrong_entries(store: Store, placed: PlacedPods, entries: Iterable[PendingPod]) -> list[str]:
     """What the entries of a leader's status say that is not so. Entries of pods that do not exist are left out."""
     nodes = {record.name: record.object for record in store.scan(NODES)}
     pods = {record.name: record.object for record in store.scan(PODS)}
     nominated = {(pod.get("status") or {}).get("nominatedNodeName") for pod in pods.values()}
     found = []
     for entry in entries:
-        name = entry["pod"]["name"]
+        name = entry.pod.name
         if name in pods and not is_terminating(pods[name]):
             wrong = _wrong(entry, pods[name], nodes, placed, nominated)
-            found.extend(f"status says of pod {name}: {entry['summary']}, but {text}" for text in wrong)
+            found.extend(f"status says of pod {name}: {entry.summary}, but {text}" for text in wrong)
     return found
 
 
 def _wrong(
-    entry: Mapping[str, Any], pod: Object, nodes: Mapping[str, Object], placed: PlacedPods, nominated: set[Any]
+    entry: PendingPod, pod: Object, nodes: Mapping[str, Object], placed: PlacedPods, nominated: set[Any]
 ) -> Iterator[str]:
     """What is wrong with an entry."""
-    waits = entry["waitsFor"]
+    waits = entry.waits_for
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if group_of(pod):
-        if waits["kind"] not in _FOR_A_MEMBER:
+        if waits.kind not in _FOR_A_MEMBER:
             yield "nothing happens to its group"
     elif gates:
-        if waits["kind"] != "gate" or not all(name in entry["summary"] for name in gates):
+        if waits.kind != "gate" or not all(name in entry.summary for name in gates):
             yield f"it has the gates {gates}"
-    elif waits["kind"] != "event":
+    elif waits.kind != "event":
         yield "nothing but an event would help it"
     else:
-        yield from _wrong_plugins(waits["plugins"], pod, nodes, placed, nominated)
+        yield from _wrong_plugins(waits.plugins, pod, nodes, placed, nominated)
     reason = "SchedulingGated" if gates else "Unschedulable"
     if not group_of(pod) and _condition(pod) != ("False", reason):
         yield f"its condition is {_condition(pod)}, not {reason}"
 
 
 def _wrong_plugins(
-    plugins: list[str], pod: Object, nodes: Mapping[str, Object], placed: PlacedPods, nominated: set[Any]
+    plugins: Iterable[str], pod: Object, nodes: Mapping[str, Object], placed: PlacedPods, nominated: set[Any]
 ) -> Iterator[str]:
     """Whether these are the plugins that refuse the pod."""
     refuses = _refusals(pod, placed, nominated)

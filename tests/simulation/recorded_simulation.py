@@ -9,11 +9,17 @@ import pathlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from tests.simulation import simulated_cluster, simulated_extender, simulated_plugin, simulation_plan
+from tests.simulation import (
+    simulated_cluster,
+    simulated_extender,
+    simulated_features,
+    simulated_plugin,
+    simulation_plan,
+)
 from tests.simulation.simulated_configuration import DEFAULT_PROFILE
 from tests.simulation.simulated_faults import Faults
-from tests.simulation.simulated_load import Load, Rates
-from tests.simulation.simulated_workloads import Workloads
+from tests.simulation.simulated_features import NoFlags
+from tests.simulation.simulated_load import Rates, ZonedLoad
 from tests.simulation.simulation_plan import Options, Storm
 from tests.simulation.virtual_loop import VirtualLoop
 from trireme.insight import process as insight_process
@@ -33,26 +39,12 @@ _WRITE_SECONDS = 0.05
 _LIMITS = segment_writer.Limits(100 << 30, 1e9)
 
 
-_GATES = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
-_ZONE = "topology.kubernetes.io/zone"
 # A profile without the remote plugin, for half of the pods.
 _LOCAL_PROFILE = "local-scheduler"
 
 
-class _Workloads(Workloads):
-    """Groups of which some have to be in one zone."""
-
-    def _group_spec(self, size: int, pod: Object) -> Object:
-        spec = super()._group_spec(size, pod)
-        if self._pick.random() < 0.5:
-            spec["schedulingConstraints"] = {"topology": [{"key": _ZONE}]}
-        return spec
-
-
-class _Load(Load):
+class _Load(ZonedLoad):
     """The load of simulations, for two profiles."""
-
-    workloads = _Workloads
 
     #: The share of pods of the profile without the remote plugin.
     local_share = 0.5
@@ -62,11 +54,6 @@ class _Load(Load):
         is_local = self._random.random() < self.local_share
         out["spec"]["schedulerName"] = _LOCAL_PROFILE if is_local else DEFAULT_PROFILE
         return out
-
-
-@dataclasses.dataclass(frozen=True)
-class _NoFlags:
-    """The flags of an insight that records without being told."""
 
 
 class RecordedSimulation:
@@ -83,7 +70,7 @@ class RecordedSimulation:
             "profiles": [{"schedulerName": DEFAULT_PROFILE, "plugins": remote}, {"schedulerName": _LOCAL_PROFILE}],
             "extenders": [simulated_extender.CONFIGURATION],
         }
-        simulated_cluster._FLAGS = (_GATES,)
+        simulated_cluster._FLAGS = simulated_features.ZONES_FLAGS
         self.extender_answers = simulated_extender.install(options.seed)
         self._loop = loop
         self._options = options
@@ -129,7 +116,7 @@ class RecordedSimulation:
 
         @contextlib.asynccontextmanager
         async def serve(
-            served: service.InsightService, process: ProcessFlags, own: _NoFlags, supervisor: supervision.Supervisor
+            served: service.InsightService, process: ProcessFlags, own: NoFlags, supervisor: supervision.Supervisor
         ) -> AsyncIterator[None]:
             writer = segment_writer.RecordingWriter(self._recordings, _LIMITS, asyncio.get_running_loop().time)
             recorder = served.record_to(writer)
@@ -160,5 +147,5 @@ class RecordedSimulation:
             finally:
                 await supervisor.stop(writing)
 
-        extension = phase_process.Extension(_NoFlags, lambda own: (), serve)
+        extension = phase_process.Extension(NoFlags, lambda own: (), serve)
         return dataclasses.replace(insight_process.INSIGHT, extension=extension)

@@ -49,6 +49,7 @@ def _run_one(runs: Runs, arguments: argparse.Namespace) -> int:
     output = Output(arguments.trace, arguments.packets, arguments.log, progress=True, profile=arguments.profile)
     outcome = runs.run(_options(arguments), output)
     print(outcome.summary)
+    _print_delays(outcome)
     if outcome.violations:
         _show_failure(runs, outcome, arguments)
     print(f"sha256 {outcome.sha256}")
@@ -65,6 +66,7 @@ def _run_many(runs: Runs, arguments: argparse.Namespace) -> int:
             seeds, seconds, faults = seeds + 1, seconds + outcome.seconds, faults + outcome.faults
             cpu_seconds += outcome.cpu_seconds
             print(f"seed {seed}: {outcome.summary}, sha256 {outcome.sha256[:16]}", flush=True)
+            _print_delays(outcome)
             if outcome.violations:
                 code = 1
                 _show_failure(runs, outcome, arguments)
@@ -113,6 +115,8 @@ def _show_failure(runs: Runs, outcome: Outcome, arguments: argparse.Namespace) -
     again = f"make simulate SEED={seed} HOURS={outcome.options.hours:g}"
     if outcome.options.faults:
         again += f" FAULTS={','.join(outcome.options.faults)}"
+    if outcome.options.features is not None:
+        again += f" FEATURES={','.join(outcome.options.features) or 'none'}"
     if outcome.options.load != Options.load:
         again += f" LOAD={outcome.options.load}"
     defect = f" DEFECT={arguments.defect}" if arguments.defect else ""
@@ -126,6 +130,11 @@ def _show_failure(runs: Runs, outcome: Outcome, arguments: argparse.Namespace) -
 def _print_violations(outcome: Outcome) -> None:
     for violation in outcome.violations:
         print(f"  FAILED {violation}")
+
+
+def _print_delays(outcome: Outcome) -> None:
+    for delay in outcome.delays:
+        print(f"  longer than planned: {delay}")
 
 
 def _lines(events: tuple[PlannedEvent, ...]) -> Iterator[str]:
@@ -152,6 +161,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         arguments.seed,
         arguments.hours,
         arguments.nodes,
+        features=arguments.features,
         faults=arguments.faults,
         no_faults=arguments.no_faults,
         load=arguments.load,
@@ -159,7 +169,7 @@ def _options(arguments: argparse.Namespace) -> Options:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
+    return tuple(name for name in text.split(",") if name not in ("", "none"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -170,6 +180,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--endless", action="store_true", help="one seed after another until SIGINT or a violation")
     parser.add_argument("--cpu-seconds", type=float, default=float("inf"), help="end then, by processor time")
     parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
+    parser.add_argument(
+        "--features",
+        type=_names,
+        metavar="NAME,…",
+        help="of simulated_features.py, empty for none; default: by the seed",
+    )
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--load", choices=("busy", "light"), default=Options.load, help="how many pods come and go")
     parser.add_argument(

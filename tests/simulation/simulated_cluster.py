@@ -185,8 +185,12 @@ class Cluster:
         insight: phase_process.Phase[Any] | None = None,
         *,
         second_plugin: bool = False,
+        plugins: bool = True,
     ) -> None:
-        """Define the processes; `start` starts them. `second_plugin`: whether that runs."""
+        """Define the processes; `start` starts them.
+
+        `second_plugin`: whether that runs. `plugins`: whether the profiles have remote plugins.
+        """
         counts = {"filter": filters, "score": scores, "bind": binds}
         self.hosts = {
             phase: [_HOSTS[phase].format(number + 1) for number in range(count)] for phase, count in counts.items()
@@ -204,7 +208,7 @@ class Cluster:
             self._add_plugin(simulated_plugin.ReservedNodes, 1)
         for number in range(frontends):
             self._add_frontend(number)
-        self.base = self._base_documents()
+        self.base = self._base_documents(plugins=plugins)
         self.configure(self.base)
 
     async def start(self) -> None:
@@ -339,12 +343,12 @@ class Cluster:
             **_POLICY,
         }
 
-    def _base_documents(self) -> Documents:
+    def _base_documents(self, *, plugins: bool) -> Documents:
         phases = {
             phase: {"endpoints": [f"endpointslice:///{_NAMESPACE}/{phase}:{_PORT}"], "allowedIdentities": [phase]}
             for phase in self.hosts
         }
-        closed = self._remote_plugin(simulated_plugin.ClosedNodes, 0)
+        closed = self._remote_plugin(simulated_plugin.ClosedNodes, 0) if plugins else None
         found = simulated_configuration.base(phases, closed, _SCHEDULER_CONFIGURATION)
         if self._insight:
             found.own["insight"] = {"endpoints": [f"{_INSIGHT_HOST}:{_PORT}"], "allowedIdentities": ["insight"]}

@@ -47,20 +47,21 @@ class Documents:
     is_final: bool = False
 
 
-def base(phases: Object, remote_plugin: Object, scheduler: Object | None = None) -> Documents:
+def base(phases: Object, remote_plugin: Object | None, scheduler: Object | None = None) -> Documents:
     """The configuration outside of storms.
 
-    `phases`: where the phases are and how they are reached. `remote_plugin`: the one that is always there. `scheduler`:
-    in place of the second file, if it is given.
+    `phases`: where the phases are and how they are reached. `remote_plugin`: the one that is always there; without it
+    there is no other one either. `scheduler`: in place of the second file, if it is given.
     """
     own = {
         "apiVersion": "trireme.dev/v1alpha1",
         "kind": "TriremeConfiguration",
         "phases": phases,
         "fallback": {"mode": "none"},
-        "remotePlugins": [remote_plugin],
+        "remotePlugins": [remote_plugin] if remote_plugin else [],
     }
-    profiles = [_profile(name, (simulated_plugin.NAME,)) for name in (DEFAULT_PROFILE, SECOND_PROFILE)]
+    remote = (simulated_plugin.NAME,) if remote_plugin else ()
+    profiles = [_profile(name, remote) for name in (DEFAULT_PROFILE, SECOND_PROFILE)]
     header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     return Documents(own, scheduler or {**header, "profiles": profiles})
 
@@ -82,11 +83,11 @@ class Draw:
         """A configuration that is to be put in force."""
         pick = self._pick
         own, scheduler = copy.deepcopy(self._start.own), copy.deepcopy(self._start.scheduler)
-        remote = (simulated_plugin.NAME,)
-        closed = own["remotePlugins"][0]
-        closed["deadline"] = pick.choice(("1s", "2s", "4s"))
-        closed["circuitBreaker"] = {"failures": pick.choice((2, 5)), "openFor": pick.choice(("2s", "5s"))}
-        if pick.random() < 0.6:
+        remote = tuple(plugin["name"] for plugin in own["remotePlugins"])
+        for closed in own["remotePlugins"]:
+            closed["deadline"] = pick.choice(("1s", "2s", "4s"))
+            closed["circuitBreaker"] = {"failures": pick.choice((2, 5)), "openFor": pick.choice(("2s", "5s"))}
+        if remote and pick.random() < 0.6:
             remote = (*remote, simulated_plugin.SECOND_NAME)
             policy = {"deadline": pick.choice(("1s", "3s")), "failurePolicy": pick.choice(("Fail", "Fail", "Ignore"))}
             own["remotePlugins"].append({**self._second_plugin, **policy})
@@ -113,9 +114,10 @@ class Draw:
         """A configuration that has to be refused as a whole, and in few words why."""
         found = self.valid()
         own, scheduler = found.own, found.scheduler
-        mistake = self._pick.choice(
-            ("cut off", "unknown field", "zero weight", "unknown plugin", "fixed field", "nobody answers", "refused")
-        )
+        mistakes = ["cut off", "unknown field", "zero weight", "unknown plugin", "fixed field", "nobody answers"]
+        if own["remotePlugins"]:
+            mistakes.append("refused")
+        mistake = self._pick.choice(mistakes)
         match mistake:
             case "cut off":
                 text = orjson.dumps(scheduler)

@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 
 from tests.simulation.pod_demands import LICENSE_RESOURCE
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_client, extender_wire
 from trireme_kube.embedded.api.resources import Object
 
@@ -41,7 +41,9 @@ def install(seed: int) -> collections.Counter[str]:
     pick, answers = random.Random(f"extender {seed}"), collections.Counter[str]()
 
     class Client(extender_client.ExtenderClient):
-        def __init__(self, session: aiohttp.ClientSession, config: model.Extender, *clock: Callable[[], float]) -> None:
+        def __init__(
+            self, session: aiohttp.ClientSession, config: scheduler_configuration.Extender, *clock: Callable[[], float]
+        ) -> None:
             super().__init__(session, config, *clock)
 
         async def send(self, verb: str, body: bytes) -> Any:

@@ -23,7 +23,7 @@ from tests.simulation.pod_demands import (
 )
 from tests.simulation.simulated_configuration import SECOND_PROFILE
 from tests.simulation.simulated_quotas import LimitedWorkloads
-from tests.simulation.simulated_workloads import NAMESPACE, Workloads
+from tests.simulation.simulated_workloads import NAMESPACE, Workloads, ZonedWorkloads
 from tests.simulation.simulation_plan import PlannedEvent
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
@@ -83,6 +83,8 @@ class Load:
 
     #: What makes the objects that pods need.
     workloads: type[Workloads] = Workloads
+    #: How often pods are like those that were created last, as when something is scaled up.
+    repeats = 0.0
 
     def __init__(self, registry: Registry, rates: Rates, nodes: int, seed: int) -> None:
         """`nodes`: how many there are at any time."""
@@ -95,6 +97,7 @@ class Load:
         self._totals = _Totals()
         registry.store.listen_to_all(self._totals.on_write)
         self._numbers = {"pod": 0, "node": 0}
+        self._last: Object = {}
         self._workloads = self.workloads(registry, self._random)
         self.limited = LimitedWorkloads(registry)
 
@@ -127,7 +130,11 @@ class Load:
         self._workloads.tidy()
         count = self._random.choice((1, 1, 1, 2, 3, 8))
         if self._fullness() < self._rates.fullness + self._random.uniform(-0.1, 0.2):
-            self._create_pods(self._template(), count)
+            if self._last and self.repeats and self._random.random() < self.repeats:
+                self._create_pods(copy.deepcopy(self._last), 1)
+                return  # nothing else changes, so what was found for one more such pod holds
+            self._last = self._template()
+            self._create_pods(copy.deepcopy(self._last), count)
         else:
             for _ in range(count):
                 self._delete_pod()
@@ -302,6 +309,12 @@ class Load:
         changed = {**record.object, "metadata": dict(record.object["metadata"])}
         changed["spec"] = {**record.object["spec"], **fields}
         return self._registry.store_update(NODES, record, changed)
+
+
+class ZonedLoad(Load):
+    """The same with groups of which some have to be in one zone."""
+
+    workloads = ZonedWorkloads
 
 
 def _allocatable_cpu(node: Object) -> int:

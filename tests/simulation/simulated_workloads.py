@@ -16,6 +16,7 @@ VOLUME_CLAIMS = BY_KEY["persistentvolumeclaims"]
 CSI_NODES = BY_KEY["csinodes.storage.k8s.io"]
 _SLICES = BY_KEY["resourceslices.resource.k8s.io"]
 NAMESPACE = "default"
+ZONE = "topology.kubernetes.io/zone"
 # The driver and class of devices, and the driver of volumes with their class.
 DEVICES, VOLUMES, VOLUME_CLASS = "device.example.com", "volume.example.com", "disk"
 DEVICES_OF_A_NODE = 2
@@ -120,6 +121,16 @@ class Workloads:
             except api_errors.ApiError:
                 continue
         self._left.clear()
+
+
+class ZonedWorkloads(Workloads):
+    """Groups of which some have to be in one zone."""
+
+    def _group_spec(self, size: int, pod: Object) -> Object:
+        spec = super()._group_spec(size, pod)
+        if self._pick.random() < 0.5:
+            spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
+        return spec
 
 
 def _used_by(pod: Object) -> list[tuple[Resource, str]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from tests.simulation import simulated_process, simulation_plan
+from tests.simulation import pod_demands, simulated_cluster, simulated_features, simulated_process, simulation_plan
 from tests.simulation.configuration_checks import ConfigurationChecks
 from tests.simulation.frontend_checks import FrontendChecks
 from tests.simulation.invariants import Invariants
@@ -25,18 +25,22 @@ from tests.simulation.oracle_checks import OracleChecks
 from tests.simulation.quota_checks import QuotaChecks
 from tests.simulation.simulated_cluster import Cluster
 from tests.simulation.simulated_faults import Faults
-from tests.simulation.simulated_load import LOADS, Load
+from tests.simulation.simulated_load import LOADS, Load, ZonedLoad
 from tests.simulation.simulation_plan import STORM_SECONDS, Options, PlannedEvent, Storm
 from tests.simulation.simulation_timeline import Entry, Timeline
 from tests.simulation.simulation_trace import Trace
 from tests.simulation.stream_checks import StreamChecks
 from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.wake_up_checks import WakeUpChecks
 from trireme.bind import service as bind_service
 from trireme.frontend import app
 
 # After a storm there is calm until nothing is pending that fits, which must be within so long: the queue tries
 # everything again after five minutes. Units: seconds.
 CALM_SECONDS = 400.0
+# What a calm takes at most by plan: a Lease that runs out, another leader that catches up, and a long back-off. If one
+# takes longer, the outcome says what it waited for.
+PLANNED_CALM_SECONDS = 60.0
 # How often it is looked whether everything is well, which takes time; and if something has not been well for long, how
 # much of that time passes before it is looked again.
 CHECK_SECONDS, CHECK_SHARE = 1.0, 0.1
@@ -66,6 +70,8 @@ class Outcome:
     #: What was done to the cluster, up to the first violation.
     events: tuple[PlannedEvent, ...]
     timeline: tuple[Entry, ...]
+    #: The calms that took longer than planned, and what they waited for.
+    delays: tuple[str, ...] = ()
     #: Where it differs from the trace that it repeats; empty if it does not.
     difference: str = ""
     equal_lines: int = 0
@@ -88,17 +94,26 @@ class Simulation:
         self._loop = loop
         self._options = options
         self._trace = trace
+        names = simulated_features.drawn(options.seed) if options.features is None else options.features
+        self._features = simulated_features.checked(names)
+        pod_demands.has_closed_nodes = "plugins" in self._features
         self._cluster = Cluster(loop, folder, options.seed, trace.note)
-        self._invariants = Invariants(self._cluster.store)
+        self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
+        self._invariants = Invariants(self._cluster.store, self._leaders.knew_limits)
         self._writes = LeaderWrites(lambda: self._invariants.epoch_in_force)
         self._lease = LeaseChecks(lambda: loop.now)
         self._streams = StreamChecks()
-        self._leaders = LeaderChecks(self._cluster.store, lambda: loop.now)
+        self._wake_ups = WakeUpChecks()
         self._configurations = ConfigurationChecks(self._cluster.configurations)
         self._frontends = FrontendChecks(self._cluster.store, self._invariants.placed, self._on_built)
         self._quotas = QuotaChecks(self._cluster.store, self._cluster.registry.clock_and_ids.clock)
         self._oracle = OracleChecks(self._cluster.store, self._configurations.of_cache, options.seed)
-        self._load = Load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
+        load = ZonedLoad if "zones" in self._features else Load
+        if "zones" in self._features:
+            simulated_cluster._FLAGS = simulated_features.ZONES_FLAGS
+        self._load = load(self._cluster.registry, LOADS[options.load], options.nodes, options.seed)
+        if "repeats" in self._features:
+            self._load.repeats = simulated_features.REPEATS
         self._faults = Faults(self._cluster, options.seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self._writes.on_write)
@@ -107,18 +122,21 @@ class Simulation:
         observe_bind_requests(self._on_bind_request)
         observe_actions(self._writes.on_actions)
         self._events: list[PlannedEvent] = []
+        self._delays: list[str] = []
 
     async def run(self, cpu_seconds: Callable[[], float], progress: Callable[[str], None]) -> Outcome:
         """Run it; `progress` gets a line after each storm."""
         started = cpu_seconds()
-        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS, second_plugin=True)
+        insight = simulated_features.insight() if "insight" in self._features else None
+        plugins = "plugins" in self._features
+        self._cluster.build(FRONTENDS, FILTERS, SCORES, BINDS, insight, second_plugin=plugins, plugins=plugins)
         await self._cluster.start()
         self._load.prepare()
         drawn = self._options.events is None
         end = self._loop.now + self._options.hours * 3600 if drawn else float("inf")
         for storm in simulation_plan.storms(self._options, self._faults.weights, self._load.intervals):
             await self._storm(storm, min(STORM_SECONDS, end - self._loop.now))
-            await self._calm(lift_gates=storm.number % 2 == 1)
+            await self._calm(storm.number, lift_gates=storm.number % 2 == 1)
             if self._over() or self._loop.now >= end:
                 break
             # Mostly of what the storm has made: looking at all that there is takes as long as seconds of a storm.
@@ -152,15 +170,20 @@ class Simulation:
             else:
                 self._load.change(event)
 
-    async def _calm(self, *, lift_gates: bool) -> None:
+    async def _calm(self, number: int, *, lift_gates: bool) -> None:
         """No faults and no load until nothing is pending that fits; then decisions are compared."""
         self._oracle.begin_sample()
         self._faults.calm()
         if lift_gates:
             self._load.lift_gates()
         began = self._loop.now
-        await self._until("pending, though they fit", self._invariants.pods_that_fit)
-        await self._until("wrong at rest", self._wrong_at_rest)
+        waits = [
+            await self._until("pending, though they fit", self._invariants.pods_that_fit),
+            await self._until("wrong at rest", self._wrong_at_rest),
+        ]
+        if self._loop.now - began > PLANNED_CALM_SECONDS:
+            causes = "; ".join(filter(None, waits))
+            self._delays.append(f"the calm after storm {number} took {self._loop.now - began:.0f} s: {causes}")
         if not self._over():
             self._oracle.compare()
         self._trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
@@ -173,16 +196,21 @@ class Simulation:
             or self._frontends.differences()
         )
 
-    async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
-        """Wait until there are no such problems; it is a failure if there are some for too long."""
-        began = self._loop.now
+    async def _until(self, what: str, problems: Callable[[], list[str]]) -> str:
+        """Wait until there are no such problems; it is a failure if there are some for too long.
+
+        Returns the last problems that there were, and for how long there were any; empty: none.
+        """
+        began, last = self._loop.now, ""
         while not self._over():
             await asyncio.sleep(max(CHECK_SECONDS, CHECK_SHARE * (self._loop.now - began)))
             found = problems()
             if not found:
                 break
+            last = f"{what} for {self._loop.now - began:.0f} s, at last {found}"
             if self._loop.now - began > CALM_SECONDS:
                 self._cluster.failures.append(f"{what} {CALM_SECONDS:g} s after the last fault: {found}")
+        return last
 
     def _violations(self) -> list[str]:
         return [
@@ -191,6 +219,7 @@ class Simulation:
             *self._quotas.violations,
             *self._lease.violations,
             *self._leaders.violations,
+            *self._wake_ups.violations,
             *self._streams.violations,
             *self._configurations.violations,
             *self._oracle.violations,
@@ -227,6 +256,7 @@ class Simulation:
             comparison=self._oracle.summary,
             events=tuple(self._events),
             timeline=tuple(self._trace.timeline.about(violations, TIMELINE_ENTRIES)) if violations else (),
+            delays=tuple(self._delays),
             difference="" if comparison is None else comparison.difference,
             equal_lines=0 if comparison is None else comparison.equal_lines,
         )

@@ -57,6 +57,8 @@ class Options:
     seed: int
     hours: float = 1.0
     nodes: int = 100
+    #: The features of `simulated_features`; None: those that follow from the seed.
+    features: tuple[str, ...] | None = None
     #: Kinds of faults that every storm has; empty: some of all.
     faults: tuple[str, ...] = ()
     no_faults: bool = False
@@ -76,6 +78,7 @@ class Options:
         """Read what `to_json` wrote."""
         fields = json.loads(text)
         fields["faults"] = tuple(fields["faults"])
+        fields["features"] = None if fields["features"] is None else tuple(fields["features"])
         if fields["events"] is not None:
             fields["events"] = tuple(PlannedEvent(*event) for event in fields["events"])
         return cls(**fields)

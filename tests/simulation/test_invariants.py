@@ -9,12 +9,11 @@ import pytest
 
 from tests.simulation.invariants import Invariants
 from tests.simulation.pod_demands import APART, DEVICE_RESOURCE, LICENSE_RESOURCE
-from tests.simulation.simulated_workloads import DEVICE_CLAIMS, VOLUME_CLAIMS
+from tests.simulation.simulated_workloads import DEVICE_CLAIMS, GROUPS, VOLUME_CLAIMS, ZONE
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import Store
 
 _VOLUMES = BY_KEY["persistentvolumes"]
-_ZONE = "topology.kubernetes.io/zone"
 _ROOM = {"cpu": "4", "memory": "4Gi", "ephemeral-storage": "4Gi", LICENSE_RESOURCE: "4", "pods": "4"}
 
 
@@ -26,7 +25,7 @@ class _Server:
         self.invariants = Invariants(self.store)
         self.store.listen_to_all(self.invariants.on_write)
         for number in (1, 2, 3):
-            labels = {_ZONE: f"zone-{number}"}
+            labels = {ZONE: f"zone-{number}"}
             self.put(NODES, f"node-{number}", "", labels=labels, spec={}, status={"allocatable": dict(_ROOM)})
 
     def put(
@@ -62,7 +61,7 @@ class _Server:
 
     def volume(self, name: str, zone: str) -> None:
         """Store a claim with its volume, which is in one zone."""
-        expression = {"key": _ZONE, "operator": "In", "values": [zone]}
+        expression = {"key": ZONE, "operator": "In", "values": [zone]}
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
         self.put(_VOLUMES, name, "", spec={"nodeAffinity": affinity})
         self.put(VOLUME_CLAIMS, name, spec={"volumeName": name})
@@ -244,3 +243,55 @@ def test_what_is_left_at_rest_is_found() -> None:
     assert server.invariants.pods_that_fit() == ["fits"]
     server.claim("made", "1", made_for="gone")
     assert server.invariants.useless_claims() == ["made is of no bound pod"]
+
+
+def test_a_limit_that_no_leader_knew_is_none() -> None:
+    """If this fails, a simulation blames a leader to which a CSINode came after its node, as it may."""
+    server = _Server()
+    invariants = Invariants(server.store, lambda uid, node: (uid, node) != ("third", "node-1"))
+    server.store.listen_to_all(invariants.on_write)
+    for name, volume in (("one", "a"), ("two", "b"), ("third", "c")):
+        server.volume(volume, "zone-1")
+        invariants.on_bind_request(name, "node-1", 1)
+        server.bind(name, **_volume(volume))
+    assert invariants.violations == []
+    assert server.invariants.violations == ["pod third makes 3 volumes on node-1"]
+
+
+_ZONED: Object = {"schedulingPolicy": {"gang": {"minCount": 2}}, "schedulingConstraints": {"topology": [{"key": ZONE}]}}
+
+
+def test_a_group_of_one_zone_is_in_one_zone() -> None:
+    """If this fails, a simulation misses that a group is spread over zones."""
+    server = _Server()
+    server.put(GROUPS, "gang", spec=_ZONED)
+    member = {"schedulingGroup": {"podGroupName": "gang"}}
+    server.bind("one", "node-1", **member)
+    server.bind("two", "node-1", **member)
+    assert server.invariants.violations == []
+    server.bind("three", "node-2", **member)
+    (found,) = server.invariants.violations
+    assert found == "gang, of which three is bound to node-2, is in ['zone-1', 'zone-2']"
+
+
+@pytest.mark.parametrize(("cpu", "fitting"), [("2", ["one", "two"]), ("3", [])])
+def test_a_group_of_one_zone_fits_only_within_one(cpu: str, fitting: list[str]) -> None:
+    """If this fails, a simulation reports a group that fits in no single zone, or none that is forgotten."""
+    server = _Server()
+    server.put(GROUPS, "gang", spec=_ZONED)
+    for name in ("one", "two"):
+        server.create(name, schedulingGroup={"podGroupName": "gang"}, **_requesting({"cpu": cpu}))
+    assert server.invariants.pods_that_fit() == fitting
+
+
+def test_a_gated_member_holds_back_its_group() -> None:
+    """If this fails, a simulation reports a group that waits rightly, or none that is forgotten."""
+    server = _Server()
+    server.put(GROUPS, "gang", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
+    member = {"schedulingGroup": {"podGroupName": "gang"}}
+    server.create("one", **member)
+    server.create("two", **member)
+    server.create("three", **member, schedulingGates=[{"name": "later"}])
+    assert server.invariants.pods_that_fit() == []
+    server.create("three", **member)
+    assert server.invariants.pods_that_fit() == ["one", "three", "two"]

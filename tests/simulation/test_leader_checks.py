@@ -28,7 +28,8 @@ class _Leader:
             self.store.put(NODES, {"metadata": {"name": name, "uid": name, "labels": {}}, "spec": {}, "status": status})
         self.known: dict[str, str] = {}
         self.on_node: dict[str, list[Any]] = {"node-1": [], "node-2": []}
-        self.cache = SimpleNamespace(pod=self.known.get, _on_node=self.on_node)
+        self.objects: dict[tuple[str, str, str], object] = {}
+        self.cache = SimpleNamespace(pod=self.known.get, _on_node=self.on_node, _objects=self.objects)
         self.nominated: list[Any] = []
         self.nominator = SimpleNamespace(pods_for=self._nominated_to, _withheld=set())
 
@@ -140,3 +141,18 @@ def test_who_leads_knows_what_is_bound(leader: _Leader, known: bool) -> None:
     leader.checks.add(built)
     leader.checks._on_cycle(running, None)
     assert len(leader.checks.violations) == (not known)
+
+
+def test_a_node_that_is_chosen_before_its_limits_are_known_is_noticed(leader: _Leader) -> None:
+    """If this fails, leaders are blamed for volumes of which they could not know that they are too many."""
+    leader.pod("one")
+    built: Any = SimpleNamespace(
+        cluster=SimpleNamespace(cache=leader.cache),
+        scheduling=SimpleNamespace(queue=SimpleNamespace(nominator=leader.nominator), scheduler=None),
+    )
+    leader.checks.add(built)
+    leader.objects["csi_node", "", "node-1"] = object()
+    for node in ("node-1", "node-2"):
+        leader.checks._on_assume(leader.cache, "default/one", "one", node)
+    assert leader.checks.knew_limits("one", "node-1")
+    assert not leader.checks.knew_limits("one", "node-2")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulation.pending_checks import wrong_entries
 from tests.simulation.placed_pods import PlacedPods
+from trireme.v1.scheduler_explanation_pb2 import PendingPod
 from trireme_kube.embedded.api.resources import NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 
@@ -48,8 +49,9 @@ def test_what_is_wrong_is_found(store: Store, spec: Object, reason: str, waits: 
     metadata = {"name": "one", "namespace": "default", "uid": "one"}
     spec = {"containers": [{"name": "c"}], **spec}
     store.put(PODS, {"metadata": metadata, "spec": spec, "status": {"conditions": [condition]}})
-    entry = {"pod": {"name": "one"}, "waitsFor": waits, "summary": "is held back by SchedulingGates: later"}
-    found = wrong_entries(store, PlacedPods(), [entry, {**entry, "pod": {"name": "gone"}}])
+    summary = "is held back by SchedulingGates: later"
+    entries = [PendingPod(pod={"name": name}, waits_for=waits, summary=summary) for name in ("one", "gone")]
+    found = wrong_entries(store, PlacedPods(), entries)
     assert [each.startswith("status says of pod one: ") and f"but {text}" in each for each in found] == [True] * bool(
         text
     )

@@ -23,16 +23,20 @@ from tests.simulation.simulated_workloads import (
     GROUPS,
     VOLUME_CLAIMS,
     VOLUMES_OF_A_NODE,
+    ZONE,
 )
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 
 _VOLUMES = BY_KEY["persistentvolumes"]
-_ZONE = "topology.kubernetes.io/zone"
+_ZONES = ("zone-1", "zone-2", "zone-3")
 
 
 def pods_that_fit(store: Store, placed: PlacedPods, devices_taken: Mapping[str, int]) -> list[str]:
     """The names of pending pods that some node has room for; of a group only if so many fit as have to go together.
+
+    A member that is gated holds back its whole group, however few of them have to go together, as with kube-scheduler
+    (`runPreEnqueuePlugins` of backend/queue/scheduling_queue.go).
 
     `devices_taken`: how many devices of each node claims have.
     """
@@ -53,10 +57,16 @@ def _groups_that_fit(store: Store, pods: list[Object], pending: list[Object], ro
     """The pending pods of groups that fit; the pods of a group are alike, so it makes no difference which go first."""
     found = []
     waiting, scheduled = _by_group(pending), collections.Counter(map(group_of, filter(_is_scheduled, pods)))
+    held_back = {group_of(pod) for pod in pods if pod["spec"].get("schedulingGates")}
     for record in store.scan(GROUPS) if waiting else ():
-        least = record.object["spec"]["schedulingPolicy"]["gang"]["minCount"]
-        needed, members = max(least - scheduled[record.name], 1), waiting[record.name]
-        if len(members) >= needed and room.has_room_for(members, needed):
+        if record.name in held_back:
+            continue
+        spec, members = record.object["spec"], waiting[record.name]
+        zones = _ZONES if "schedulingConstraints" in spec else ("",)
+        if zones is _ZONES and scheduled[record.name]:
+            continue  # it may only go where the others are
+        needed = max(spec["schedulingPolicy"]["gang"]["minCount"] - scheduled[record.name], 1)
+        if len(members) >= needed and any(room.has_room_for(members, needed, zone) for zone in zones):
             found += [pod["metadata"]["name"] for pod in members]
     return found
 
@@ -99,11 +109,11 @@ class _Room:
         self._devices_added: dict[str, int] = {}
         self._contents: dict[str, _Contents] = {}
 
-    def has_room_for(self, pods: list[Object], needed: int) -> bool:
-        """Whether so many of the pods fit beside each other."""
+    def has_room_for(self, pods: list[Object], needed: int, zone: str = "") -> bool:
+        """Whether so many of the pods fit beside each other; `zone`: in that zone."""
         fitting = 0
         for pod in pods:
-            node = self.where(pod)
+            node = self.where(pod, zone)
             if node:
                 fitting += 1
                 self._added.setdefault(node, []).append(placed_pod(pod))
@@ -115,10 +125,11 @@ class _Room:
         self._devices_added.clear()
         return fitting >= needed
 
-    def where(self, pod: Object) -> str:
-        """A node that it fits on; empty: none."""
+    def where(self, pod: Object, zone: str = "") -> str:
+        """A node, of the zone if one is given, that it fits on; empty: none."""
         wanted = placed_pod(pod)
-        return next((node["metadata"]["name"] for node in self._nodes if self._fits(pod, wanted, node)), "")
+        nodes = [node for node in self._nodes if zone in ("", node["metadata"]["labels"][ZONE])]
+        return next((node["metadata"]["name"] for node in nodes if self._fits(pod, wanted, node)), "")
 
     def _fits(self, pod: Object, wanted: PlacedPod, node: Object) -> bool:
         name, labels = node["metadata"]["name"], node["metadata"]["labels"]
@@ -131,7 +142,7 @@ class _Room:
             return False
         if there.exclusions & wanted.exclusions or len(there.volumes | volumes([wanted])) > VOLUMES_OF_A_NODE:
             return False
-        return self._has_devices(pod, name) and self._reaches_volumes(wanted, labels[_ZONE])
+        return self._has_devices(pod, name) and self._reaches_volumes(wanted, labels[ZONE])
 
     def _contents_of(self, name: str, node: Object) -> _Contents:
         """What is on a node, summed up once for all pods."""
@@ -170,6 +181,6 @@ def zone_of_volume(store: Store, claim: Object) -> str | None:
     required = (volume.object["spec"].get("nodeAffinity") or {}).get("required") or {}
     for term in required.get("nodeSelectorTerms") or ():
         for expression in term.get("matchExpressions") or ():
-            if expression["key"] == _ZONE:
+            if expression["key"] == ZONE:
                 return str(expression["values"][0])
     return None

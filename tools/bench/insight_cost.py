@@ -37,6 +37,7 @@ FUNCTIONS = 20
 OF_INSIGHT = (
     "frontend/insight_queue_feed.py",
     "frontend/serving/insight_status_feed.py",
+    "frontend/serving/scheduler_status.py",
     "phase_clients/insight_replicas.py",
     "phase_clients/decision_log.py",
     "phase_clients/recording_evaluators.py",

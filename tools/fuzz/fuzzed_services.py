@@ -20,7 +20,7 @@ from trireme.bind.pre_binder import PreBinder
 from trireme.bind.service import BindPhase
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import RateLimit, WriteTurns
-from trireme.config import trireme_configuration
+from trireme.config import remote_plugin_settings, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
 from trireme.plugin_kit import bind_phase_plugin
@@ -199,7 +199,7 @@ async def handle_service(clock: Clock) -> AsyncIterator[handle.HandleService]:
         queue.activate(pods, clock())
         return [pod for pod in dict.fromkeys(pods) if queue.contents.is_activated(*pod)]
 
-    plugin = trireme_configuration.RemotePlugin(PLUGIN, "unix:/p", (ExtensionPoint.PERMIT,))
+    plugin = remote_plugin_settings.RemotePlugin(PLUGIN, "unix:/p", (ExtensionPoint.PERMIT,))
     config = trireme_configuration.TriremeConfiguration(remote_plugins=(plugin,))
     async with asyncio.TaskGroup() as tasks:
         for name in WAITING:

@@ -1,304 +1,163 @@
-"""Mutation tests of the queueing hints: each small change of their code must fail a test.
+"""Mutation tests: each small change of the product's code must fail a test.
 
-    make mutation                    all modules
-    make mutation MODULES="node_ports"   some of them
+    make mutation FOLDER=internal/trireme/queueing       all mutants of a folder or a file
+    make mutation FOLDER=... SAMPLE=200 SEED=1           some, and what that says about all
+    make mutation-changed BASE=main                      those of functions that differ from another commit's
 
-Mutants that no test can tell from the original are listed, with the reason, in `survivors.yaml`; the run fails for any
-other that survives, and for entries of the list that hold no more. Changes are made by Cosmic Ray's operators and by
-those of `row_operators`. Each mutant is tried in a fork of a process that has collected the tests, and never written to
-disk: Cosmic Ray's own runner starts Python for each, which takes ten times as long, and changes the files.
+Mutants that no test can tell from the original are accepted in `survivors.yaml`, with the reason. The run fails for any
+other that survives; for a folder as a whole also for entries of that list that hold no more.
 """
 
 import argparse
-import importlib
-import itertools
+import math
 import os
 import pathlib
+import random
 import re
-import signal
+import subprocess
 import sys
-import time
-import types
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections import Counter
+from collections.abc import Collection, Sequence
 
-import cosmic_ray.plugins
-import parso
 import pytest
 import yaml
-from cosmic_ray import ast as cosmic_ast
-from cosmic_ray import mutating
 
-from tools.mutation import row_operators
+from tools.mutation import related_tests
+from tools.mutation.mutants import ROOT, Mutant, MutatedFile
+from tools.mutation.tried_mutants import TriedMutants
 
-ROOT = pathlib.Path(__file__).parents[2]
-SOURCE = ROOT / "internal"
 SURVIVORS = pathlib.Path(__file__).parent / "survivors.yaml"
-SECONDS = 120
-
-# The folders of plugins that have hints.
-PLUGINS = tuple(sorted(path.parent.name for path in (SOURCE / "trireme/plugins").glob("*/hints.py")))
-
-
-def _name(folder: str) -> str:
-    """The plugin's name."""
-    return "".join(word.capitalize() for word in folder.split("_"))
-
-
-def _relevant(folder: str) -> tuple[str, ...]:
-    """The tests of a plugin's hints, by patterns of their names."""
-    return f"rows.py.*{_name(folder)}", f"plugins/(test_)?{folder}", "plugins/test_hints_"
-
-
-# The tests that concern a module; other modules have all.
-RELEVANT = {folder: _relevant(folder) for folder in PLUGINS} | {"pre_enqueue": _relevant("dynamic_resources")}
-TESTS = (
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit/plugins").rglob("test_*hints*.py")),
-    "tests/unit/plugins/test_node_label.py",
-    "tests/unit/plugins/dynamic_resources/test_pre_enqueue.py",
-    "tests/unit/queueing/test_hint_evaluation.py",
-    "tests/conformance/test_hint_rows.py",
+_GENERATED = re.compile(r"internal/trireme(_kube)?/v1/|_pb2")
+QUIET = (
+    *("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:warnings", "-p", "no:xdist"),
+    *("-o", "timeout=0", "--capture=no", "--no-header", "--no-summary", "-m", "not processes and not controlplane"),
 )
-
-# The modules in the order in which they import each other.
-MODULES = {
-    "hints": "trireme.plugin_api.hints",
-    "volumes_events": "trireme.plugin_kit.volumes_events",
-    "cluster_view": "trireme.queueing.hints.cluster_view",
-    "pre_enqueue": "trireme.plugins.dynamic_resources.pre_enqueue",
-    **{folder: f"trireme.plugins.{folder}.hints" for folder in PLUGINS},
-    "registrations": "trireme.queueing.hints.registrations",
-}
-# Where the report goes, whatever becomes of stdout in the forks.
-OUTPUT = os.dup(1)
-
-OPERATORS: Sequence[Any] = (
-    *(
-        cosmic_ray.plugins.get_operator(f"core/{name}")
-        for name in (
-            "AddNot",
-            "ReplaceUnaryOperator_Delete_Not",
-            "ReplaceComparisonOperator_Eq_NotEq",
-            "ReplaceComparisonOperator_NotEq_Eq",
-            "ReplaceComparisonOperator_Lt_LtE",
-            "ReplaceComparisonOperator_Lt_Gt",
-            "ReplaceComparisonOperator_LtE_Lt",
-            "ReplaceComparisonOperator_Gt_GtE",
-            "ReplaceComparisonOperator_Gt_Lt",
-            "ReplaceComparisonOperator_GtE_Gt",
-            "ReplaceComparisonOperator_Is_IsNot",
-            "ReplaceComparisonOperator_IsNot_Is",
-            "ReplaceBinaryOperator_Add_Sub",
-            "ReplaceBinaryOperator_Sub_Add",
-            "ReplaceTrueWithFalse",
-            "ReplaceFalseWithTrue",
-            "ReplaceAndWithOr",
-            "ReplaceOrWithAnd",
-            "ReplaceBreakWithContinue",
-            "ReplaceContinueWithBreak",
-            "NumberReplacer",
-            "ZeroIterationForLoop",
-        )
-    ),
-    row_operators.RemoveElement,
-    row_operators.ChangeString,
-    row_operators.SwapAnswer,
-)
+Key = tuple[str, str, str, str]
 
 
-Key: TypeAlias = tuple[str, str, str, str]
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try the mutants; returns the exit code."""
+    chosen = _arguments(argv)
+    os.chdir(ROOT)
+    lines = _changed_lines(chosen.base) if chosen.base else None
+    files = [MutatedFile(path) for path in (sorted(lines) if lines is not None else files_of(chosen.folder))]
+    mutants = [each for file in files for each in file.mutants if lines is None or _is_changed(each, lines[each.path])]
+    sampled = bool(chosen.sample) and chosen.sample < len(mutants)
+    if sampled:
+        mutants = random.Random(chosen.seed).sample(mutants, chosen.sample)
+    if not mutants:
+        print("no function of the product is changed: no mutants")
+        return 0
+    tests = chosen.tests or related_tests.of({each.path for each in mutants})
+    plugin = TriedMutants(files, mutants, chosen.jobs)
+    out = os.dup(1)
+    code = pytest.main([*QUIET, *tests], plugins=[plugin])
+    os.dup2(out, 1)
+    if plugin.failed or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        print("these tests fail without any mutant:", *plugin.failed, sep="\n", file=sys.stderr)
+        return 2
+    known = accepted()
+    unexplained = _report(plugin, known, sampled=sampled)
+    stale = [] if sampled or lines is not None or chosen.tests else _stale(known, plugin, {file.path for file in files})
+    for key in stale:
+        print(f"found now: remove it from {SURVIVORS.name}\n{_entry(key)}")
+    return 1 if unexplained or stale else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One change of one module.
-
-    `before` and `after` are the first line that differs, without indentation; `inside` is the function around it.
-    """
-
-    module: str
-    operator: str
-    inside: str
-    before: str
-    after: str
-    source: str
-
-    @property
-    def key(self) -> Key:
-        """What it is known by in the list of survivors: lines move, and operators may make the same change."""
-        return self.module, self.inside, self.before, self.after
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--folder", nargs="+", help="folders or files of internal/")
+    what.add_argument("--base", help="a commit: only functions that differ from its")
+    parser.add_argument("--sample", type=int, default=0, help="try so many, drawn at random")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time")
+    parser.add_argument("--tests", nargs="+", help="test files in place of those that belong to the code")
+    return parser.parse_args(argv)
 
 
-def path_of(module: str) -> pathlib.Path:
-    """The file of one of the modules."""
-    return SOURCE / f"{MODULES[module].replace('.', '/')}.py"
+def files_of(folders: Sequence[str]) -> list[str]:
+    found = {
+        str(file.relative_to(ROOT))
+        for folder in folders
+        for file in ([ROOT / folder] if folder.endswith(".py") else (ROOT / folder).rglob("*.py"))
+    }
+    return sorted(path for path in found if not _GENERATED.search(path) and "/templates/" not in path)
 
 
-def mutants(module: str) -> Iterator[Mutant]:
-    """All changes of a module that leave it Python, each once."""
-    original = path_of(module).read_text()
-    seen = {original}
-    for made in OPERATORS:
-        operator = made()
-        positions = _Counting(operator).count(original)
-        for occurrence in range(positions):
-            source = mutating.mutate_code(original, operator, occurrence)
-            if source is None or source in seen:
-                continue
-            seen.add(source)
-            try:
-                compile(source, module, "exec")
-            except SyntaxError:
-                continue
-            lines, changed = original.splitlines(), [*source.splitlines(), ""]
-            at = next(at for at, line in enumerate(lines) if line != changed[at])
-            after = " ".join(changed[at].split())
-            yield Mutant(module, made.__name__, _inside(lines, at), lines[at].strip(), after, source)
+def _changed_lines(base: str) -> dict[str, list[int]]:
+    """The lines of the product's files that differ from a commit's, by file."""
+    command = ("git", "diff", "--unified=0", "--no-color", "--no-ext-diff", base, "--", "internal/*.py")
+    out: dict[str, list[int]] = {}
+    path = ""
+    for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
+        if line.startswith("+++ "):
+            path = line.removeprefix("+++ b/")
+        elif found := re.match(r"@@ \S+ \+(\d+)(?:,(\d+))? @@", line):
+            first, count = int(found[1]), int(found[2] or 1)
+            # Where lines were only removed, the ones around them are what changed.
+            out.setdefault(path, []).extend(range(first, first + count) if count else (first, first + 1))
+    return {each: lines for each, lines in out.items() if (ROOT / each).exists() and not _GENERATED.search(each)}
 
 
-def _inside(lines: Sequence[str], at: int) -> str:
-    """The functions and classes around a line, outermost first, e.g. `node_ports.helps`."""
-    names: list[str] = []
-    indentation = len(lines[at]) - len(lines[at].lstrip())
-    for line in reversed(lines[:at]):
-        found = re.match(r"( *)(?:async )?(?:def|class) (\w+)", line)
-        if found and len(found[1]) < indentation:
-            names.insert(0, found[2])
-            indentation = len(found[1])
-    return ".".join(names)
+def _is_changed(mutant: Mutant, lines: Collection[int]) -> bool:
+    return any(mutant.first_line <= line <= mutant.last_line for line in lines)
 
 
-class _Counting(cosmic_ast.Visitor):
-    """Counts where an operator applies."""
-
-    def __init__(self, operator: Any) -> None:
-        self._operator = operator
-        self._found = 0
-
-    def count(self, source: str) -> int:
-        self.walk(parso.parse(source))
-        return self._found
-
-    def visit(self, node: Any) -> Any:
-        self._found += len(list(self._operator.mutation_positions(node)))
-        return node
-
-
-class Loop:
-    """A pytest plugin that runs the collected tests once for each mutant, each time in a fork."""
-
-    def __init__(self, modules: Sequence[str], known: Collection[Key]) -> None:
-        self._modules = modules
-        self._known = known
-        self.failed_without_mutation = False
-        self.unexplained = 0
-        self.survivors: set[Key] = set()
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Instead of pytest's own loop."""
-        self.failed_without_mutation = not _passes(session, None)
-        if not self.failed_without_mutation:
-            for module in self._modules:
-                self._try_module(session, module)
-        return True
-
-    def _try_module(self, session: pytest.Session, module: str) -> None:
-        started, tried = time.monotonic(), 0
-        for mutant in mutants(module):
-            tried += 1
-            if _passes(session, mutant):
-                self.survivors.add(mutant.key)
-                if mutant.key not in self._known:
-                    self.unexplained += 1
-                    _print(_entry(mutant.key))
-        _print(f"{module}: {tried} mutants in {time.monotonic() - started:.0f} s")
+def _report(plugin: TriedMutants, known: Collection[Key], *, sampled: bool) -> int:
+    """Print the scores and the survivors; returns how many survivors nobody explains."""
+    tried = Counter(each.path for each in (*plugin.found, *plugin.survivors, *plugin.not_reached))
+    found = Counter(each.path for each in plugin.found)
+    explained = [each for each in (*plugin.survivors, *plugin.not_reached) if each.key in known]
+    excused = Counter(each.path for each in explained)
+    for title, mutants in (("no test notices", plugin.survivors), ("no test gets there", plugin.not_reached)):
+        for each in sorted(mutants, key=lambda mutant: (mutant.path, mutant.change.line)):
+            if each.key not in known:
+                print(f"{title}: {each}")
+    for path in sorted(tried):
+        print(f"{_score(found[path], tried[path] - excused[path])} {path}")
+    left = tried.total() - excused.total()
+    print(f"{_score(found.total(), left)} in all" + (f", {len(explained)} accepted" if explained else ""))
+    if sampled:
+        low, high = interval(found.total(), left)
+        print(f"of all mutants it is {low:.1%} to {high:.1%}, at 95% confidence")
+    return left - found.total()
 
 
-def _passes(session: pytest.Session, mutant: Mutant | None) -> bool:
-    """Whether no test fails, with the mutant in place of its module."""
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            signal.alarm(SECONDS)  # an endless loop counts as found
-            code = _run(session, mutant)
-        finally:
-            # Whatever the mutant does, it was found; and nothing of the parent is cleaned up here.
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    return status == 0
+def _score(found: int, tried: int) -> str:
+    return f"{found / tried if tried else 1:6.1%} ({found} of {tried})"
 
 
-def _run(session: pytest.Session, mutant: Mutant | None) -> int:
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    if mutant is not None:
-        _replace(mutant)
-    patterns = RELEVANT.get(mutant.module, ("",)) if mutant is not None else ("",)
-    items = [item for item in session.items if any(re.search(pattern, item.nodeid) for pattern in patterns)]
-    for item, following in itertools.pairwise([*items, None]):
-        assert item is not None
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.testsfailed:
-            return 1
-    return 0
+def interval(found: int, tried: int) -> tuple[float, float]:
+    """Wilson's interval of a share, at 95 %."""
+    if not tried:
+        return 0.0, 1.0
+    z, share = 1.96, found / tried
+    middle = share + z * z / (2 * tried)
+    spread = z * math.sqrt(share * (1 - share) / tried + z * z / (4 * tried * tried))
+    below = 1 + z * z / tried
+    return (middle - spread) / below, (middle + spread) / below
 
 
-def _replace(mutant: Mutant) -> None:
-    """Execute the mutant in its module's place, and again all modules that import from it."""
-    names = list(MODULES)
-    for name in names[names.index(mutant.module) :]:
-        source = mutant.source if name == mutant.module else path_of(name).read_text()
-        _execute(importlib.import_module(MODULES[name]), source)
+def _stale(known: Collection[Key], plugin: TriedMutants, paths: Collection[str]) -> list[Key]:
+    alive = {each.key for each in (*plugin.survivors, *plugin.not_reached)}
+    return sorted(key for key in known if key[0] in paths and key not in alive)
 
 
-def _execute(module: types.ModuleType, source: str) -> None:
-    exec(compile(source, module.__file__ or "", "exec"), module.__dict__)  # that is what an import does
-
-
-def _entry(key: Key) -> str:
-    """A survivor as it stands in the list."""
-    module, *rest = key
-    fields = dict(zip(("inside", "before", "after"), rest, strict=True))
-    return f"{module}:\n" + yaml.safe_dump([fields], width=1000, sort_keys=False, allow_unicode=True).rstrip()
-
-
-def _print(text: str) -> None:
-    """Past pytest, which captures what is printed."""
-    os.write(OUTPUT, f"{text}\n".encode())
-
-
-def explained() -> dict[Key, str]:
-    """The survivors that are known, with the reason."""
-    listed = yaml.safe_load(SURVIVORS.read_text()) if SURVIVORS.exists() else None
+def accepted() -> dict[Key, str]:
+    """The survivors that are accepted, with the reason."""
     return {
-        (module, entry["inside"], entry["before"], entry["after"]): group["because"]
-        for group in listed or ()
-        for module, entries in group["survivors"].items()
+        (path, entry["inside"], entry["before"], entry["after"]): group["because"]
+        for group in yaml.safe_load(SURVIVORS.read_text()) or ()
+        for path, entries in group["survivors"].items()
         for entry in entries
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Try all mutants; answers the exit code."""
-    modules = list(MODULES)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="*", choices=[*modules, []], help="modules of the hints (default: all)")
-    chosen = parser.parse_args(argv).modules or modules
-    os.chdir(ROOT)
-    known = explained()
-    loop = Loop(chosen, known)
-    quiet = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "--no-header", "--no-summary")
-    code = pytest.main([*quiet, *TESTS], plugins=[loop])
-    if loop.failed_without_mutation or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        print("the tests fail without any mutation", file=sys.stderr)
-        return 1
-    stale = [key for key in known if key[0] in chosen and key not in loop.survivors]
-    for key in stale:
-        print(f"this mutant does not survive: remove it from {SURVIVORS.name}\n{_entry(key)}")
-    return 1 if loop.unexplained or stale else 0
+def _entry(key: Key) -> str:
+    path, *rest = key
+    fields = dict(zip(("inside", "before", "after"), rest, strict=True))
+    return f"{path}:\n" + yaml.safe_dump([fields], width=1000, sort_keys=False, allow_unicode=True).rstrip()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 A message on a stream costs as much as a binding itself, so the first result waits a moment for others. That delays
 nothing: the pod is bound, and its watchers know. The last result of a call does not wait.
+
+Tests: tests/unit/bind/test_binding_writer.py.
 """
 
 import asyncio

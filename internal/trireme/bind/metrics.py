@@ -1,6 +1,8 @@
 """Metrics of the bind process.
 
 The counters live in the statistics records of the objects that count; here they are only read, at each scrape.
+
+Tests: tests/contract/test_serving_metrics.py.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,8 @@
 """The bind process: flags, the connection to the API server, and the services it serves.
 
 It puts the pieces together and decides nothing. Clock, wall clock and randomness enter the program here.
+
+Tests: tests/contract/test_bind_service.py.
 """
 
 import dataclasses

@@ -3,6 +3,8 @@
 Pure bookkeeping around one event. Invariant: a piece of work is listed from before its first write until nothing it did
 can take effect any more, or its `until` has passed. So work that was interrupted stays listed after its end: the API
 server, or a plugin, may still execute its last request.
+
+Tests: tests/unit/bind/test_leadership.py.
 """
 
 import asyncio

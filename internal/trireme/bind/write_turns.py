@@ -4,6 +4,8 @@ A client with a rate limit sends its requests in the order in which they came. W
 wait for the limit makes all of them later, until their deadlines pass and they are sent again. So no work begins while
 a request would wait for longer than `MAX_DELAY_SECONDS`, and with a low limit little is under way at once: the work
 waits here, without a deadline, and what has begun ends soon.
+
+Tests: tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ a while, since the next pod of its controller may come, and is then dropped; its
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from trireme.cache.pod_projection import Labels
 from trireme.framework import amounts, resizes
@@ -23,25 +23,16 @@ IDLE_CLASSES = 1024
 ClassIdentity = tuple[int, Labels, bool]
 
 
-_IN_FORCE: tuple[
-    Literal[
-        "conditions",
-        "container_statuses",
-        "init_container_statuses",
-        "allocated_resources",
-        "resources",
-        "node_allocatable_resource_claim_statuses",
-    ],
-    ...,
-] = (
+_ResourceStatusField = Literal[
     "conditions",
     "container_statuses",
     "init_container_statuses",
     "allocated_resources",
     "resources",
     "node_allocatable_resource_claim_statuses",
-)
-"""The parts of a pod's status that resource arithmetic reads."""
+]
+_RESOURCE_STATUS_FIELDS: tuple[_ResourceStatusField, ...] = get_args(_ResourceStatusField)
+"""The parts of a pod's status that resource arithmetic reads (`framework/amounts.py`)."""
 
 
 class InvalidPod(ValueError):
@@ -103,7 +94,8 @@ class ClassRegistry:
         """The arguments say what classes distinguish.
 
         `all_labels`: all labels of a pod, because a plugin reads all. `rules`: how pods are counted. `keep_deferred`:
-        pods whose resize is deferred.
+        pods whose resize is deferred. Simulations do without: their pods are of the classes that they have in the
+        cluster, or of manifests, of which no status is read.
         """
         self.rules = rules
         self.keep_deferred = keep_deferred
@@ -189,11 +181,11 @@ class ClassRegistry:
             self._projections.clear()
 
     @property
-    def distinguishes_all_labels(self) -> bool:
+    def uses_all_labels(self) -> bool:
         """Whether all labels take part."""
         return self._all_labels
 
-    def distinguish_all_labels(self) -> None:
+    def use_all_labels(self) -> None:
         """Distinguish pods by all labels from now on. The caller must intern all pods again."""
         self._all_labels = True
         self._projections.clear()
@@ -300,7 +292,7 @@ def _without_resources_in_status(pod: core_pb2.Pod) -> core_pb2.Pod:
     """The pod without what its status says of resources in force."""
     plain = core_pb2.Pod()
     plain.CopyFrom(pod)
-    for name in _IN_FORCE:
+    for name in _RESOURCE_STATUS_FIELDS:
         plain.status.ClearField(name)
     if not plain.status.ListFields():
         plain.ClearField("status")

@@ -43,7 +43,7 @@ class CacheTables:
     #: By UID.
     pods: dict[str, PlacedPod] = field(default_factory=dict)
     #: The pods of each node by the node's name; the node itself may be unknown.
-    on_node: dict[str, set[PlacedPod]] = field(default_factory=dict)
+    on_node: dict[str, dict[PlacedPod, None]] = field(default_factory=dict)
     #: By kind, namespace and name.
     objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = field(default_factory=dict)
     #: By pod UID.
@@ -440,8 +440,8 @@ class ClusterCache:
         pod.node_name = node_name
         pods_on_node = self._on_node.get(node_name)
         if pods_on_node is None:
-            pods_on_node = self._on_node[node_name] = set()
-        pods_on_node.add(pod)
+            pods_on_node = self._on_node[node_name] = {}
+        pods_on_node[pod] = None
         slot = self._slots.get(node_name)
         if slot is not None:
             self._assign_row(pod, slot)
@@ -450,7 +450,7 @@ class ClusterCache:
         if pod.slot != NO_SLOT:
             self._free_row(pod)
         pods_on_node = self._on_node[pod.node_name]
-        pods_on_node.remove(pod)
+        del pods_on_node[pod]
         if not pods_on_node:
             del self._on_node[pod.node_name]
 

@@ -3,6 +3,8 @@
 Objects are read in the encodings that `clientConnection` names, protobuf by default: parsing an object's bytes then
 takes one call, where JSON takes a step of Python per field. Only objects that extenders and plugins get whole are read
 in JSON, because that is the form they get.
+
+Tests: tests/unit/frontend/test_extenders_after_a_list.py.
 """
 
 import functools

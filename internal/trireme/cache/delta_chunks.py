@@ -2,6 +2,8 @@
 
 A replica accepts messages up to 64 MiB, and calls and acknowledgements wait while it applies a delta.
 However much has changed, and however large the objects are, chunks of 1 MiB keep clear of both limits.
+
+Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/conformance/test_preemption_sequences.py.
 """
 
 import functools

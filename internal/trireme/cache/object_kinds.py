@@ -1,6 +1,8 @@
 """The kinds of object that plugins read beside pods and nodes.
 
 For each: how it is watched, decoded, streamed, and registered for.
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,7 +50,7 @@ class ObjectKind:
 
 
 KINDS = (
-    ObjectKind(resources.NAMESPACES, core_pb2.Namespace, "namespace"),
+    ObjectKind(resources.NAMESPACES, core_pb2.Namespace, "namespace", Resource.NAMESPACE),
     ObjectKind(resources.SERVICES, core_pb2.Service, "service", selected_keys=_selector_map_keys),
     ObjectKind(
         resources.REPLICATION_CONTROLLERS,

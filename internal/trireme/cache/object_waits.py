@@ -3,6 +3,8 @@
 A waiter first calls a plugin, which reads the objects and returns the ones to wait for; a change between that read and
 the plugin's response must not be missed. So changes are recorded while there are interested callers, and each waits for
 a change after the moment at which its call started. What all of them have seen, or are about to hear of, is dropped.
+
+Tests: tests/unit/scheduling/test_waits.py.
 """
 
 import asyncio
@@ -25,7 +27,7 @@ class ObjectWaits:
         self._changes: dict[Key, int] = {}
         self._all_changed = 0
         self._drop_at = MIN_RECORDS
-        self._waiting: dict[Key, set[asyncio.Event]] = {}
+        self._waiting: dict[Key, dict[asyncio.Event, None]] = {}
 
     def __len__(self) -> int:
         """The number of objects whose last change is recorded."""
@@ -69,15 +71,15 @@ class ObjectWaits:
 
     async def wait_for_next_change(self, keys: Iterable[Key]) -> None:
         """Return once one of the objects changes from now on."""
-        awaited = set(keys)
+        awaited = sorted(set(keys))  # as a set has no order, and waiters are woken in theirs
         event = asyncio.Event()
         for key in awaited:
-            self._waiting.setdefault(key, set()).add(event)
+            self._waiting.setdefault(key, {})[event] = None
         try:
             await event.wait()
         finally:
             for key in awaited:
-                self._waiting[key].discard(event)
+                del self._waiting[key][event]
                 if not self._waiting[key]:
                     del self._waiting[key]
 

@@ -1,6 +1,8 @@
 """The cluster cache's entry of a pod on a node: only what deltas and classes need.
 
 There is one per pod in the cluster, so entries are small; only the cache modifies them.
+
+Tests: tests/unit/scheduling/test_pod_group_trial_marks.py.
 """
 
 from trireme.cache.pod_projection import Labels

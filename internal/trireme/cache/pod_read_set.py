@@ -1,4 +1,7 @@
-"""Which fields of pods plugins read beside those that every pod is projected with: they decide the pod's class."""
+"""Which fields of pods plugins read beside those that every pod is projected with: they decide the pod's class.
+
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

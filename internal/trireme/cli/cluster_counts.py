@@ -1,4 +1,7 @@
-"""Counts nodes and pods by watch, for the status line of `trireme up`."""
+"""Counts nodes and pods by watch, for the status line of `trireme up`.
+
+Tests: tests/e2e/test_e2e_up.py.
+"""
 
 import asyncio
 import collections

@@ -133,7 +133,7 @@ def _check_files_named_in(path: str, own: str, gate_texts: Sequence[str]) -> Non
         file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration.parse(data)))
     else:
         enabled = inspection.feature_gates(gate_texts)
-        contents = inspection.inspect(data, trireme_configuration.load(own), enabled)
+        contents = inspection.inspect(data, trireme_configuration.load(own), enabled, elsewhere=True)
         file_groups = list(named_files.files_of_scheduler_configuration(contents))
     problems: list[str] = []
     for files in file_groups:

@@ -1,4 +1,7 @@
-"""A few workloads, created and watched until they are scheduled: what `make up` shows."""
+"""A few workloads, created and watched until they are scheduled: what `make up` shows.
+
+Tests: tests/e2e/test_e2e_up.py.
+"""
 
 import asyncio
 import collections

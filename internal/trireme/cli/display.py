@@ -16,6 +16,7 @@ import yaml
 from rich import console, live, table, text
 
 from trireme.cli import row_table
+from trireme_kube.apimachinery import human_durations
 from trireme_kube.componentbase import clocks
 
 Report = Mapping[str, Any]
@@ -74,7 +75,7 @@ async def _print_changes(
     """Print the report, and again whenever it has changed; on standard error, from when on there is none."""
     last, is_lost = None, False
     while True:
-        compared = _without_remaining_lease_time(report)
+        compared = _without_passing_time(report)
         if compared != last:
             last = compared
             _print_report(out, output, report, render)
@@ -123,10 +124,16 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _without_remaining_lease_time(report: Report) -> Report:
-    """The report without what changes all the time, to detect changes: the remaining validity of the Lease."""
+def _without_passing_time(report: Report) -> Report:
+    """The report without what changes all the time, to detect changes.
+
+    That is its moment, how long the Lease is valid, and what a replica of insight is sent: reports like this one.
+    """
     leadership = report.get("leadership")
-    return report if leadership is None else {**report, "leadership": {**leadership, "secondsLeft": 0}}
+    if leadership is None:
+        return report
+    replicas = [{**each, "sentBytes": "0"} for each in report.get("replicas", ())]
+    return {**report, "atMs": 0, "leadership": {**leadership, "secondsLeft": 0}, "replicas": replicas}
 
 
 def _print_report(out: console.Console, output: str, report: Report, render: Render) -> None:
@@ -169,30 +176,5 @@ def table_of_fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Tab
 
 
 def age_text(since: float, now: float | None = None) -> str:
-    """The time since a moment, as kubectl's AGE column has it. Units: seconds since 1970.
-
-    Source: k8s.io/apimachinery/pkg/util/duration (HumanDuration).
-    """
-    seconds = max(int((clocks.wall() if now is None else now) - since), 0)
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if seconds < 120:
-        return f"{seconds}s"
-    if minutes < 10:
-        return _two_units(minutes, "m", seconds % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two_units(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return _two_units(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    years = days // 365
-    return _two_units(years, "y", days % 365, "d") if years < 8 else f"{years}y"
-
-
-def _two_units(whole: int, unit: str, rest: int, smaller: str) -> str:
-    """A duration of two units; the smaller one is left out if it is 0."""
-    return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"
+    """The time since a moment, as kubectl's AGE column has it. Units: seconds since 1970."""
+    return human_durations.human_duration(max((clocks.wall() if now is None else now) - since, 0))

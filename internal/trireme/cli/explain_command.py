@@ -144,7 +144,9 @@ def _render_evaluation(
         when = "were feasible then"
     parts: list[console.RenderableType] = ["", f"{node_tables.feasible_text(found)} {when}"]
     if found.HasField("pre_filter"):
-        parts.append(node_tables.with_indent(f"{found.pre_filter.plugin}: {', '.join(found.pre_filter.messages)}"))
+        refusal = found.pre_filter
+        line = f"{node_tables.refused_by(refusal.plugin)}: {node_tables.refusal_text(refusal)}"
+        parts.append(node_tables.with_indent(line))
     if all_nodes:
         parts += ["", node_tables.with_indent(node_tables.all_nodes_table(found))]
     elif found.refusals:

@@ -1,4 +1,7 @@
-"""Who leads, in words, and how far the answers of a frontend are to be believed that does not."""
+"""Who leads, in words, and how far the answers of a frontend are to be believed that does not.
+
+Tests: tests/unit/cli/test_display.py.
+"""
 
 from rich import console, text
 

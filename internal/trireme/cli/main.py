@@ -1,5 +1,8 @@
 # PYTHON_ARGCOMPLETE_OK
-"""`trireme`: one command for each task; each is a module of this package."""
+"""`trireme`: one command for each task; each is a module of this package.
+
+Tests: tests/unit/cli/test_top.py.
+"""
 
 import argparse
 import os

@@ -1,6 +1,8 @@
 """Checks the certificates, keys and authorities that a configuration names, as far as the files exist here.
 
 A configuration may be checked on another machine than the one that it is for, so a missing file is no problem.
+
+Tests: tests/unit/cli/test_config_command.py.
 """
 
 import pathlib

@@ -1,4 +1,7 @@
-"""Tables of nodes for `trireme explain`: those that refuse a pod by reason, the feasible ones by score, and all."""
+"""Tables of nodes for `trireme explain`: those that refuse a pod by reason, the feasible ones by score, and all.
+
+Tests: tests/unit/cli/test_shortages_table.py, tests/unit/cli/test_decision_display.py.
+"""
 
 import re
 from collections.abc import Iterable
@@ -72,7 +75,7 @@ def refusals_table(refusals: Iterable[Refusal], wide: bool) -> console.Renderabl
         entries.append(
             [
                 str(_node_count(refusal)),
-                refusal.status.plugin or "PreFilter",
+                refused_by(refusal.status.plugin),
                 refusal_text(refusal.status),
                 f"{', '.join(examples)}{more}",
             ]
@@ -111,6 +114,11 @@ def _user_name(user: shortage_pb2.ResourceUser) -> str:
     return "a nominated pod" if user.nominated else f"{user.pod.namespace}/{user.pod.name}"
 
 
+def refused_by(plugin: str) -> str:
+    """Who refuses; without a plugin PreFilter does, as its plugins left no node in common."""
+    return plugin or "PreFilter"
+
+
 def refusal_text(refusal: status_pb2.Status) -> str:
     """The messages of a status, and its reasons behind them."""
     message = ", ".join(refusal.messages) or wire_status.from_message(refusal).code.label
@@ -135,7 +143,7 @@ def all_nodes_table(found: Evaluation) -> console.RenderableType:
     for refusal in found.refusals:
         text = refusal_text(refusal.status)
         for name in refusal.nodes:
-            entries[name] = [name, "", refusal.status.plugin or "PreFilter", text]
+            entries[name] = [name, "", refused_by(refusal.status.plugin), text]
     rows = [entries[name] for name in sorted(entries, key=_by_number)]
     return display.table_of_rows(("NODE", "TOTAL", "ANSWER", "REASON"), rows, right=("TOTAL",))
 

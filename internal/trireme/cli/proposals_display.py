@@ -1,4 +1,7 @@
-"""What would help a pending pod, as `trireme explain` shows it: insight's proposals in words."""
+"""What would help a pending pod, as `trireme explain` shows it: insight's proposals in words.
+
+Tests: tests/unit/cli/test_explain_command.py.
+"""
 
 from collections.abc import Mapping
 

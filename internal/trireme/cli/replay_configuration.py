@@ -3,6 +3,7 @@
 import pathlib
 
 from trireme.config import inspection, trireme_configuration
+from trireme.framework import feature_gates
 from trireme.frontend import phase_configuration
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import configuration_files
@@ -14,7 +15,11 @@ def load(path: pathlib.Path, recorded: snapshot_pb2.Configuration) -> snapshot_p
     Raises: ConfigurationError: the scheduler would not start with it, or a recorded profile is not in it.
     """
     gates = inspection.feature_gates(
-        [f"{name}={str(value).lower()}" for name, value in sorted(recorded.feature_gates.items())]
+        [
+            f"{name}={str(value).lower()}"
+            for name, value in sorted(recorded.feature_gates.items())
+            if name != feature_gates.CORRECTED
+        ]
     )
     data = configuration_files.read_file(str(path))
     profiles = inspection.inspect(data, trireme_configuration.TriremeConfiguration(), gates).profiles

@@ -1,4 +1,7 @@
-"""`trireme replay FILE --at TIME explain POD`: what insight would have said of the pod at that time."""
+"""`trireme replay FILE --at TIME explain POD`: what insight would have said of the pod at that time.
+
+Tests: tests/unit/cli/test_replay_command.py.
+"""
 
 import argparse
 import asyncio

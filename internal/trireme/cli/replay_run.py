@@ -1,4 +1,7 @@
-"""Runs `trireme replay`: what is replayed, and what is printed of it."""
+"""Runs `trireme replay`: what is replayed, and what is printed of it.
+
+Tests: tests/unit/cli/test_replay_command.py.
+"""
 
 import argparse
 import asyncio

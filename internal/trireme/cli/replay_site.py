@@ -1,4 +1,7 @@
-"""`trireme replay FILE --serve`: the console on a recording, as of a moment that a slider sets, until Ctrl-C."""
+"""`trireme replay FILE --serve`: the console on a recording, as of a moment that a slider sets, until Ctrl-C.
+
+Tests: tests/e2e/test_console_past.py.
+"""
 
 import argparse
 import asyncio

@@ -1,4 +1,7 @@
-"""`trireme shadow`: runs beside any scheduler, and reports how Trireme would have decided. It only reads."""
+"""`trireme shadow`: runs beside any scheduler, and reports how Trireme would have decided. It only reads.
+
+Tests: tests/unit/cli/test_plugin_command.py.
+"""
 
 import argparse
 

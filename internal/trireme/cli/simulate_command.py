@@ -13,7 +13,14 @@ from typing import Any
 from google.protobuf import json_format
 
 from trireme.cli import frontend_connection, number_arguments, scenario_file, simulation_display
-from trireme.config import gates, inspection, loading, model, trireme_configuration
+from trireme.config import (
+    gates,
+    inspection,
+    loading,
+    remote_plugin_settings,
+    scheduler_configuration,
+    trireme_configuration,
+)
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration
 from trireme.registry.in_tree import IN_TREE
@@ -184,11 +191,11 @@ def _profiles(path: str) -> Json:
     }
 
 
-def _named_at_points(profile: model.Profile) -> snapshot_pb2.Profile | None:
+def _named_at_points(profile: scheduler_configuration.Profile) -> snapshot_pb2.Profile | None:
     """The plugins that are not in-tree and that the profile names at points, not by multiPoint; None: none."""
     message = snapshot_pb2.Profile(scheduler_name=profile.scheduler_name)
     for point, number in phase_configuration.POINTS.items():
-        enabled = profile.plugins.at(point).enabled or () if point in trireme_configuration.REMOTE_POINTS else ()
+        enabled = profile.plugins.at(point).enabled or () if point in remote_plugin_settings.REMOTE_POINTS else ()
         names = [entry.name for entry in enabled if entry.name not in IN_TREE]
         if names:
             plugins = [snapshot_pb2.WeightedPlugin(name=name) for name in names]
@@ -196,7 +203,7 @@ def _named_at_points(profile: model.Profile) -> snapshot_pb2.Profile | None:
     return message if message.plugin_sets else None
 
 
-def _other_plugins(data: bytes, enabled: gates.FeatureGates) -> Iterator[trireme_configuration.RemotePlugin]:
+def _other_plugins(data: bytes, enabled: gates.FeatureGates) -> Iterator[remote_plugin_settings.RemotePlugin]:
     """The plugins of the file that are not in-tree, at all points where they may be. Raises: ConfigurationError.
 
     Those of `multiPoint` are taken to be at all points but QueueSort, where a profile has one plugin.
@@ -205,11 +212,11 @@ def _other_plugins(data: bytes, enabled: gates.FeatureGates) -> Iterator[trireme
     for profile in loading.load(data, enabled, lambda line: None).profiles:
         for entry in profile.plugins.multi_point.enabled or ():
             points.setdefault(entry.name, set()).update(
-                trireme_configuration.REMOTE_POINTS - {ExtensionPoint.QUEUE_SORT}
+                remote_plugin_settings.REMOTE_POINTS - {ExtensionPoint.QUEUE_SORT}
             )
-        for point in trireme_configuration.REMOTE_POINTS:
+        for point in remote_plugin_settings.REMOTE_POINTS:
             for entry in profile.plugins.at(point).enabled or ():
                 points.setdefault(entry.name, set()).add(point)
     for name, named in points.items():
         if name not in IN_TREE:
-            yield trireme_configuration.RemotePlugin(name, "", tuple(named))
+            yield remote_plugin_settings.RemotePlugin(name, "", tuple(named))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from rich import console, padding, text
 
-from trireme.cli import display
+from trireme.cli import display, node_tables
 from trireme.cli.display import Report
 from trireme.framework import amounts
 from trireme.v1 import cycle_pb2, simulation_pb2
@@ -96,7 +96,13 @@ def _render_pending(group: simulation_pb2.PendingPods, wide: bool) -> list[conso
     refusals = [group.pre_filter] if group.HasField("pre_filter") else list(group.refusals)
     if refusals:
         rows = [
-            [str(each.node_count), each.plugin, ", ".join(each.messages), _examples(each, wide)] for each in refusals
+            [
+                str(each.node_count),
+                node_tables.refused_by(each.plugin),
+                ", ".join(each.messages),
+                _examples(each, wide),
+            ]
+            for each in refusals
         ]
         headers, texts = ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), ("REASON", "EXAMPLES")
         parts.append(_indent(_table(headers, rows, wide, right=("NODES",), wrapped=texts)))

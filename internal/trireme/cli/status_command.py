@@ -12,7 +12,13 @@ from rich import console, measure, text
 
 from trireme.cli import display, frontend_connection, leadership_display, number_arguments, row_table
 from trireme.cli.display import Report
-from trireme.v1.scheduler_explanation_pb2 import AlikePods, Leadership, PendingPod
+from trireme.v1.scheduler_status_pb2 import (
+    ConfigurationStatus,
+    EndpointStatus,
+    PluginStatus,
+    ReplicaStatus,
+    SchedulerStatus,
+)
 from trireme.wire import json_documents
 
 LINES = 20
@@ -47,60 +53,70 @@ def run(options: argparse.Namespace) -> int:
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
     """Render a status as text; pending pods by name, or grouped if they wait for the same."""
-    parts: list[console.RenderableType] = [display.table_of_fields(_summary_fields(report))]
-    endpoints = report.get("endpoints", {})
-    if any(report["replicas"].values()) or any(endpoints.values()):  # a standby has none
-        parts += ["", _render_phases(report["replicas"], endpoints, wide)]
-    if report.get("plugins"):
-        parts += ["", _render_plugins(report["plugins"])]
-    pending, count = _render_pending_pods(report, wide) if one_by_one else _render_pending_groups(report, wide)
+    status = json_documents.parse(report, SchedulerStatus())
+    parts: list[console.RenderableType] = [display.table_of_fields(_summary_fields(status))]
+    if status.replicas or status.endpoints:  # a standby has none
+        parts += ["", _render_phases(status, wide)]
+    if status.plugins:
+        parts += ["", _render_plugins(status.plugins)]
+    pending, count = _render_pending_pods(status, wide) if one_by_one else _render_pending_groups(status, wide)
     if count:
         parts += ["", pending]
-    more = report["pendingPods"] - count
+    more = status.pending_pods - count
     if more > 0:
         parts.append(f"… and {more} more pending pods" if count else f"\n{more} pending pods")
     return console.Group(*parts)
 
 
-def _summary_fields(report: Report) -> list[tuple[str, str | text.Text]]:
+def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]]:
     """Return the first lines of the status: leader, caches, missing phases, queue, cluster."""
-    cluster = report["cluster"]
     out: list[tuple[str, str | text.Text]] = [
-        ("Leader", leadership_display.state_line(json_documents.parse(report["leadership"], Leadership()))),
-        ("Caches", _caches_text(report)),
+        ("Leader", leadership_display.state_line(status.leadership)),
+        ("Caches", _caches_text(status)),
     ]
-    if report.get("configuration"):  # older frontends have none
-        out.append(("Configuration", _configuration_text(report["configuration"])))
-    if report["missing"]:
-        out.append(("Missing", text.Text(", ".join(report["missing"]), display.BAD)))
-    names = {"inFlight": "in flight", "backoff": "backing off"}
-    out.append(("Queue", ", ".join(f"{count} {names.get(name, name)}" for name, count in report["queue"].items())))
-    assumed = f" ({cluster['assumedPods']} not yet confirmed)" if cluster["assumedPods"] else ""
-    out.append(
-        ("Cluster", f"{cluster['nodes']} nodes, {cluster['pods']} pods{assumed}, {cluster['podClasses']} pod classes")
-    )
-    return out
+    if status.HasField("configuration"):  # older frontends have none
+        out.append(("Configuration", _configuration_text(status.configuration)))
+    if status.missing_phases:
+        out.append(("Missing", text.Text(", ".join(status.missing_phases), display.BAD)))
+    out.append(("Queue", ", ".join(f"{count} {name}" for name, count in queue_counts(status).items())))
+    cluster = status.cluster
+    assumed = f" ({cluster.assumed_pods} not yet confirmed)" if cluster.assumed_pods else ""
+    counts = f"{cluster.nodes} nodes, {cluster.pods} pods{assumed}, {cluster.pod_classes} pod classes"
+    return [*out, ("Cluster", counts)]
 
 
-def _configuration_text(configuration: Report) -> text.Text:
+def queue_counts(status: SchedulerStatus) -> Mapping[str, int]:
+    """How many pods are in each state, by its name for people."""
+    queue = status.queue
+    return {
+        "active": queue.active,
+        "backing off": queue.backoff,
+        "unschedulable": queue.unschedulable,
+        "gated": queue.gated,
+        "in flight": queue.in_flight,
+        "binding": queue.binding,
+    }
+
+
+def _configuration_text(configuration: ConfigurationStatus) -> text.Text:
     """The hash and age of the configuration in force, and the last one that was refused."""
-    age = display.age_text(configuration["loadedAt"])
-    out = text.Text(f"{configuration['hash'] or 'defaults'}, loaded {age} ago")
-    refusal = configuration["lastRefusal"]
-    if refusal is None:
+    age = display.age_text(configuration.loaded_at_ms / 1000)
+    out = text.Text(f"{configuration.hash or 'defaults'}, loaded {age} ago")
+    if not configuration.HasField("last_refusal"):
         return out
-    if not refusal["current"]:
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(refusal["at"]))
-        return out.append(f"\nthe last refusal, of {at}, is over: {refusal['error']}")
-    return out.append(f"\nthe files, as they are now, are refused: {refusal['error']}", display.BAD)
+    refusal = configuration.last_refusal
+    if not refusal.current:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(refusal.at_ms / 1000))
+        return out.append(f"\nthe last refusal, of {at}, is over: {refusal.error}")
+    return out.append(f"\nthe files, as they are now, are refused: {refusal.error}", display.BAD)
 
 
-def _caches_text(report: Report) -> text.Text:
+def _caches_text(status: SchedulerStatus) -> text.Text:
     """Whether the caches are synced, and what cannot be read for which reason: one line a reason."""
-    unread = [entry for entry in report.get("informers", ()) if entry.get("lastError") or not entry["synced"]]
     names_by_error: dict[str, list[str]] = {}
-    for entry in unread:
-        names_by_error.setdefault(entry.get("lastError", ""), []).append(entry["name"])
+    for informer in status.informers:
+        if informer.last_error or not informer.synced:
+            names_by_error.setdefault(informer.last_error, []).append(informer.name)
     listing = names_by_error.pop("", [])
     lines = [f"{', '.join(names)}: {error}" for error, names in names_by_error.items()]
     more = len(lines) - _CACHE_ERRORS
@@ -108,11 +124,11 @@ def _caches_text(report: Report) -> text.Text:
         lines[_CACHE_ERRORS:] = [f"… and {more} more that cannot be read"]
     if listing:
         lines.append(f"waiting for {', '.join(listing)}")
-    state = "not synced yet" if not report["synced"] else "synced, but not up to date" if lines else "synced"
-    return text.Text("\n".join([state, *lines]), display.BAD if lines or not report["synced"] else display.GOOD)
+    state = "not synced yet" if not status.synced else "synced, but not up to date" if lines else "synced"
+    return text.Text("\n".join([state, *lines]), display.BAD if lines or not status.synced else display.GOOD)
 
 
-def _render_phases(replicas: Report, endpoints: Report, wide: bool) -> console.RenderableType:
+def _render_phases(status: SchedulerStatus, wide: bool) -> console.RenderableType:
     """Render a table of the replicas, and of the DNS names and Services that stand for none.
 
     `wide`: with how far each replica is behind, what it was sent, and with all DNS names and Services.
@@ -121,20 +137,18 @@ def _render_phases(replicas: Report, endpoints: Report, wide: bool) -> console.R
     if wide:
         headers = ["PHASE", "ADDRESS", "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]
     entries: list[Sequence[str | text.Text]] = []
-    for phase in dict.fromkeys([*replicas, *endpoints]):
+    phases = [*(each.phase for each in status.replicas), *(each.phase for each in status.endpoints)]
+    for phase in dict.fromkeys(phases):
         entries += [
-            [phase, lookup["endpoint"], *("-" * 4 if wide else ()), _lookup_state(lookup)]
-            for lookup in endpoints.get(phase, ())
-            if wide or lookup["lastError"] or not lookup["addresses"]
+            [phase, lookup.endpoint, *("-" * 4 if wide else ()), _lookup_state(lookup)]
+            for lookup in status.endpoints
+            if lookup.phase == phase and (wide or lookup.last_error or not lookup.addresses)
         ]
-        for replica in replicas.get(phase, ()):
-            more = [
-                _number_text(replica, "behind"),
-                _number_text(replica, "backlogBytes"),
-                _number_text(replica, "sentBytes"),
-                _number_text(replica, "fullSyncs"),
-            ]
-            entries.append([phase, replica["address"], *(more if wide else ()), _replica_state(replica)])
+        entries += [
+            [phase, replica.address, *(_stream_cells(replica) if wide else ()), _replica_state(replica)]
+            for replica in status.replicas
+            if replica.phase == phase
+        ]
     # Beside the long name of a Service the state would be cut off.
     wrapped = ("ADDRESS", "STATE")
     return display.table_of_rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"), wrapped=wrapped)
@@ -143,20 +157,20 @@ def _render_phases(replicas: Report, endpoints: Report, wide: bool) -> console.R
 _PLUGIN_HEADERS = ("PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "FOLLOWS AT", "STATE")
 
 
-def _render_plugins(plugins: Sequence[Report]) -> console.RenderableType:
+def _render_plugins(plugins: Sequence[PluginStatus]) -> console.RenderableType:
     """The remote plugins, and below the table the problem of each."""
-    problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin["problem"]]
-    compared = [_comparison_line(plugin) for plugin in plugins if plugin.get("shadow")]
-    shares = [_canary_line(plugin) for plugin in plugins if plugin.get("canary")]
+    problems = [text.Text(_problem_with_plugin_name(plugin), display.BAD) for plugin in plugins if plugin.problem]
+    compared = [_comparison_line(plugin) for plugin in plugins if plugin.HasField("shadow")]
+    shares = [_canary_line(plugin) for plugin in plugins if plugin.HasField("canary")]
     return console.Group(_PluginTable(plugins), *problems, *compared, *shares)
 
 
 class _PluginTable:
     """A line for each plugin. On a narrow terminal a second table has the addresses: the state would be cut off."""
 
-    def __init__(self, plugins: Sequence[Report]) -> None:
+    def __init__(self, plugins: Sequence[PluginStatus]) -> None:
         self._rows = [_plugin_cells(plugin) for plugin in plugins]
-        follow = any(plugin.get("follows") for plugin in plugins)
+        follow = any(plugin.HasField("follows") for plugin in plugins)
         self._headers = [header for header in _PLUGIN_HEADERS if follow or header != "FOLLOWS AT"]
 
     def __rich_console__(
@@ -177,61 +191,57 @@ class _PluginTable:
         return display.table_of_rows(headers, rows, right=right, wrapped=("PLUGIN", "ADDRESS", "VERSION"))
 
 
-def _plugin_cells(plugin: Report) -> Mapping[str, str | text.Text]:
+def _plugin_cells(plugin: PluginStatus) -> Mapping[str, str | text.Text]:
     """What each column says of a plugin."""
-    p99 = plugin["p99Seconds"]
     return {
-        "PLUGIN": plugin["name"],
-        "ADDRESS": plugin["address"],
-        "VERSION": plugin["version"] or "-",
-        "POLICY": plugin["failurePolicy"],
-        "BREAKER": plugin["breaker"],
-        "CALLS": str(plugin["calls"]),
-        "FAILED": str(plugin["failedCalls"]),
-        "P99": "-" if p99 is None else f"{p99 * 1000:.1f}ms",
-        "FOLLOWS AT": _generation_text(plugin.get("follows")),
-        "STATE": text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
+        "PLUGIN": plugin.name,
+        "ADDRESS": plugin.address,
+        "VERSION": plugin.version or "-",
+        "POLICY": plugin.failure_policy,
+        "BREAKER": plugin.breaker,
+        "CALLS": str(plugin.calls),
+        "FAILED": str(plugin.failed_calls),
+        "P99": f"{plugin.p99_s * 1000:.1f}ms" if plugin.HasField("p99_s") else "-",
+        "FOLLOWS AT": str(plugin.follows.generation) if plugin.HasField("follows") else "-",
+        "STATE": text.Text(plugin.health, display.GOOD if plugin.health == "ok" else display.BAD),
     }
 
 
-def _canary_line(plugin: Report) -> text.Text:
-    canary = plugin["canary"]
-    return text.Text(f"plugin {plugin['name']} answers for {canary['percent']}% of the pods of {canary['of']}")
+def _canary_line(plugin: PluginStatus) -> text.Text:
+    canary = plugin.canary
+    return text.Text(f"plugin {plugin.name} answers for {canary.percent}% of the pods of {canary.of}")
 
 
-def _comparison_line(plugin: Report) -> text.Text:
+def _comparison_line(plugin: PluginStatus) -> text.Text:
     """What the answers of a plugin in shadow mode would change."""
-    compared = plugin["shadow"]
-    parts = [f"{compared['differed']} of {compared['compared']} comparisons differ"]
+    compared = plugin.shadow
+    parts = [f"{compared.differed} of {compared.compared} comparisons differ"]
     parts += [
-        f"{compared[key]} {word}" for key, word in (("failed", "failed"), ("skipped", "left out")) if compared[key]
+        f"{count} {word}" for count, word in ((compared.failed, "failed"), (compared.skipped, "left out")) if count
     ]
-    refused = f", {compared['refusedNodes']} nodes refused that the others let pass" if compared["refusedNodes"] else ""
-    return text.Text(f"plugin {plugin['name']} is in shadow mode: {', '.join(parts)}{refused}")
+    refused = f", {compared.refused_nodes} nodes refused that the others let pass" if compared.refused_nodes else ""
+    return text.Text(f"plugin {plugin.name} is in shadow mode: {', '.join(parts)}{refused}")
 
 
-def _generation_text(follows: Report | None) -> str:
-    """The generation that a plugin follows at; - if it follows none."""
-    return str(follows["generation"]) if follows else "-"
+def _problem_with_plugin_name(plugin: PluginStatus) -> str:
+    in_problem = f"plugin {plugin.name} " in plugin.problem
+    return plugin.problem if in_problem else f"plugin {plugin.name}: {plugin.problem}"
 
 
-def _problem_with_plugin_name(plugin: Report) -> str:
-    name, problem = plugin["name"], str(plugin["problem"])
-    return problem if f"plugin {name} " in problem else f"plugin {name}: {problem}"
+def _stream_cells(replica: ReplicaStatus) -> list[str]:
+    """How far a replica is behind, and what it was sent; bind follows no cluster."""
+    if replica.phase == "bind":
+        return ["-"] * 4
+    return [str(count) for count in (replica.behind, replica.backlog_bytes, replica.sent_bytes, replica.full_syncs)]
 
 
-def _number_text(replica: Report, name: str) -> str:
-    """A number of a replica's row; - if it has none."""
-    return str(replica[name]) if name in replica else "-"
-
-
-def _lookup_state(lookup: Report) -> text.Text:
+def _lookup_state(lookup: EndpointStatus) -> text.Text:
     """What a DNS name or a Service stands for, or why that is not known."""
-    count, error = len(lookup["addresses"]), lookup["lastError"]
+    count, error = len(lookup.addresses), lookup.last_error
     if error:
         earlier = f"; {_addresses_text(count)} of before" if count else ""
         return text.Text(f"cannot be looked up: {error}{earlier}", display.BAD)
-    if not lookup["listed"]:
+    if not lookup.listed:
         return text.Text("not looked up yet", display.BAD)
     return text.Text(_addresses_text(count), display.GOOD if count else display.BAD)
 
@@ -240,28 +250,27 @@ def _addresses_text(count: int) -> str:
     return f"{count or 'no'} address{'' if count == 1 else 'es'}"
 
 
-def _replica_state(replica: Report) -> text.Text:
+def _replica_state(replica: ReplicaStatus) -> text.Text:
     """The state of a replica, and whether it stands in for configured ones."""
     state = _follower_state(replica)
-    if replica.get("standsIn"):
+    if replica.stands_in:
         return text.Text(f"stands in, {state}", display.BAD)
     return state
 
 
-def _follower_state(replica: Report) -> text.Text:
+def _follower_state(replica: ReplicaStatus) -> text.Text:
     """Whether a replica is in step, how far it is behind, or why it is not."""
-    if not replica["inStep"]:
+    if not replica.in_step:
         # A replica that was in step and does not answer is different from one that never was in step.
-        silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"
-        return text.Text(f"not in step: {replica['lastError'] or silent}", display.BAD)
-    behind = replica.get("behind")
+        silent = "it does not answer" if replica.full_syncs else "not reached yet"
+        return text.Text(f"not in step: {replica.last_error or silent}", display.BAD)
+    behind = replica.behind
     return text.Text(f"in step, {behind} generation{'s' * (behind > 1)} behind" if behind else "in step", display.GOOD)
 
 
-def _render_pending_pods(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+def _render_pending_pods(status: SchedulerStatus, wide: bool) -> tuple[console.RenderableType, int]:
     """A table of pending pods by name, and how many its rows are."""
     headers = ["POD", "AGE", "ATTEMPTS", *(["PRIORITY", "PROFILE"] if wide else []), "STATUS"]
-    pods = [json_documents.parse(pod, PendingPod()) for pod in report["pending"]]
     entries = [
         [
             f"{pod.pod.namespace}/{pod.pod.name}",
@@ -270,14 +279,14 @@ def _render_pending_pods(report: Report, wide: bool) -> tuple[console.Renderable
             *([str(pod.priority), pod.profile] if wide else []),
             pod.summary,
         ]
-        for pod in pods
+        for pod in status.pending
     ]
     return display.table_of_rows(headers, entries, right=("ATTEMPTS", "PRIORITY")), len(entries)
 
 
-def _render_pending_groups(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+def _render_pending_groups(status: SchedulerStatus, wide: bool) -> tuple[console.RenderableType, int]:
     """A table with a row for all pods that wait for the same, and how many pods its rows stand for."""
-    rows = alike_pods(report)[:LINES]
+    rows = status.pending_alike[:LINES]
     headers = ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", *(["CLASS"] if wide else []), "STATUS"]
     entries = []
     for alike in rows:
@@ -295,8 +304,3 @@ def _render_pending_groups(report: Report, wide: bool) -> tuple[console.Renderab
         )
     count = sum(alike.count for alike in rows)
     return display.table_of_rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), count
-
-
-def alike_pods(report: Report) -> list[AlikePods]:
-    """The pending pods of a status, those that wait for the same together."""
-    return [json_documents.parse(each, AlikePods()) for each in report["pendingAlike"]]

@@ -1,6 +1,8 @@
 """`trireme top`: what the scheduler does, at a glance, as it changes.
 
 Throughput, latency, the queue, why pods wait, and the replicas of the phases. Keys: s sorts, p pauses, q quits.
+
+Tests: tests/unit/cli/test_top.py.
 """
 
 import argparse

@@ -1,13 +1,16 @@
-"""The figures of `trireme top`: rates and latencies from what the status page counts since the start."""
+"""The figures of `trireme top`: rates and latencies from what the status page counts since the start.
+
+Tests: tests/unit/cli/test_top.py.
+"""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from trireme.cli import display, status_command
+from trireme.cli import display
 from trireme.insight.console import scheduler_history
 from trireme.v1.scheduler_explanation_pb2 import AlikePods
+from trireme.v1.scheduler_status_pb2 import SchedulerStatus
 
 HISTORY = 120
 # Latencies are those of the pods bound within so many reports.
@@ -32,30 +35,31 @@ class ReportHistory:
     """The last reports of a frontend; `take` adds one."""
 
     def __init__(self) -> None:
-        self._reports: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=_LATENCY_REPORTS + 1)
+        self._reports: deque[tuple[float, SchedulerStatus]] = deque(maxlen=_LATENCY_REPORTS + 1)
         self._throughput: deque[float] = deque(maxlen=HISTORY)
         self._rates = (0.0, 0.0, 0.0)
 
-    def take(self, report: display.Report, now: float) -> Figures:
+    def take(self, status: SchedulerStatus, now: float) -> Figures:
         """The figures with this report, which came at `now` in monotonic seconds.
 
         A frontend that was started again counts anew: then the history begins anew, too.
         """
-        performance = report["performance"]
         if self._reports:
             before_at, before = self._reports[-1]
-            if performance["bound"] < before["bound"]:
+            if status.bound_total < before.bound_total:
                 self._reports.clear()
             else:
                 seconds = max(now - before_at, 0.001)
-                names = ("bound", "unschedulable", "errors")
-                bound, unschedulable, errors = ((performance[name] - before[name]) / seconds for name in names)
-                self._rates = (bound, unschedulable, errors)
-                self._throughput.append(bound)
-        self._reports.append((now, performance))
-        oldest = self._reports[0][1]["podCounts"]
-        within = [newest - old for newest, old in zip(performance["podCounts"], oldest, strict=True)]
-        bounds = performance["boundsSeconds"]
+                self._rates = (
+                    (status.bound_total - before.bound_total) / seconds,
+                    (status.unschedulable_total - before.unschedulable_total) / seconds,
+                    (status.error_total - before.error_total) / seconds,
+                )
+                self._throughput.append(self._rates[0])
+        self._reports.append((now, status))
+        oldest = self._reports[0][1].pod_latency.counts
+        within = [newest - old for newest, old in zip(status.pod_latency.counts, oldest, strict=True)]
+        bounds = status.pod_latency.bounds_s
         return Figures(
             *self._rates,
             p50=scheduler_history.quantile(bounds, within, 0.5),
@@ -71,7 +75,7 @@ def duration_text(seconds: float | None) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.1f}s"
 
 
-def pending_rows(report: display.Report, sorting: str) -> list[tuple[str, str, str, str, str]]:
+def pending_rows(status: SchedulerStatus, sorting: str) -> list[tuple[str, str, str, str, str]]:
     """Pending pods that wait for the same, as cells: how many, since when, attempts, an example, why."""
     keys: Mapping[str, Callable[[AlikePods], int]] = {
         "pods": lambda alike: -alike.count,
@@ -86,7 +90,7 @@ def pending_rows(report: display.Report, sorting: str) -> list[tuple[str, str, s
             f"{alike.example.namespace}/{alike.example.name}",
             _why(alike),
         )
-        for alike in sorted(status_command.alike_pods(report), key=keys[sorting])
+        for alike in sorted(status.pending_alike, key=keys[sorting])
     ]
 
 
@@ -96,15 +100,15 @@ def _why(alike: AlikePods) -> str:
     return f"was refused by {', '.join(waits.plugins)}" if waits.kind == "event" else alike.summary
 
 
-def replica_rows(report: display.Report) -> list[tuple[str, str, str, bool]]:
+def replica_rows(status: SchedulerStatus) -> list[tuple[str, str, str, bool]]:
     """Replicas of the phases and remote plugins: phase, state, address, and whether all is well."""
     rows = []
-    for phase, replicas in report["replicas"].items():
-        for replica in replicas:
-            well = replica["inStep"] and not replica.get("standsIn")
-            state = "in step" if replica["inStep"] else f"not in step: {replica['lastError'] or 'it does not answer'}"
-            rows.append((phase, f"stands in, {state}" if replica.get("standsIn") else state, replica["address"], well))
-    for plugin in report["plugins"]:
-        state = f"{plugin['health']}, breaker {plugin['breaker']}"
-        rows.append((plugin["name"], state, plugin["address"], plugin["health"] == "ok"))
+    for replica in status.replicas:
+        well = replica.in_step and not replica.stands_in
+        state = "in step" if replica.in_step else f"not in step: {replica.last_error or 'it does not answer'}"
+        rows.append((replica.phase, f"stands in, {state}" if replica.stands_in else state, replica.address, well))
+    rows += [
+        (plugin.name, f"{plugin.health}, breaker {plugin.breaker}", plugin.address, plugin.health == "ok")
+        for plugin in status.plugins
+    ]
     return rows

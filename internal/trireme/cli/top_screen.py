@@ -10,7 +10,10 @@ from typing import ClassVar
 from rich import text
 from textual import app, binding, containers, widgets
 
-from trireme.cli import display, frontend_connection, top_figures, top_tables
+from trireme.cli import display, frontend_connection, status_command, top_figures, top_tables
+from trireme.v1.scheduler_explanation_pb2 import Leadership
+from trireme.v1.scheduler_status_pb2 import SchedulerStatus
+from trireme.wire import json_documents
 from trireme_kube.componentbase import clocks
 
 PERIOD_SECONDS = 1.0
@@ -19,14 +22,6 @@ OLD_SECONDS = 3.0
 
 _PENDING = ("PODS", "WAITING", "ATTEMPTS", "EXAMPLE", "WHY")
 _REPLICAS = ("PHASE", "STATE", "ADDRESS")
-_QUEUE = {
-    "active": "active",
-    "backoff": "back-off",
-    "unschedulable": "unschedulable",
-    "gated": "gated",
-    "inFlight": "in flight",
-    "binding": "binding",
-}
 
 
 class TopScreen(app.App[None]):
@@ -61,7 +56,7 @@ class TopScreen(app.App[None]):
         self._fetch = fetch
         self._clock = clock
         self._history = top_figures.ReportHistory()
-        self._report = first
+        self._status = None if first is None else json_documents.parse(first, SchedulerStatus())
         # When the report came: by the clock, and as a time of day.
         self._answered = (clock(), _time_of_day())
         self._problem = ""
@@ -87,8 +82,8 @@ class TopScreen(app.App[None]):
         """Show the first report, and begin to fetch."""
         self._pending_table().focus()
         self._line("#leader", "no answer yet")
-        if self._report is not None:
-            self._show_report(self._report)
+        if self._status is not None:
+            self._show_status(self._status)
         self.set_interval(PERIOD_SECONDS, self.begin_fetching)
         self.begin_fetching()
 
@@ -107,17 +102,17 @@ class TopScreen(app.App[None]):
             self._fetching = False
             return
         try:
-            report = await self._fetch()
+            status = json_documents.parse(await self._fetch(), SchedulerStatus())
         except frontend_connection.ReportUnavailable as error:
             self._problem = str(error)
         else:
-            self._problem, self._report = "", report
+            self._problem, self._status = "", status
             self._answered = (self._clock(), _time_of_day())
         finally:
             self._fetching = False
         if self.is_running:
             if not self._problem:
-                self._show_report(report)
+                self._show_status(status)
             self._show_age()
 
     def _show_age(self) -> None:
@@ -133,49 +128,49 @@ class TopScreen(app.App[None]):
     def action_sort(self) -> None:
         """Sort pending pods by the next column."""
         self._sorting = (self._sorting + 1) % len(top_figures.SORTINGS)
-        if self._report is not None:
-            self._show_tables(self._report)
+        if self._status is not None:
+            self._show_tables(self._status)
 
     def action_pause(self) -> None:
         """Stop fetching, or go on."""
         self._paused = not self._paused
-        if self._report is not None:
-            self._show_tables(self._report)
+        if self._status is not None:
+            self._show_tables(self._status)
         self._show_age()
 
     def on_resize(self) -> None:
         """Show the tables in the new width."""
-        if self._report is not None:
-            self._show_tables(self._report)
+        if self._status is not None:
+            self._show_tables(self._status)
 
-    def _show_report(self, report: display.Report) -> None:
-        self._show_figures(report, self._history.take(report, self._clock()))
-        self._show_tables(report)
+    def _show_status(self, status: SchedulerStatus) -> None:
+        self._show_figures(status, self._history.take(status, self._clock()))
+        self._show_tables(status)
 
-    def _show_figures(self, report: display.Report, figures: top_figures.Figures) -> None:
+    def _show_figures(self, status: SchedulerStatus, figures: top_figures.Figures) -> None:
         """Show the lines above the tables."""
-        leadership, cluster = report["leadership"], report["cluster"]
-        leads = f"leads, epoch {leadership['epoch']}" if leadership["leading"] else standby_text(leadership)
-        leader = f"{leads} · {cluster['nodes']} nodes · {cluster['pods']} pods · {report['pendingPods']} in the queue"
-        self._line("#leader", f"trireme {report['version']['trireme']} {leader}")
+        leadership, cluster = status.leadership, status.cluster
+        leads = f"leads, epoch {leadership.epoch}" if leadership.leading else standby_text(leadership)
+        leader = f"{leads} · {cluster.nodes} nodes · {cluster.pods} pods · {status.pending_pods} in the queue"
+        self._line("#leader", f"trireme {status.version} {leader}")
         self._line(
             "#rates",
             f"bound {figures.bound:.1f}/s · refused {figures.unschedulable:.1f}/s · errors {figures.errors:.1f}/s · "
             f"latency p50 {top_figures.duration_text(figures.p50)} p99 {top_figures.duration_text(figures.p99)}",
         )
-        queue = report["queue"]
-        self._line("#queue", " · ".join(f"{name} {queue.get(key, 0)}" for key, name in _QUEUE.items()))
+        queue = status_command.queue_counts(status)
+        self._line("#queue", " · ".join(f"{name} {count}" for name, count in queue.items()))
         self.query_one("#throughput", widgets.Sparkline).data = list(figures.throughput) or [0.0]
 
-    def _show_tables(self, report: display.Report) -> None:
+    def _show_tables(self, status: SchedulerStatus) -> None:
         """Show pending pods and replicas; the cursor stays in its row."""
         paused = ", paused" if self._paused else ""
         sorting = top_figures.SORTINGS[self._sorting]
         self._line("#pending-title", f"Pending pods by {sorting}{paused}: trireme explain EXAMPLE says more")
         columns = self.size.width
-        pending = top_figures.pending_rows(report, sorting)
+        pending = top_figures.pending_rows(status, sorting)
         top_tables.fill(self._pending_table(), _PENDING, pending, columns, right=_PENDING[:3], wrapped="WHY")
-        replicas = top_figures.replica_rows(report)
+        replicas = top_figures.replica_rows(status)
         cells = [(phase, state, address) for phase, state, address, _ in replicas]
         styles = [display.GOOD if well else display.BAD for *_, well in replicas]
         top_tables.fill(self._replicas(), _REPLICAS, cells, columns, right=(), wrapped="STATE", styles=styles)
@@ -191,9 +186,9 @@ class TopScreen(app.App[None]):
         return self.query_one("#replicas", widgets.DataTable)
 
 
-def standby_text(leadership: display.Report) -> str:
+def standby_text(leadership: Leadership) -> str:
     """That the frontend stands by, and for whom."""
-    return f"stands by, {leadership['holder']} leads" if leadership.get("holder") else "stands by, nobody leads"
+    return f"stands by, {leadership.holder} leads" if leadership.holder else "stands by, nobody leads"
 
 
 def _time_of_day() -> str:

@@ -1,4 +1,7 @@
-"""The tables of `trireme top`: cells of lines that fit their columns, so that nothing is off the screen."""
+"""The tables of `trireme top`: cells of lines that fit their columns, so that nothing is off the screen.
+
+Tests: tests/unit/cli/test_top.py.
+"""
 
 import textwrap
 from collections.abc import Sequence

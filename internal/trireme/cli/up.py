@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
-from trireme.config import inspection, leader_election, model, trireme_configuration
+from trireme.config import inspection, leader_election, scheduler_configuration, trireme_configuration
 from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
@@ -317,7 +317,10 @@ async def _keep_running(process: processes.Process, output: processes.SharedOutp
 
 
 def _processes_by_start_order(
-    options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.SharedOutput
+    options: argparse.Namespace,
+    layout: Layout,
+    election: scheduler_configuration.LeaderElection,
+    output: processes.SharedOutput,
 ) -> list[list[processes.Process]]:
     """The processes in the order of their start: the cluster, then all others together."""
     cluster = []
@@ -362,7 +365,7 @@ def _process_counts(options: argparse.Namespace) -> Mapping[str, int]:
     return {**phases, **({"insight": options.insights} if options.insights else {})}
 
 
-def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.LeaderElection:
+def _write_configuration(options: argparse.Namespace, layout: Layout) -> scheduler_configuration.LeaderElection:
     """Check the given files before anything starts, and write them with the settings of this run; return the Lease.
 
     Raises: RuntimeError.

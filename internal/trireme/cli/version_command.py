@@ -1,4 +1,7 @@
-"""`trireme version`: the version of this command, and of the scheduler if one can be reached."""
+"""`trireme version`: the version of this command, and of the scheduler if one can be reached.
+
+Tests: tests/unit/cli/test_display.py, tests/contract/test_image_contents.py.
+"""
 
 import argparse
 
@@ -26,9 +29,11 @@ def run(options: argparse.Namespace) -> int:
         if not options.client:
             try:
                 status = await frontend_connection.fetch_report(options, "/trireme/v1/status", {"pods": "0"})
-                report["scheduler"] = status["version"]
             except frontend_connection.ReportUnavailable as error:
                 report["unanswered"] = str(error)
+            else:
+                names = {"trireme": "version", "kubernetes": "kubernetesVersion", "python": "pythonVersion"}
+                report["scheduler"] = {name: status[key] for name, key in names.items()}
         return report
 
     return frontend_connection.print_report_of(options, fetch_versions, render)

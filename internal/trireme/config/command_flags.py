@@ -15,7 +15,7 @@ from typing import Annotated
 from trireme.config import gates
 from trireme.config.gates import GateStage
 from trireme.config.leader_election import LeaderElectionOptions
-from trireme.config.model import SchedulerConfiguration
+from trireme.config.scheduler_configuration import SchedulerConfiguration
 from trireme.config.serving_flags import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from trireme.config.telemetry_flags import LoggingOptions, MetricsOptions
 from trireme_kube.apimachinery.golang import MINUTE, Duration

@@ -22,8 +22,8 @@ from typing import Any, TextIO
 from trireme.config import (
     addresses,
     command_flags,
-    model,
     profiles,
+    scheduler_configuration,
     secure_serving,
     trireme_configuration,
 )
@@ -31,8 +31,8 @@ from trireme.config.command_flags import FeatureGateOptions, Options
 from trireme.config.gates import FeatureGates, GateError, from_flags
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import default_configuration, load_file
-from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
+from trireme.config.scheduler_configuration import CompletedProfile, SchedulerConfiguration
 from trireme.config.secure_serving import Lookup, Serving
 from trireme.config.telemetry_flags import LoggingOptions
 from trireme.config.trireme_configuration import TriremeConfiguration
@@ -118,7 +118,7 @@ class CompletedConfig:
 
     def document(self) -> dict[str, Any]:
         """The configuration as `/configz` shows it."""
-        return model.to_document(self.configuration)
+        return scheduler_configuration.to_document(self.configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Start:
                 "W component has alpha features enabled in emulated version, this is unsupported: "
                 f"features=[{' '.join(gates.experimental())}]"
             )
-        problems.extend(model.validate(config, gates))
+        problems.extend(scheduler_configuration.validate(config, gates))
         problems.extend(settings.serving.problems())
         problems.extend(settings.authentication.problems(gates, self.log))
         problems.extend(settings.metrics.problems())
@@ -307,7 +307,7 @@ class Start:
         completed = CompletedConfig(
             constructed.configuration,
             profiles.profiles_with_canaries(constructed.profiles, trireme),
-            gates,
+            gates.with_corrections(trireme.corrected),
             settings,
             trireme,
             registry,
@@ -363,7 +363,7 @@ def load_configuration(
     if not settings.misc.config_file:
         return settings.with_leader_election(settings.with_deprecated(default))
     config = settings.with_leader_election(load_file(settings.misc.config_file, gates, log))
-    problems = model.validate(config, gates)
+    problems = scheduler_configuration.validate(config, gates)
     if problems:
         raise ConfigurationError(join_messages(problems))
     return config

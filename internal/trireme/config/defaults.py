@@ -1,17 +1,19 @@
-"""The defaults of a KubeSchedulerConfiguration: those that `model` declares, the plugins, and their arguments.
+"""The defaults of a KubeSchedulerConfiguration: what `scheduler_configuration` declares, the plugins, their arguments.
 
 Works on decoded values (`strict_decoding`), in place, before they are converted; feature gates decide some of them. An
 operator's lists are merged into the default plugins here; `profiles` later expands `multiPoint` over the extension
 points.
 
 Source: pkg/scheduler/apis/config/v1 of Kubernetes 1.37.
+
+Tests: tests/unit/config/test_profiles.py.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from trireme.config.gates import FeatureGates
-from trireme.config.model import MULTI_POINT, SchedulerConfiguration, args_schemas
+from trireme.config.scheduler_configuration import MULTI_POINT, SchedulerConfiguration, args_schemas
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import default_profile, in_tree_args
 from trireme_kube.apimachinery import declaration, golang

@@ -10,12 +10,13 @@ Source: k8s.io/component-base/featuregate.
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
 import orjson
 
+from trireme.framework import feature_gates
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.field_errors import join_messages
 from trireme_kube.componentbase.cli import flag_values, versions
@@ -103,6 +104,8 @@ class FeatureGates:
         """Whether a feature is on."""
         if self.values and name in self.values:
             return self.values[name]
+        if name == feature_gates.CORRECTED:
+            return False
         return table().at(name, self.effective).default
 
     def all(self) -> dict[str, bool]:
@@ -113,6 +116,14 @@ class FeatureGates:
             for name in sorted(gate_table.gates)
             if gate_table.at(name, self.effective).stage is not GateStage.PRE_ALPHA
         }
+
+    def with_corrections(self, corrected: bool) -> "FeatureGates":
+        """The same gates, with the departures from kube-scheduler on or off."""
+        return replace(self, values={**(self.values or {}), feature_gates.CORRECTED: corrected})
+
+    def for_phases(self) -> dict[str, bool]:
+        """What the phases get: all gates, and whether the departures from kube-scheduler are on."""
+        return {**self.all(), feature_gates.CORRECTED: self.enabled(feature_gates.CORRECTED)}
 
     def experimental(self) -> list[str]:
         """The alpha features that are on."""

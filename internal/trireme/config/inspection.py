@@ -8,17 +8,18 @@ a problem.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from trireme.config import gates, loading, model, trireme_configuration
+from trireme.config import gates, loading, scheduler_configuration, trireme_configuration
 from trireme.config.commandline import without_secrets
 from trireme.config.gates import FeatureGates
 from trireme.config.leader_election import check_lock, check_timing
-from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
+from trireme.config.scheduler_configuration import CompletedProfile, Extender, SchedulerConfiguration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -61,7 +62,7 @@ class InspectedConfiguration:
 
     def document(self) -> dict[str, Any]:
         """The configuration as YAML would have it, without private keys."""
-        return without_secrets(model.to_document(self.configuration))
+        return without_secrets(scheduler_configuration.to_document(self.configuration))
 
 
 def feature_gates(texts: Sequence[str]) -> FeatureGates:
@@ -80,8 +81,30 @@ def is_own(data: bytes) -> bool:
         return _OWN_API_VERSION.search(data) is not None
 
 
-def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureGates) -> InspectedConfiguration:
+def without_absent_files(extender: Extender) -> Extender:
+    """The extender without certificates, keys and authorities that are not on this machine; inline data stays."""
+    tls = extender.tls_config
+    if tls is None:
+        return extender
+    pair = bool(tls.cert_data or tls.key_data) or all(Path(file).exists() for file in (tls.cert_file, tls.key_file))
+    authorities = bool(tls.ca_data) or Path(tls.ca_file).exists()
+    return replace(
+        extender,
+        tls_config=replace(
+            tls,
+            cert_file=tls.cert_file if pair else "",
+            key_file=tls.key_file if pair else "",
+            ca_file=tls.ca_file if authorities else "",
+        ),
+    )
+
+
+def inspect(
+    data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureGates, *, elsewhere: bool = False
+) -> InspectedConfiguration:
     """Checks a KubeSchedulerConfiguration, or the default one, together with Trireme's settings.
+
+    `elsewhere`: it is for another machine, so files of extenders that are absent here are not checked.
 
     Raises:
         ConfigurationError: the scheduler would not start with it.
@@ -90,15 +113,19 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
         config = loading.default_configuration(enabled)
     else:
         config = loading.load(data, enabled, _discard_log_line)
-    problems = model.validate(config, enabled)
+    problems = scheduler_configuration.validate(config, enabled)
     if problems:
         raise ConfigurationError(join_messages(problems), problems)
     check_lock(config.leader_election)
+    checked = replace(config, extenders=tuple(map(without_absent_files, config.extenders))) if elsewhere else config
     constructed = construct_profiles(
-        config, trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme), enabled, _discard_log_line
+        checked, trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme), enabled, _discard_log_line
     )
     check_timing(config.leader_election)
-    return InspectedConfiguration(constructed.configuration, constructed.profiles, trireme)
+    configuration = constructed.configuration
+    if elsewhere:
+        configuration = replace(configuration, extenders=config.extenders)
+    return InspectedConfiguration(configuration, constructed.profiles, trireme)
 
 
 def plugin_table(profile: CompletedProfile) -> list[str]:

@@ -2,12 +2,14 @@
 
 The rules of a configuration file catch most of these earlier, but flags without a file are not held to them. The checks
 run before anything connects, so that an instance that could never lead is no standby either.
+
+Tests: tests/unit/config/test_start.py.
 """
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from trireme.config.model import LeaderElection
+from trireme.config.scheduler_configuration import LeaderElection
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import SECOND, Duration
 from trireme_kube.componentbase.cli.flag_declarations import Declared

@@ -12,7 +12,14 @@ from typing import Any
 
 from trireme.config import defaults
 from trireme.config.gates import FeatureGates
-from trireme.config.model import API_GROUP, API_VERSION, CONFIGURATION, KIND, SchedulerConfiguration, args_schemas
+from trireme.config.scheduler_configuration import (
+    API_GROUP,
+    API_VERSION,
+    CONFIGURATION,
+    KIND,
+    SchedulerConfiguration,
+    args_schemas,
+)
 from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import declaration, golang, json_document, yaml_document
 from trireme_kube.apimachinery.configuration_files import (

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from trireme.config import loading
 from trireme.config.gates import FeatureGates
-from trireme.config.model import (
+from trireme.config.scheduler_configuration import (
     CompletedProfile,
     Extender,
     Plugin,

@@ -10,8 +10,8 @@ from typing import Any
 
 from trireme.config import commandline, profiles, trireme_configuration
 from trireme.config.loading import default_configuration
-from trireme.config.model import SchedulerConfiguration
 from trireme.config.profiles import construct_profiles
+from trireme.config.scheduler_configuration import SchedulerConfiguration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import declaration

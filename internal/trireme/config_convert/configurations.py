@@ -5,7 +5,7 @@ Tests: tests/unit/config_convert/test_versions.py.
 
 from typing import Any
 
-from trireme.config.model import API_GROUP, KIND
+from trireme.config.scheduler_configuration import API_GROUP, KIND
 from trireme.config_convert import extenders, policies, profile_conversion
 from trireme.config_convert.drafts import Draft, Profile, Sources
 from trireme.config_convert.plugin_lists import Plugins

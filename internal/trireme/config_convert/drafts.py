@@ -1,4 +1,7 @@
-"""The draft of a converted configuration, and the sources that old ones refer to."""
+"""The draft of a converted configuration, and the sources that old ones refer to.
+
+Tests: tests/unit/config_convert/test_command_lines.py.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

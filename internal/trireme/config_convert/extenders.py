@@ -1,4 +1,7 @@
-"""Extenders, as a Policy or an older version of the configuration had them, as `v1` has them."""
+"""Extenders, as a Policy or an older version of the configuration had them, as `v1` has them.
+
+Tests: tests/unit/config_convert/test_policies.py.
+"""
 
 from typing import Any
 

@@ -3,6 +3,8 @@
 NodeLabel let pods on nodes with some labels, whatever their values, and without others, and preferred such nodes. An
 affinity that is added to that of every pod does the same; as preference it shares NodeAffinity's score with what the
 pods prefer themselves.
+
+Tests: tests/unit/config_convert/test_policies.py.
 """
 
 from collections.abc import Sequence

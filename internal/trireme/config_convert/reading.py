@@ -2,6 +2,8 @@
 
 Old formats were decoded leniently: case did not matter, and unknown fields were ignored. So a `Reader` finds a field in
 any case and records which ones were read; fields that remain are no error, but the conversion notes them.
+
+Tests: tests/unit/config_convert/test_policies.py.
 """
 
 from collections.abc import Iterable

@@ -2,13 +2,17 @@
 
 The result is loaded with the scheduler's own code before it is printed. An old configuration may contain mistakes that
 were ignored then, and should fail here rather than when the scheduler starts.
+
+Tests: tests/unit/config_convert/test_command_lines.py.
 """
 
 import textwrap
+from dataclasses import replace
+from pathlib import Path
 
-from trireme.config import gates, loading, model, profiles
+from trireme.config import gates, inspection, loading, profiles, scheduler_configuration
 from trireme.config.gates import FeatureGates
-from trireme.config.model import SchedulerConfiguration
+from trireme.config.scheduler_configuration import Extender, SchedulerConfiguration
 from trireme.config_convert import command_lines
 from trireme.config_convert.drafts import Draft, Sources
 from trireme.config_convert.reading import ConversionError
@@ -31,21 +35,38 @@ def convert(arguments: list[str], sources: Sources) -> str:
     """
     draft = command_lines.convert(arguments, sources)
     text = write_yaml(draft.document())
-    _check_scheduler_accepts(text)
+    for file in _check_scheduler_accepts(text):
+        draft.note("extenders", f"{file} is not on this machine, and not checked")
     return "\n".join([*_comment_lines(draft), text])
 
 
-def _check_scheduler_accepts(text: str) -> None:
-    """Load the result as the scheduler would. Raises: ConversionError: it would not work."""
+def _check_scheduler_accepts(text: str) -> list[str]:
+    """Load the result as the scheduler would; returns the files of extenders that are not on this machine.
+
+    Raises: ConversionError: it would not work.
+    """
     current = gates.set_gates({}, versions.effective((), ())).gates
     try:
         config = loading.load(text.encode(), current, _discard_log_line)
-        problems = model.validate(config, current)
+        problems = scheduler_configuration.validate(config, current)
         if problems:
             raise ConfigurationError(join_messages(problems))
-        _check_profiles_constructible(config, current)
+        here = replace(config, extenders=tuple(map(inspection.without_absent_files, config.extenders)))
+        _check_profiles_constructible(here, current)
     except ConfigurationError as error:
         raise ConversionError(f"the result would not work: {error}") from error
+    return [
+        file
+        for before, after in zip(config.extenders, here.extenders, strict=True)
+        for file in sorted(_files_of(before) - _files_of(after))
+        if not Path(file).exists()
+    ]
+
+
+def _files_of(extender: Extender) -> set[str]:
+    """The files that the extender's TLS settings name."""
+    tls = extender.tls_config
+    return set() if tls is None else {file for file in (tls.cert_file, tls.key_file, tls.ca_file) if file}
 
 
 def _check_profiles_constructible(config: SchedulerConfiguration, current: FeatureGates) -> None:

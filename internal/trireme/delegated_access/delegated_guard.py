@@ -1,4 +1,7 @@
-"""The guard of an HTTPS server: authenticates callers and authorises requests, by reviews of the API server."""
+"""The guard of an HTTPS server: authenticates callers and authorises requests, by reviews of the API server.
+
+Tests: tests/security/test_insight_http.py.
+"""
 
 import contextlib
 import time

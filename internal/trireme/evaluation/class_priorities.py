@@ -1,4 +1,7 @@
-"""The priority of each class as a column: what preemption compares, of placed pods and of nominated ones."""
+"""The priority of each class as a column: what preemption compares, of placed pods and of nominated ones.
+
+Tests: tests/unit/snapshot/test_numbers_used_again.py.
+"""
 
 import numpy as np
 

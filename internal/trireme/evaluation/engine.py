@@ -2,6 +2,8 @@
 
 A snapshot that deltas bring up to date shows filter and score the same cluster, so there is nothing to wait for between
 them.
+
+Tests: tests/unit/simulation/test_questions.py.
 """
 
 import weakref

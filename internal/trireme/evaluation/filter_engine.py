@@ -101,6 +101,31 @@ class FilterEngine:
         results = [result async for result in post_filter.results_with_filter_answer(preemptors, about_one)]
         return dataclasses.replace(answer, post_filter_results=results)
 
+    async def filter_classes(
+        self, cycle: cycle_pb2.Cycle, wanted: Sequence[filter_phase_pb2.ClassToFilter]
+    ) -> Sequence[phase_answers.FilterAnswer]:
+        """As `filter`, of several classes of the cycle's profile: of the first ones that all have a `demand`.
+
+        It ends before a class that no node takes, too. Raises: InvalidRequestError without classes.
+        """
+        if not wanted:
+            raise request_errors.InvalidRequestError("classes: there is none")
+        out: list[phase_answers.FilterAnswer] = []
+        about = cycle_pb2.Cycle()
+        about.CopyFrom(cycle)
+        for each in wanted:
+            about.pod_class = each.pod_class
+            timer = self._timers.timer_of_next_call()
+            cached, answers = await self.evaluate(about, timer), self._answers[about.profile]
+            if cached.refusal is not None:
+                break
+            demand = answers.demand_of_class(self._class_of_cycle(about), cached)
+            if demand is None or cached.has_error or not cached.has_feasible_node:
+                break
+            columns = answers.columns_of_class(cached, each.base_generation)
+            out.append(dataclasses.replace(answers.answer_of_class(cached, columns, (), timer), demand=demand))
+        return out
+
     async def filter_nominated(
         self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
     ) -> phase_answers.FilterAnswer:

@@ -25,7 +25,7 @@ from trireme.evaluation.scoring import (
 )
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, snapshot
 from trireme.v1 import cycle_pb2, score_phase_pb2
 from trireme.wire import node_columns, phase_answers
 
@@ -45,6 +45,16 @@ class PluginScores:
     plugin: str
     weight: int
     scores: arrays.Int64Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodsToPlace:
+    """Pods of a class to place, and Filter's answer about it."""
+
+    class_id: int
+    count: int
+    capacities: node_columns.NodeColumns
+    demand: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +206,78 @@ class ScoreEngine:
         )
         if isinstance(placed, status.Status):
             return phase_answers.PlaceAnswer(failure=placed)
-        return phase_answers.PlaceAnswer(
-            slots=placed.slots,
-            totals=[choice.total for choice in placed.choices],
-            more=placed.is_cut_short or (one_by_one and len(placed.choices) == count < requested),
-            timings=tuple(timer.timing_messages()),
-            evaluated=[name for name, column in placed.columns.plugins.items() if not column.silent],
-        )
+        more = placed.is_cut_short or (one_by_one and len(placed.choices) == count < requested)
+        return _answer_of_batch(placed, timer, more=more)
+
+    async def place_classes(
+        self, cycle: cycle_pb2.Cycle, wanted: Sequence[PodsToPlace], seed: int = 0
+    ) -> Sequence[phase_answers.PlaceAnswer]:
+        """As `place`, of pods of several classes: each class as if the pods of those before were on their nodes.
+
+        It ends after the first class of which not all pods were placed, and before one whose choice depends on more of
+        the pods before than what they take. One answer at least.
+
+        Raises: StaleRequestError, InvalidRequestError as `place`.
+        """
+        if not wanted:
+            raise request_errors.InvalidRequestError("classes: there is none")
+        out: list[phase_answers.PlaceAnswer] = []
+        before: list[node_usage.PlacedPod] = []
+        about = cycle_pb2.Cycle()
+        about.CopyFrom(cycle)
+        for each in wanted:
+            about.pod_class = each.class_id
+            answer = await self.place_after(about, each, before, seed)
+            if answer is None:
+                break
+            out.append(answer)
+            if answer.failure is not None or len(answer.slots) < each.count:
+                break
+            if self._snap.classes[each.class_id].relates_to_pods:
+                break  # scores of pods that it prefers to be near to, or far from, depend on where it is
+            before += [(each.class_id, slot) for slot in answer.slots]
+        return out
+
+    async def place_after(
+        self, cycle: cycle_pb2.Cycle, wanted: PodsToPlace, before: Sequence[node_usage.PlacedPod], seed: int = 0
+    ) -> phase_answers.PlaceAnswer | None:
+        """As `place`, as if the pods `before`, of classes with a demand, were on their nodes.
+
+        None: what they change is not only a matter of resources, or one node at most is left to choose.
+
+        Raises: StaleRequestError, InvalidRequestError as `place`.
+        """
+        if not before:
+            return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
+        pod_class, chain = self._class_of_cycle(cycle), self.profiles.chains[cycle.profile]
+        known = self.evaluator.columns_of(cycle.profile, pod_class)
+        _store_filter_answer(known, wanted.capacities)
+        timer = self._timers.timer_of_next_call()
+        evaluated = await self.evaluator.evaluate(cycle.profile, pod_class, timer)
+        if evaluated is not known:
+            return None
+        started = timer.now()
+        known.refresh_open_slots(self._snap.nodes)
+        ties = self._tie_order_of_slots()
+        ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
+        factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
+        taken = np.unique(np.array([slot for _, slot in before], dtype=np.intp))
+        taken = taken[taken < known.open.shape[0]]
+        taken = taken[known.open[taken]]
+        if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count + taken.shape[0]):
+            return None
+        usage = node_usage.NodeUsageWithPods(self._snap, taken, before)
+        capacity = np.minimum(known.capacity[taken], usage.copies_that_fit(wanted.demand))
+        open_count = known.open_count - int(np.count_nonzero(capacity == 0))
+        if open_count < 2:
+            return None
+        slots = np.union1d(ranked.best_open_slots(wanted.count + taken.shape[0]), taken)
+        placer = factory.make_beside(slots, placers.PodsBefore(taken, usage, capacity), open_count)
+        choices = placer.place(wanted.count)
+        timer.record_point("Score", started)
+        chosen = [int(slots[choice.node_number]) for choice in choices]
+        copy_search.remember(known, chosen)
+        return _answer_of_batch(_PlacedBatch(chosen, choices, False, known), timer, more=False)
 
     async def _place_with_scores(
         self,
@@ -398,6 +473,17 @@ class ScoreEngine:
     def _class_of_cycle(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         """The class that the cycle names. Raises: InvalidRequestError."""
         return request_errors.class_of(cycle, self.profiles.chains, self._snap)
+
+
+def _answer_of_batch(placed: _PlacedBatch, timer: plugin_timer.PluginTimer, *, more: bool) -> phase_answers.PlaceAnswer:
+    """The answer; `more`: there is room for others."""
+    return phase_answers.PlaceAnswer(
+        slots=placed.slots,
+        totals=[choice.total for choice in placed.choices],
+        more=more,
+        timings=tuple(timer.timing_messages()),
+        evaluated=[name for name, column in placed.columns.plugins.items() if not column.silent],
+    )
 
 
 def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:

@@ -1,6 +1,8 @@
 """Assembles the extenders of a configuration: HTTP session, object store and calls.
 
 Without extenders nothing is made.
+
+Tests: tests/e2e/test_e2e_extenders.py.
 """
 
 from collections.abc import Sequence
@@ -9,10 +11,10 @@ from dataclasses import dataclass
 import aiohttp
 
 from trireme.cache import class_registry, cluster_cache, extender_objects
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_client, extenders
 
-# Pods are filtered and scored one at a time, but bound concurrently.
+# Pods are filtered and scored one at a time, but bound concurrently. More than `bind_limits.MAX_BOUND_BY_EXTENDERS`.
 MAX_CONNECTIONS = 64
 
 
@@ -30,7 +32,7 @@ class OpenExtenders:
 
 
 def assemble_extenders(
-    configured: Sequence[model.Extender],
+    configured: Sequence[scheduler_configuration.Extender],
     registry: class_registry.ClassRegistry,
     cache: cluster_cache.ClusterCache,
 ) -> OpenExtenders | None:

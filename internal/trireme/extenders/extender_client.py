@@ -20,7 +20,7 @@ from typing import Any
 
 import aiohttp
 
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_wire
 from trireme_kube.apimachinery import golang
 from trireme_kube.client.rest import credentials
@@ -44,7 +44,7 @@ class ExtenderClient:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        config: model.Extender,
+        config: scheduler_configuration.Extender,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises: OSError or ValueError: a certificate or key cannot be used."""
@@ -98,7 +98,7 @@ class _TlsContext:
     Source: client-go transport.TLSConfigFor (cachingCertificateLoader).
     """
 
-    def __init__(self, config: model.Extender, clock: Callable[[], float]) -> None:
+    def __init__(self, config: scheduler_configuration.Extender, clock: Callable[[], float]) -> None:
         """Raises: OSError or ValueError: a certificate or key cannot be used."""
         self._config = config
         self._clock = clock
@@ -125,7 +125,7 @@ class _TlsContext:
             log.warning("extender %s: keeping the certificate in use: %s", self._config.url_prefix, error)
 
 
-def _file_versions(config: model.Extender) -> tuple[object, ...]:
+def _file_versions(config: scheduler_configuration.Extender) -> tuple[object, ...]:
     tls = config.tls_config or ClientTLS()
     files = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
     return tuple(credentials.file_version(Path(file)) for data, file in files if file and not data)
@@ -183,7 +183,7 @@ def _go_os_error_text(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def tls_context(config: model.Extender) -> ssl.SSLContext:
+def tls_context(config: scheduler_configuration.Extender) -> ssl.SSLContext:
     """Make the TLS context of an extender. Raises: OSError or ValueError."""
     tls = config.tls_config or ClientTLS()
     has_authorities = bool(tls.ca_data or tls.ca_file)

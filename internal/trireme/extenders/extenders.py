@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trireme.cache import class_registry, cluster_cache, extender_objects
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_wire
 from trireme.framework import status
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_phase_pb2
@@ -59,7 +59,7 @@ class Client(Protocol):
 class _Extender:
     """An extender's configuration, its client, and the resources that a pod must request for it (none: all pods)."""
 
-    config: model.Extender
+    config: scheduler_configuration.Extender
     client: Client
     managed: frozenset[str]
 
@@ -89,7 +89,7 @@ class Extenders:
 
     def __init__(
         self,
-        configured: Iterable[tuple[model.Extender, Client]],
+        configured: Iterable[tuple[scheduler_configuration.Extender, Client]],
         registry: class_registry.ClassRegistry,
         cache: cluster_cache.ClusterCache,
         objects: extender_objects.ObjectSource,

@@ -108,6 +108,19 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self.compared.observe(request.cycle.profile, request.cycle.pod_class)
         return response
 
+    async def FilterClasses(
+        self, request: filter_phase_pb2.FilterClassesRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.FilterClassesResponse:
+        """Say where pods of the first classes may run, up to one of which a placed pod changes more than resources."""
+        engine = await self._engine_when_synced(request.cycle, context)
+        answers = await answering.answer_or_abort(engine.filter_classes(request.cycle, request.classes), context)
+        for each, _ in zip(request.classes, answers, strict=False):
+            self.compared.observe(request.cycle.profile, each.pod_class)
+        response = filter_phase_pb2.FilterClassesResponse(evaluated_generation=self._snap.generation)
+        for answer in answers:
+            phase_answers.write_filter_response(answer, response.answers.add())
+        return response
+
     async def FilterNominated(
         self, request: filter_phase_pb2.FilterNominatedRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterNominatedResponse:

@@ -49,6 +49,7 @@ class Resource(enum.StrEnum):
     UNSCHEDULED_POD = "UnscheduledPod"
     TARGET_POD = "TargetPod"
     NODE = "Node"
+    NAMESPACE = "Namespace"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     CSI_NODE = "storage.k8s.io/CSINode"

@@ -2,6 +2,8 @@
 
 Filter states them as data beside its columns, and Place applies them after each pod; so a batch ends as one-by-one
 cycles would. Domains are numbered from 0 within one constraint; −1 is a node without a domain.
+
+Tests: tests/unit/evaluation/test_reachable_nodes.py, tests/unit/evaluation/test_placement_domains.py.
 """
 
 from dataclasses import dataclass

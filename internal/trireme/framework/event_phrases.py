@@ -2,6 +2,8 @@
 
 Metrics, logs and JSON use kube-scheduler's labels (`NodeUpdateNodeTaint`); people read a clause that goes on from
 "when": "a node's taints change".
+
+Tests: tests/unit/cli/test_display.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +18,7 @@ _OBJECTS: Final = {
     Resource.TARGET_POD.value: "this pod",
     Resource.POD.value: "a pod",
     Resource.NODE.value: "a node",
+    Resource.NAMESPACE.value: "a namespace",
     Resource.WILDCARD.value: "anything",
 }
 

@@ -1,4 +1,4 @@
-"""Refusals by nodes, counted in the words of kube-scheduler's FitError: `2 Insufficient cpu, 3 Too many pods`.
+"""Refusals in the words of kube-scheduler: by nodes, counted (`2 Insufficient cpu, 3 Too many pods`), and of groups.
 
 Source: pkg/scheduler/framework/types.go FitError.Error.
 """
@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from trireme.framework import status
+
+#: No claim can be released for a group. Source: dynamicresources PodGroupPostFilter.
+NO_CLAIM_TO_RELEASE = "deallocation and deletion of ResourceClaims completed"
 
 
 def reasons_sentence(nodes: int, refusals: Iterable[tuple[status.Status, int]]) -> str:

@@ -1,4 +1,7 @@
-"""A plugin's arguments: the type that declares them, and the defaults and rules that do not follow from it."""
+"""A plugin's arguments: the type that declares them, and the defaults and rules that do not follow from it.
+
+Tests: tests/unit/config/test_scheduler_configuration.py.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

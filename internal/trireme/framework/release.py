@@ -1,4 +1,7 @@
-"""The name and version of this release, for people and for API servers."""
+"""The name and version of this release, for people and for API servers.
+
+Tests: tests/contract/test_kube_client.py, tests/unit/config/test_start.py.
+"""
 
 import platform
 import sys

@@ -241,7 +241,7 @@ def build_cluster(
     reads = pod_reads.PodReads(infos, IN_TREE.pod_fields(enabled), shares)
     registry = class_registry.ClassRegistry(
         all_labels=reads.label_keys is None,
-        rules=amounts.rules_of(completed.gates.all()),
+        rules=amounts.rules_of(completed.gates.for_phases()),
         keep_deferred=completed.gates.enabled(resizes.GATE),
     )
     registry.add_selector_keys(reads.label_keys or ())

@@ -3,6 +3,8 @@
 Listing a large cluster takes an API server as long as the imports take, so doing both at once halves the time. This
 module imports little, and the reader of the lists (`cluster_informers`) continues with those requested here. Lists that
 the configuration delays (`delayCacheUntilActive`) or reads in another encoding (extenders) are not requested here.
+
+Tests: tests/contract/test_frontend_early_lists.py.
 """
 
 import contextlib

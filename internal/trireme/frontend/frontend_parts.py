@@ -1,4 +1,7 @@
-"""The parts of the frontend around its scheduler, each built from the ones before it: context, cluster, phases."""
+"""The parts of the frontend around its scheduler, each built from the ones before it: context, cluster, phases.
+
+Tests: tests/contract/test_endpoints_that_change.py.
+"""
 
 import asyncio
 import dataclasses

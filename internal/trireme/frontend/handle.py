@@ -1,4 +1,7 @@
-"""HandleService: what a plugin can do to pods that wait on Permit, and how it has pods tried now."""
+"""HandleService: what a plugin can do to pods that wait on Permit, and how it has pods tried now.
+
+Tests: tests/contract/test_replica_dialing.py.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,10 +1,13 @@
-"""One remote plugin as the monitor knows it: its description in force, whether it is called, and its last problem."""
+"""One remote plugin as the monitor knows it: its description in force, whether it is called, and its last problem.
+
+Tests: tests/unit/frontend/test_plugin_discovery.py, tests/contract/test_plugin_monitor.py.
+"""
 
 import math
 import time
 from dataclasses import dataclass
 
-from trireme.config import trireme_configuration
+from trireme.config import remote_plugin_settings
 from trireme.config.addresses import is_service
 from trireme.frontend import plugin_changes, replica_channels
 from trireme.v1 import plugin_pb2
@@ -31,7 +34,7 @@ class MonitoredPlugin:
     """One configured plugin: its connection, the description in force, and whether it is called."""
 
     def __init__(
-        self, config: trireme_configuration.RemotePlugin, connection: replica_channels.ReplicaChannels
+        self, config: remote_plugin_settings.RemotePlugin, connection: replica_channels.ReplicaChannels
     ) -> None:
         self.config = config
         self.connection = connection

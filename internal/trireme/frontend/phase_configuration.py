@@ -1,9 +1,12 @@
-"""The configuration that filter, score and bind receive, and its hash."""
+"""The configuration that filter, score and bind receive, and its hash.
+
+Tests: tests/contract/test_plugin_monitor.py.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from trireme.config import commandline, model, trireme_configuration
+from trireme.config import commandline, remote_plugin_settings, scheduler_configuration, service_tls
 from trireme.framework import canaries
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.scheduling import profile_roles
@@ -40,7 +43,7 @@ def make_configuration(
     missing = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if plugin.name not in infos)
     return snapshot_pb2.Configuration(
         profiles=[profile_message(profile, missing) for profile in completed.profiles],
-        feature_gates=completed.gates.all(),
+        feature_gates=completed.gates.for_phases(),
         remote_plugins=[
             remote_plugin(
                 plugin,
@@ -62,7 +65,7 @@ def config_hash(message: snapshot_pb2.Configuration) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
-def profile_message(profile: model.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
+def profile_message(profile: scheduler_configuration.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
     """Build a profile's message: its plugins by extension point with their weights, and their arguments.
 
     Left out are the plugins of `missing` (remote ones that do not take part) and, at Permit, those that the frontend
@@ -99,8 +102,8 @@ def plugin_configurations(completed: commandline.CompletedConfig, plugin: str) -
 
 
 def remote_plugin(
-    plugin: trireme_configuration.RemotePlugin,
-    between_services: trireme_configuration.TLS,
+    plugin: remote_plugin_settings.RemotePlugin,
+    between_services: service_tls.TLS,
     info: plugin_pb2.PluginInfo | None = None,
     configurations: Sequence[plugin_pb2.ConfigureRequest] = (),
     targets: Sequence[str] = (),

@@ -15,7 +15,7 @@ from trireme.frontend import monitored_plugin, plugin_monitor, queue_plugin_call
 from trireme.frontend.phase_clients import phase_links, replica_link
 from trireme.remote import plugin_statistics, remote_breaker
 from trireme.rpc import call_durations
-from trireme.v1 import plugin_pb2
+from trireme.v1 import plugin_pb2, scheduler_status_pb2
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,6 @@ POLL_SECONDS = 5.0
 TIMEOUT_SECONDS = 2.0
 # How long a plugin is shown as failing after a poll that found a failed call.
 FAILING_SECONDS = 60.0
-
-Json = dict[str, Any]
 
 _METHOD = "/trireme.v1.PluginService/GetPluginStatistics"
 # From good to bad: of several processes' states the worst counts.
@@ -64,7 +62,7 @@ class PluginStatisticsPoller:
                 self._failures.observe(address, answer)
             self._failures.observe("", self._own_statistics())
 
-    def rows(self) -> list[Json]:
+    def plugins(self) -> list[scheduler_status_pb2.PluginStatus]:
         """Each remote plugin as `trireme status` shows it."""
         own = self._own_statistics()
         # A reload begins its counters anew: what failed before it is over now, and not at the next poll.
@@ -72,7 +70,7 @@ class PluginStatisticsPoller:
         found = [*self._of_phases, *own]
         streams = self._streams()
         return [
-            _plugin_row(
+            _plugin_message(
                 status,
                 [entry for entry in found if entry.plugin == status.name],
                 self._failures.last(status.name),
@@ -141,19 +139,19 @@ def _failed_at(entry: plugin_pb2.PluginStatistics, *, is_new: bool) -> float:
     return time.monotonic() if is_new else -math.inf
 
 
-def one_line(row: Json) -> str:
+def one_line(plugin: scheduler_status_pb2.PluginStatus) -> str:
     """A plugin on a line of /readyz?verbose."""
-    p99 = "none yet" if row["p99Seconds"] is None else f"{row['p99Seconds'] * 1000:.1f} ms"
-    problem = f": {row['problem']}" if row["problem"] else ""
-    follows = f", follows at generation {row['follows']['generation']}" if row["follows"] else ""
-    compared = row["shadow"]
-    budget = f", {row['bypassedCalls']} not made: over its budget" if row["bypassedCalls"] else ""
-    canary = f", canary for {row['canary']['percent']}% of the pods" if row["canary"] else ""
-    mode = "" if compared is None else f", in shadow: {compared['differed']} of {compared['compared']} would differ"
+    p99 = f"{plugin.p99_s * 1000:.1f} ms" if plugin.HasField("p99_s") else "none yet"
+    problem = f": {plugin.problem}" if plugin.problem else ""
+    follows = f", follows at generation {plugin.follows.generation}" if plugin.HasField("follows") else ""
+    budget = f", {plugin.bypassed_calls} not made: over its budget" if plugin.bypassed_calls else ""
+    canary = f", canary for {plugin.canary.percent}% of the pods" if plugin.HasField("canary") else ""
+    compared = plugin.shadow
+    mode = f", in shadow: {compared.differed} of {compared.compared} would differ" if plugin.HasField("shadow") else ""
     return (
-        f"plugin {row['name']} {row['health']}{problem}: {row['address']}, version {row['version'] or 'unknown'}, "
-        f"breaker {row['breaker']}, failure policy {row['failurePolicy']}, {row['calls']} calls, "
-        f"{row['failedCalls']} failed, p99 {p99}{follows}{budget}{canary}{mode}"
+        f"plugin {plugin.name} {plugin.health}{problem}: {plugin.address}, version {plugin.version or 'unknown'}, "
+        f"breaker {plugin.breaker}, failure policy {plugin.failure_policy}, {plugin.calls} calls, "
+        f"{plugin.failed_calls} failed, p99 {p99}{follows}{budget}{canary}{mode}"
     )
 
 
@@ -176,13 +174,13 @@ async def _request_statistics(channel: aio.Channel) -> Sequence[plugin_pb2.Plugi
     return statistics
 
 
-def _plugin_row(
+def _plugin_message(
     status: monitored_plugin.PluginStatus,
     found: Sequence[plugin_pb2.PluginStatistics],
     failure: _Failure | None,
     stream: replica_link.LinkStatistics | None,
-) -> Json:
-    """Make a plugin's row of the status page: calls and durations of all processes together, and its health.
+) -> scheduler_status_pb2.PluginStatus:
+    """A plugin as the status shows it: calls and durations of all processes together, and its health.
 
     The breaker shown is the worst of all processes. The problem is what explains the health: the last failure of all
     processes, or what is not called since, the error of the snapshot stream, or that of the handshake.
@@ -201,25 +199,28 @@ def _plugin_row(
     if health == "ok" and any(entry.over_budget for entry in found):
         health = "over budget"
         problems[health] = "its calls take longer than budgetPerSecond allows: pods go without it for a while"
-    return {
-        "name": status.name,
-        "address": status.address,
-        "version": status.version,
-        "health": health,
-        "problem": problems.get(health, status.problem),
-        "follows": None if stream is None else {"inStep": stream.in_step, "generation": stream.acknowledged},
-        "failurePolicy": status.failure_policy,
-        "hedgedCalls": sum(entry.hedged for entry in found),
-        "bypassedCalls": sum(entry.bypassed for entry in found),
-        "overBudget": any(entry.over_budget for entry in found),
-        "shadow": _comparison_json(found) if status.compared_only else None,
-        "canary": {"of": status.canary_of, "percent": status.canary_percent} if status.canary_of else None,
-        "breaker": breaker,
-        "calls": failed + sum(entry.answered for entry in found),
-        "failedCalls": failed,
-        "p99Seconds": durations.quantile(0.99),
-        "lastError": last_error,
-    }
+    out = scheduler_status_pb2.PluginStatus(
+        name=status.name,
+        address=status.address,
+        version=status.version,
+        health=health,
+        problem=problems.get(health, status.problem),
+        failure_policy=status.failure_policy,
+        hedged_calls=sum(entry.hedged for entry in found),
+        bypassed_calls=sum(entry.bypassed for entry in found),
+        over_budget=any(entry.over_budget for entry in found),
+        shadow=_comparison(found) if status.compared_only else None,
+        breaker=breaker,
+        calls=failed + sum(entry.answered for entry in found),
+        failed_calls=failed,
+        p99_s=durations.quantile(0.99),
+        last_error=last_error,
+    )
+    if stream is not None:
+        out.follows.in_step, out.follows.generation = stream.in_step, stream.acknowledged
+    if status.canary_of:
+        out.canary.of, out.canary.percent = status.canary_of, status.canary_percent
+    return out
 
 
 def _not_called(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
@@ -234,15 +235,15 @@ def _not_called(found: Sequence[plugin_pb2.PluginStatistics]) -> str:
     return "; ".join(not_called.values())
 
 
-def _comparison_json(found: Sequence[plugin_pb2.PluginStatistics]) -> Json:
+def _comparison(found: Sequence[plugin_pb2.PluginStatistics]) -> scheduler_status_pb2.PluginComparison:
     """What the answers of a plugin in shadow mode would change, in all processes together."""
-    return {
-        "compared": sum(entry.shadow_compared for entry in found),
-        "differed": sum(entry.shadow_differed for entry in found),
-        "failed": sum(entry.shadow_failed for entry in found),
-        "skipped": sum(entry.shadow_skipped for entry in found),
-        "refusedNodes": sum(entry.shadow_refused_nodes for entry in found),
-    }
+    return scheduler_status_pb2.PluginComparison(
+        compared=sum(entry.shadow_compared for entry in found),
+        differed=sum(entry.shadow_differed for entry in found),
+        failed=sum(entry.shadow_failed for entry in found),
+        skipped=sum(entry.shadow_skipped for entry in found),
+        refused_nodes=sum(entry.shadow_refused_nodes for entry in found),
+    )
 
 
 def _stream_problem(stream: replica_link.LinkStatistics | None) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.frontend import phase_configuration
 from trireme.plugin_api import plugin_info_validation
 from trireme.v1 import plugin_pb2
 
 
-def check_profiles(info: plugin_pb2.PluginInfo, profiles: Iterable[model.CompletedProfile]) -> None:
+def check_profiles(info: plugin_pb2.PluginInfo, profiles: Iterable[scheduler_configuration.CompletedProfile]) -> None:
     """Check that a plugin has every extension point at which some profile enables it; it may have more.
 
     Raises: ValueError naming the field, the profile and the extension points that the plugin has.

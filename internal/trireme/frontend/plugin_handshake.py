@@ -5,7 +5,7 @@ import asyncio
 from google.protobuf import message
 from grpc import aio
 
-from trireme.config import commandline, trireme_configuration
+from trireme.config import commandline, remote_plugin_settings
 from trireme.frontend import monitored_plugin, phase_configuration, plugin_checks, replica_channels
 from trireme.plugin_api import plugin_info_validation
 from trireme.remote import plugin_control, remote_client, remote_endpoint
@@ -26,7 +26,7 @@ class Handshake:
     def __init__(self, completed: commandline.CompletedConfig) -> None:
         self._completed = completed
 
-    def open_channel(self, config: trireme_configuration.RemotePlugin) -> replica_channels.ReplicaChannels:
+    def open_channel(self, config: remote_plugin_settings.RemotePlugin) -> replica_channels.ReplicaChannels:
         """Open the channel to a plugin; nothing is called yet.
 
         Raises: HandshakeError if its address or TLS settings cannot be used.

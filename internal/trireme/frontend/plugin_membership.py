@@ -1,8 +1,11 @@
-"""Which remote plugins take part, and which profiles wait for a missing one."""
+"""Which remote plugins take part, and which profiles wait for a missing one.
+
+Tests: tests/unit/frontend/test_rejected_plugins.py.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.frontend import queue_plugin_calls
 from trireme.queueing.hints import queueing_hint_map
 from trireme.v1 import plugin_pb2
@@ -56,7 +59,9 @@ class PluginMembership:
         rejected = self._rejected()
         return {name: info for name, info in self._infos.items() if name not in rejected}
 
-    def registrations(self, profile: model.CompletedProfile) -> Sequence[queueing_hint_map.EventRegistration]:
+    def registrations(
+        self, profile: scheduler_configuration.CompletedProfile
+    ) -> Sequence[queueing_hint_map.EventRegistration]:
         """The events that the profile's remote plugins register for, without those whose answers do not count."""
         plugins = self._completed.trireme.remote_plugins
         compared_only = {plugin.name for plugin in plugins if plugin.compared_only}

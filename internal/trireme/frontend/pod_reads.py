@@ -1,4 +1,7 @@
-"""What plugins read of pods, and for which pods canaries answer."""
+"""What plugins read of pods, and for which pods canaries answer.
+
+Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/frontend/test_reconfiguration.py.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +44,7 @@ class PodReads:
         self._reads = self._reads.union(reads)
         self.paths |= reads.paths
         if reads.label_keys is None:
-            registry.distinguish_all_labels()
+            registry.use_all_labels()
         else:
             registry.add_selector_keys(reads.label_keys)
         return True

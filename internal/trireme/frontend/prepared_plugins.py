@@ -1,8 +1,11 @@
-"""The plugins of a configuration that is to replace the one in force: all that is checked before it does."""
+"""The plugins of a configuration that is to replace the one in force: all that is checked before it does.
+
+Tests: tests/contract/test_plugin_reload.py, tests/unit/frontend/test_reconfiguration.py.
+"""
 
 from collections.abc import Awaitable
 
-from trireme.config import commandline, trireme_configuration
+from trireme.config import commandline, remote_plugin_settings
 from trireme.frontend import monitored_plugin, phase_configuration, plugin_handshake
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
@@ -15,7 +18,7 @@ class PreparedPlugins:
         self.completed = completed
         self.handshake = handshake
         #: Each plugin with its settings in this configuration.
-        self.plugins: list[tuple[monitored_plugin.MonitoredPlugin, trireme_configuration.RemotePlugin]] = []
+        self.plugins: list[tuple[monitored_plugin.MonitoredPlugin, remote_plugin_settings.RemotePlugin]] = []
         #: Those of them to which nothing was connected before.
         self.added: list[monitored_plugin.MonitoredPlugin] = []
 
@@ -66,6 +69,6 @@ class PreparedPlugins:
             raise remote_client.HandshakeError(f"remotePlugins: {plugin.where}: {error}") from error
 
 
-def connection_key(config: trireme_configuration.RemotePlugin) -> tuple[object, ...]:
+def connection_key(config: remote_plugin_settings.RemotePlugin) -> tuple[object, ...]:
     """What a connection to a plugin depends on."""
     return config.name, config.endpoints, config.tls

@@ -1,4 +1,7 @@
-"""The remote plugins of the queue: those that take part at the start, and how the queue follows their changes."""
+"""The remote plugins of the queue: those that take part at the start, and how the queue follows their changes.
+
+Tests: tests/unit/frontend/test_rejected_plugins.py, tests/unit/frontend/test_reconfiguration.py.
+"""
 
 import functools
 from collections.abc import Hashable

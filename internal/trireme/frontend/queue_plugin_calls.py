@@ -12,7 +12,7 @@ import orjson
 from google.protobuf import message
 
 from trireme.cache import cluster_cache
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import queued_pod, remote_calls
@@ -54,7 +54,9 @@ def missing_required(
 
 
 def registrations(
-    profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], plugins: Iterable[str]
+    profile: scheduler_configuration.CompletedProfile,
+    infos: Mapping[str, plugin_pb2.PluginInfo],
+    plugins: Iterable[str],
 ) -> list[queueing_hint_map.EventRegistration]:
     """The events that the profile's remote plugins register for.
 
@@ -92,7 +94,7 @@ class QueuePluginCaller:
         self,
         configuration: snapshot_pb2.Configuration,
         config_hash: Callable[[], int],
-        profiles: Sequence[model.CompletedProfile],
+        profiles: Sequence[scheduler_configuration.CompletedProfile],
         reports: queue_ports.QueueReports,
         *,
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
@@ -127,7 +129,7 @@ class QueuePluginCaller:
     def configure(
         self,
         configuration: snapshot_pb2.Configuration,
-        profiles: Sequence[model.CompletedProfile] | None = None,
+        profiles: Sequence[scheduler_configuration.CompletedProfile] | None = None,
     ) -> None:
         """Connect to the plugins of `configuration`, which replaces the one before; `profiles` None: they are the same.
 

@@ -2,6 +2,8 @@
 
 A process whose terminal is closed gets the same signal. It must not live on unseen then, so that is a signal to stop.
 This module imports next to nothing, so that it can be loaded before everything else.
+
+Tests: tests/contract/test_frontend_reload_signal.py.
 """
 
 import os

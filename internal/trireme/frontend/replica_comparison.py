@@ -2,6 +2,8 @@
 
 A call goes to any of them, and answers are cached whoever gave them: with two versions, which one decided about a node
 is chance. A rollout passes through that, so a difference is shown and logged, and changes nothing else.
+
+Tests: tests/contract/test_plugin_monitor.py.
 """
 
 import asyncio

@@ -160,7 +160,9 @@ async def _run_until_ended(
             if reload is not None:
                 reload.on_reload(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, reloader.request))
             elector = Elector(completed, early.settings, built.context.leader.observe_holder)
-            state = frontend_state.state_of_app(built, local, calls.rows, elector.candidate_synced, elector.lease_error)
+            state = frontend_state.state_of_app(
+                built, local, calls.plugins, elector.candidate_synced, elector.lease_error
+            )
             state = dataclasses.replace(state, configuration=changes, reloads=reloader.statistics)
             if built.phases.links.insight is not None:
                 feed = insight_status_feed.InsightStatusFeed(built.phases.links.insight, state)

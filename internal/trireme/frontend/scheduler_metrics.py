@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.framework import cluster_event, status
 from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.frontend import scheduler_instruments
@@ -49,7 +49,7 @@ class SchedulerMetrics:
 
     def __init__(
         self,
-        profiles: Sequence[model.CompletedProfile] = (),
+        profiles: Sequence[scheduler_configuration.CompletedProfile] = (),
         clock: Callable[[], float] = time.perf_counter,
         *,
         groups: bool = False,
@@ -67,7 +67,7 @@ class SchedulerMetrics:
         self._before: dict[tuple[str, str], frozenset[str]] = {}
         self.set_profiles(profiles)
 
-    def set_profiles(self, profiles: Sequence[model.CompletedProfile]) -> None:
+    def set_profiles(self, profiles: Sequence[scheduler_configuration.CompletedProfile]) -> None:
         """Replace the profiles, which name the plugins that are counted."""
         self._preempting = frozenset(
             profile.scheduler_name

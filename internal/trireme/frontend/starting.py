@@ -1,4 +1,7 @@
-"""Starts the frontend: from its arguments to `running.run`."""
+"""Starts the frontend: from its arguments to `running.run`.
+
+Tests: tests/e2e/test_e2e_scheduling.py.
+"""
 
 import asyncio
 import functools

@@ -7,10 +7,10 @@ thread; what the snapshot shows is brought up to date by whoever owns it.
 import contextlib
 from collections.abc import Container, Iterator, Sequence
 
-from trireme.evaluation import engine, request_errors
+from trireme.evaluation import engine, request_errors, score_engine
 from trireme.framework import status
 from trireme.scheduling import ports
-from trireme.snapshot import snapshot
+from trireme.snapshot import node_usage, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
 from trireme.wire import domain_constraints, identities
 from trireme.wire import status as wire_status
@@ -141,6 +141,45 @@ class InProcessEvaluators(ports.Evaluators):
             return await self.engine.score.place(
                 cycle, count, filtered.columns, constraints, extra_scores, cycle.generation
             )
+
+    async def place_in_turn(
+        self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
+    ) -> Sequence[tuple[FilterAnswer, PlaceAnswer]]:
+        """Filter and place pods of several classes, one class after the other."""
+        cycle = self.cycle(profile, 0, generation)
+        about = [filter_phase_pb2.ClassToFilter(pod_class=number, count=count) for number, count in wanted]
+        with self._port_errors(cycle):
+            filtered = await self.engine.filter.filter_classes(cycle, about)
+            if not filtered:
+                return ()
+            pods = [
+                score_engine.PodsToPlace(*each, answer.columns, answer.demand or {})
+                for each, answer in zip(wanted, filtered, strict=False)
+            ]
+            cycle.generation = filtered[0].columns.generation
+            return list(
+                zip(filtered, await self.engine.score.place_classes(cycle, pods, cycle.generation), strict=False)
+            )
+
+    async def place_after(
+        self,
+        profile: str,
+        class_id: int,
+        count: int,
+        filtered: FilterAnswer,
+        before: Sequence[node_usage.PlacedPod],
+    ) -> PlaceAnswer:
+        """As place_in_turn, of one class after these pods. Raises: PhaseFault, if they change more than resources."""
+        cycle = self.cycle(profile, class_id, filtered.columns.generation)
+        about = [filter_phase_pb2.ClassToFilter(pod_class=class_id, count=count)]
+        with self._port_errors(cycle):
+            answers = await self.engine.filter.filter_classes(cycle, about)
+            if answers:
+                wanted = score_engine.PodsToPlace(class_id, count, filtered.columns, answers[0].demand or {})
+                placed = await self.engine.score.place_after(cycle, wanted, before, cycle.generation)
+                if placed is not None:
+                    return placed
+        raise ports.PhaseFault("the pods before it change more than what is left of resources")
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

@@ -2,6 +2,8 @@
 
 Filter and score run on one snapshot in this process. Their answers are those of the phases: the same engines evaluate
 the same plugins.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """The insight process: its service, served as `phases/phase_process.py` does, and over HTTP with `--http-listen`.
 
 Only for callers over HTTP it talks to an API server, which reviews them.
+
+Tests: tests/contract/test_insight_process.py.
 """
 
 import pathlib

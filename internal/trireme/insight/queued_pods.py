@@ -1,4 +1,7 @@
-"""The pods in the scheduling queue, by name, as the snapshot stream brings them."""
+"""The pods in the scheduling queue, by name, as the snapshot stream brings them.
+
+Tests: tests/unit/frontend/test_insight_queue_feed.py.
+"""
 
 from collections.abc import Iterator, Sequence
 

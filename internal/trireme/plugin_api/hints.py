@@ -6,6 +6,8 @@ event costs is what differs between classes. Objects of pod events are `PodInEve
 there is no old object of what was added and no new one of what was deleted.
 
 A hint, or what it answers, may raise: the pods concerned are then queued, as after any error of a hint.
+
+Tests: tests/unit/plugins/test_node_resources_fit_hints.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ Tests: tests/unit/plugin_api/test_status_table.py.
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trireme.framework import domain_rules, status
-from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.snapshot import arrays, classes, node_usage, snapshot, snapshot_view
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 # More copies than a batch can ever hold: what a plugin that does not count copies answers.
@@ -310,6 +310,18 @@ class IsolatedFilter(Protocol):
         ...
 
 
+@runtime_checkable
+class DemandFilter(Protocol):
+    """A filter plugin of which a placed pod changes nothing but what is left of its node's resources and pods."""
+
+    def demand(self, pod_class: classes.PodClass, state: Any) -> Mapping[str, int] | None:
+        """What must be free on a node for one pod of the class; None: there is more to it. `state` is PreFilter's.
+
+        Amounts above 0 by resource, as pods are counted.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReserveResult:
     """What is assumed for one pod on its node. `status` None: success; anything else takes the placement back.
@@ -468,6 +480,20 @@ class OwnNodeScore(Protocol):
 
         The slots are ascending or rolled.
         """
+        ...
+
+
+@runtime_checkable
+class UsageScore(Protocol):
+    """An OwnNodeScore that looks at nothing of the pods on a node but what they use of its resources.
+
+    Only where its `depends_on` is NODE_PODS.
+    """
+
+    def score_usage(
+        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
+    ) -> arrays.Int64Array:
+        """As score_copies, of nodes with this usage. Shape: (node, copy)."""
         ...
 
 

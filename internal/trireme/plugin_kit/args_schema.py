@@ -1,6 +1,8 @@
 """What the arguments of several plugins have in common: types, defaults and rules.
 
 Source: k8s.io/kube-scheduler/config/v1, pkg/scheduler/apis/config/v1 and /validation of Kubernetes 1.37.
+
+Tests: tests/conformance/test_config_golden.py.
 """
 
 from collections.abc import Sequence

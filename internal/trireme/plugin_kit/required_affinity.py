@@ -1,6 +1,8 @@
 """What a pod's node selector and required node affinity ask of a node.
 
 NodeAffinity refuses by it, and PodTopologySpread counts only domains of nodes that are so.
+
+Tests: tests/unit/plugins/test_node_affinity.py.
 """
 
 from collections.abc import Mapping

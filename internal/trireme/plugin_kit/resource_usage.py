@@ -1,4 +1,7 @@
-"""How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at."""
+"""How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at.
+
+Tests: tests/conformance/test_decisions.py.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ import numpy as np
 
 from trireme.framework import amounts
 from trireme.plugin_kit import device_resources, plugin_context
-from trireme.snapshot import arrays, classes, nodes, resources, snapshot_view
+from trireme.snapshot import arrays, classes, node_usage, resources, snapshot_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,8 @@ def device_counts(
 
 
 def allocatable_and_usage(
-    snap: snapshot_view.SnapshotView,
+    usage: node_usage.NodeUsage,
     entry: ScoredResource,
-    slots: arrays.SlotArray,
     copies: int,
     *,
     nonzero: bool,
@@ -72,31 +74,21 @@ def allocatable_and_usage(
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
     """What nodes have of the resource, and what is in use with one copy, two, … on them.
 
-    If a node has none of an extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
+    If a node has none of an extended resource, `devices` may stand for it. Shapes: (node, 1) and (node, copy).
     """
-    has = snap.nodes.allocatable[entry.number, arrays.slot_index(slots)]
-    used = usage_with_copies(snap.nodes, entry, slots, copies, nonzero=nonzero)
-    name = snap.nodes.resource_names.names[entry.number]
-    if devices is None or not device_resources.may_come_from_devices(name):
-        return has[:, None], used
-    count, taken = devices.count(snap, name, slots)
-    by_device = (has == 0) & (count > 0)
-    more = np.arange(copies, dtype=np.int64) * entry.placed + entry.own
-    used = np.where(by_device[:, None], taken[:, None] + more, used)
-    return np.where(by_device, count, has)[:, None], used
-
-
-def usage_with_copies(
-    table: nodes.NodeTable, entry: ScoredResource, slots: arrays.SlotArray, copies: int, *, nonzero: bool
-) -> arrays.Int64Array:
-    """What is in use with one copy, two, … on the node. Shape: (slot, copy)."""
-    where = arrays.slot_index(slots)
     if nonzero and entry.number in (resources.CPU, resources.MEMORY):
-        base = table.nonzero[entry.number, where]
+        base = usage.requested_nonzero(entry.number)
         placed, own = entry.placed_nonzero, entry.own_nonzero
     else:
-        base = table.requested[entry.number, where]
+        base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
-    if copies == 1:
-        return base[:, None] + own
-    return base[:, None] + (np.arange(copies, dtype=np.int64) * placed + own)
+    has = usage.allocatable(entry.number)
+    more = own if copies == 1 else np.arange(copies, dtype=np.int64) * placed + own
+    used = base[:, None] + more
+    name = usage.name_of(entry.number)
+    if devices is None or not device_resources.may_come_from_devices(name):
+        return has[:, None], used
+    count, taken = devices.count(usage.snap, name, usage.slots)
+    by_device = (has == 0) & (count > 0)
+    used = np.where(by_device[:, None], taken[:, None] + more, used)
+    return np.where(by_device, count, has)[:, None], used

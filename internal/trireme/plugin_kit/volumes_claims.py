@@ -2,6 +2,8 @@
 
 A pod names a claim, or has one made for it (a generic ephemeral volume, whose claim is named after the pod and must be
 owned by it).
+
+Tests: tests/unit/plugin_kit/test_volumes_matching.py.
 """
 
 from trireme.plugin_kit import volumes_objects

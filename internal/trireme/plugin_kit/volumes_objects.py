@@ -3,6 +3,8 @@
 It needs no snapshot and no arrays, so that bind, which reads single objects, can use it too. Error texts are those of
 kube-scheduler's listers.
 Source: k8s.io/component-helpers/storage.
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Mapping

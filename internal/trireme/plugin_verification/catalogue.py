@@ -1,4 +1,7 @@
-"""All specifications, in the order of their numbers."""
+"""All specifications, in the order of their numbers.
+
+Tests: tests/unit/plugin_verification/test_specifications.py.
+"""
 
 from collections.abc import Sequence
 from types import ModuleType

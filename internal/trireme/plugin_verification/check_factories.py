@@ -1,4 +1,7 @@
-"""Checks that several RPCs have in common: it is served, it answers for each item, it may be repeated."""
+"""Checks that several RPCs have in common: it is served, it answers for each item, it may be repeated.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""One call of the verification to a plugin, and what came back."""
+"""One call of the verification to a plugin, and what came back.
+
+Tests: tests/unit/cli/test_plugin_command.py.
+"""
 
 from dataclasses import dataclass
 

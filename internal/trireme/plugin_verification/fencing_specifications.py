@@ -1,4 +1,7 @@
-"""Fencing: calls of deposed leaders are refused."""
+"""Fencing: calls of deposed leaders are refused.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import uuid
 

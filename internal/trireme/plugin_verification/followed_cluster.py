@@ -1,4 +1,7 @@
-"""The snapshot stream towards a plugin that follows the cluster: the sample nodes by slot, and pods on them."""
+"""The snapshot stream towards a plugin that follows the cluster: the sample nodes by slot, and pods on them.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""How long a plugin takes, by the number of nodes and of concurrent calls, and the settings that follow from it."""
+"""How long a plugin takes, by the number of nodes and of concurrent calls, and the settings that follow from it.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import asyncio
 import time

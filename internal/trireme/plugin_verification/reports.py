@@ -1,4 +1,7 @@
-"""The report of a verification, for programs: a document for JSON, and JUnit's XML."""
+"""The report of a verification, for programs: a document for JSON, and JUnit's XML.
+
+Tests: tests/unit/cli/test_plugin_command.py.
+"""
 
 from typing import Any
 from xml.etree import ElementTree

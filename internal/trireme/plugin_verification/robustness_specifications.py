@@ -1,4 +1,7 @@
-"""Deadlines, cancellation, concurrent calls, and requests that are odd, large or malformed."""
+"""Deadlines, cancellation, concurrent calls, and requests that are odd, large or malformed.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import asyncio
 

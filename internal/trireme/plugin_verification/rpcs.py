@@ -1,4 +1,7 @@
-"""The RPCs that plugins serve."""
+"""The RPCs that plugins serve.
+
+Tests: tests/unit/cli/test_plugin_command.py.
+"""
 
 from dataclasses import dataclass
 from typing import TypeAlias

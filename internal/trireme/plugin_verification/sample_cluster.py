@@ -1,6 +1,8 @@
 """The nodes and pods that a plugin is called about, and what a user adds to them.
 
 They differ in what plugins commonly read: zones, sizes, labels, taints, conditions.
+
+Tests: tests/unit/cli/test_plugin_command.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""PreScore, Score and NormalizeScore."""
+"""PreScore, Score and NormalizeScore.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 from trireme.plugin_verification import check_factories, node_answer_specifications, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence

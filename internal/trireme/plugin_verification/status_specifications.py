@@ -1,4 +1,7 @@
-"""Statuses, at every extension point."""
+"""Statuses, at every extension point.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Runs all specifications against one plugin."""
+"""Runs all specifications against one plugin.
+
+Tests: tests/contract/test_plugin_verification.py.
+"""
 
 import enum
 from collections.abc import Sequence

@@ -258,8 +258,13 @@ class ActiveQueue:
             self.remove_level(level_queue)
         return batch
 
+    def next_batch(self) -> NextClass:
+        """The class of which `take` takes pods out next; there must be an entity."""
+        class_pods = self._first_level().next_class()
+        return NextClass(class_pods.key, class_pods.head(), class_pods.alive)
+
     def next_classes(self, count: int) -> list[NextClass]:
-        """The classes of the next batches, at most `count`, in order."""
+        """The classes of the next batches, at most `count`, in order, but for classes whose first pods have gone."""
         found: list[NextClass] = []
         for level in sorted(self._level_queues):
             found.extend(self._level_queues[level].next_classes(count - len(found)))

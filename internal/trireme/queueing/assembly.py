@@ -1,4 +1,7 @@
-"""Makes a scheduling queue of its parts."""
+"""Makes a scheduling queue of its parts.
+
+Tests: tests/unit/scheduling/test_assembly.py.
+"""
 
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue

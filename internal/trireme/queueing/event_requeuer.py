@@ -3,6 +3,8 @@
 An event is evaluated once for the pods of one class that the same plugins refused (`unschedulable.RefusalGroup`), and
 for a pod alone if its own object changed. Where the hint is that of a remote plugin, it is called, and the pods move on
 its answer.
+
+Tests: tests/unit/queueing/test_remote.py.
 """
 
 from collections.abc import Sequence

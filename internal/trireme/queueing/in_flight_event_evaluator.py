@@ -3,6 +3,8 @@
 The same events happened during the attempts at all pods of a batch, so the cached for those that the same plugins
 refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
 own updates are evaluated for it alone.
+
+Tests: tests/unit/queueing/test_remote.py.
 """
 
 from typing import Any

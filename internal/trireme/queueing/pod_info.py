@@ -1,4 +1,7 @@
-"""What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update."""
+"""What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update.
+
+Tests: tests/unit/queueing/test_group_queue.py.
+"""
 
 import functools
 from typing import NamedTuple

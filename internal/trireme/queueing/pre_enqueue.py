@@ -6,7 +6,7 @@ Source: pkg/scheduler/backend/queue/scheduling_queue.go runPreEnqueuePlugins.
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext, PreEnqueuePlugin
 from trireme.queueing import queued_pod
@@ -30,7 +30,7 @@ class LocalPreEnqueuePlugins:
 
     def __init__(
         self,
-        profiles: Iterable[model.CompletedProfile],
+        profiles: Iterable[scheduler_configuration.CompletedProfile],
         context: PreEnqueueContext,
         describe: Callable[[queued_pod.QueuedPodInfo], PodToEnqueue],
         calls_remote: Callable[[queued_pod.QueuedPodInfo], bool],
@@ -49,7 +49,7 @@ class LocalPreEnqueuePlugins:
         self._plugins: Mapping[str, Mapping[str, PreEnqueuePlugin]] = {}
         self.configure(profiles)
 
-    def configure(self, profiles: Iterable[model.CompletedProfile]) -> None:
+    def configure(self, profiles: Iterable[scheduler_configuration.CompletedProfile]) -> None:
         """Make the plugins of these profiles, which replace those before."""
         made = {
             profile.scheduler_name: {

@@ -2,6 +2,8 @@
 
 A pod for which plugins are called is `PreEnqueuePending`. An answer lets it enter the queue that it was on the way to,
 or gates it. One that is refused while an event happened that may help it is called for again.
+
+Tests: tests/unit/queueing/test_remote.py.
 """
 
 from trireme.framework.cluster_event import ClusterEvent

@@ -1,4 +1,7 @@
-"""The queue in numbers for metrics, and the status of one pod."""
+"""The queue in numbers for metrics, and the status of one pod.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -3,6 +3,8 @@
 What it knows of the API object is a `PodInfo`; the rest is the queue's own: counters, times, rejectors and its state.
 
 The structures of the queue look only at what `QueuedEntity` names.
+
+Tests: tests/unit/queueing/test_pre_enqueue.py, tests/unit/queueing/test_gates_and_updates.py.
 """
 
 from collections.abc import Callable

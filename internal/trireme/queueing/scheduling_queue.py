@@ -444,6 +444,14 @@ class SchedulingQueue:
         """Whether `pop` would hand something out: an active pod, or one that may be taken early from back-off."""
         return self._active.size > 0 or self._backoff.refused_count > 0
 
+    def peek_next_batch(self) -> NextClass | None:
+        """The class of the batch that `pop` hands out now; None: no pod is active."""
+        return self._active.next_batch() if self._active.size else None
+
+    def peek_active_classes(self, count: int) -> list[NextClass]:
+        """The classes of the next batches of active pods, at most `count`; nearly in the order of `pop`."""
+        return self._active.next_classes(count)
+
     def peek_next_classes(self, count: int) -> list[NextClass]:
         """The classes that come next, in order, at most `count`, so that their columns can be prepared.
 

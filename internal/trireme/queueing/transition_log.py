@@ -2,6 +2,8 @@
 
 One ring for all pods, so that a transition costs one append; those of one pod are read out of it only on request. The
 exception for an impossible transition has them, as they show how the pod got into its state.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py.
 """
 
 from collections import deque

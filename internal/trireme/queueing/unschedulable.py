@@ -4,6 +4,8 @@ They are held in groups of pods that each event helps all or none of: one class,
 the same plugin. An event is evaluated once for a group, however many pods it has, and an index from plugin to groups
 finds the groups that it concerns. While nothing happens nothing here is looked at: the five-minute flush compares one
 number per group.
+
+Tests: tests/unit/queueing/test_scheduling_queue.py.
 """
 
 from collections.abc import Iterable, Iterator

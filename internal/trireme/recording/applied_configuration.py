@@ -2,6 +2,8 @@
 
 `kubectl apply` writes the whole manifest of an object into an annotation, which no decision reads, and which may have
 values that nobody expects in a recording.
+
+Tests: tests/unit/insight/test_recorder.py.
 """
 
 from typing import Any

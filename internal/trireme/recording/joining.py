@@ -2,6 +2,8 @@
 
 Between segments with nothing missing between them the later one's full state says nothing new, and is left out. At a
 gap, a frame that says so precedes it.
+
+Tests: tests/unit/recording/test_followed_folder.py.
 """
 
 from collections.abc import Sequence

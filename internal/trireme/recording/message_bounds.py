@@ -3,6 +3,8 @@
 Protobuf makes some 65 bytes of each empty message or text, which takes two in a frame and a hundredth of that
 compressed; and a snapshot has columns up to the highest slot and row that a delta names. Without bounds a file of a few
 hundred bytes could take all memory. The scheduler's own stream is trusted, and has none of these checks.
+
+Tests: tests/unit/cli/test_hostile_recordings.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,8 @@
 """Which field of a recorded message holds what: a text that is not listed is a name, and is replaced.
 
 So a field that a release adds is replaced until somebody lists it. Maps are listed by their entries.
+
+Tests: tests/unit/recording/test_redaction.py.
 """
 
 import enum

@@ -1,6 +1,8 @@
 """Time by which recordings age: the wall clock's, without its steps.
 
 A clock that is set forward by mistake, for a second, would make everything look older than any limit of age.
+
+Tests: tests/unit/recording/test_segment_writer.py.
 """
 
 import logging

@@ -1,6 +1,8 @@
 """What the bind phase runs of the in-tree plugins.
 
 All of it is loaded with this module, before a frontend comes.
+
+Tests: tests/unit/registry/test_registry.py.
 """
 
 from collections.abc import Callable, Mapping

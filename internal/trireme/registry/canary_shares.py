@@ -1,4 +1,7 @@
-"""Plugins of which one answers for some classes and another version, the canary, for the others."""
+"""Plugins of which one answers for some classes and another version, the canary, for the others.
+
+Tests: tests/contract/test_plugin_canary.py, tests/unit/config/test_canary_profiles.py.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -1,6 +1,8 @@
 """The plugins of a profile that says nothing: kube-scheduler's, in its order, with its weights.
 
 Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
+
+Tests: tests/unit/config/test_profiles.py.
 """
 
 from trireme.framework import feature_gates

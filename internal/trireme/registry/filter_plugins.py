@@ -1,6 +1,8 @@
 """What the filter phase runs of the in-tree plugins.
 
 All of it is loaded with this module: before a frontend connects, and in the forker once for all its forks.
+
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
 """
 
 from collections.abc import Iterable, Mapping

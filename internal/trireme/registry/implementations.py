@@ -2,6 +2,8 @@
 
 Arguments come as the JSON of the configuration API with all defaults filled in; they were validated where the
 configuration was read, so what is wrong with them here is a fault of the caller and named as such.
+
+Tests: tests/unit/registry/test_registry.py.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,7 @@
-"""Makes the score plugins of each profile in a configuration."""
+"""Makes the score plugins of each profile in a configuration.
+
+Tests: tests/unit/score/test_service.py.
+"""
 
 import functools
 from collections.abc import Callable, Mapping

@@ -1,4 +1,7 @@
-"""Filter plugins in mode Shadow: called for the nodes that the plugins of the profile let pass, and compared."""
+"""Filter plugins in mode Shadow: called for the nodes that the plugins of the profile let pass, and compared.
+
+Tests: tests/contract/test_plugin_shadow.py.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

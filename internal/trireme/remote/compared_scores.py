@@ -1,4 +1,7 @@
-"""Score plugins in mode Shadow: whether another node would be the best if their scores counted."""
+"""Score plugins in mode Shadow: whether another node would be the best if their scores counted.
+
+Tests: tests/contract/test_plugin_shadow.py.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

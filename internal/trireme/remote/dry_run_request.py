@@ -2,6 +2,8 @@
 
 A plugin that follows the snapshot stream gets rows and classes, any other its projection of the pods. These requests
 are small, a few nodes and their pods, so they are built as ordinary messages.
+
+Tests: tests/contract/test_recorded_dry_runs.py.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 The plugin's verdicts are stored here and nowhere else; the column of the class reads them. Where classes share the
 plugin's answers, there is one array for all of these classes (`shared_answers`), and the state is a view of it.
+
+Tests: tests/unit/remote/test_prepared_states.py.
 """
 
 from collections.abc import Awaitable, Callable

@@ -2,6 +2,8 @@
 
 The frontend makes them before a plugin takes part in scheduling. Later callers repeat Configure if the plugin lacks the
 configuration, because it was restarted or is one of several instances behind one address.
+
+Tests: tests/contract/test_plugin_contract.py, tests/contract/test_plugin_handshake.py.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""Makes the filter and score plugins that answer what is recorded, in place of the services."""
+"""Makes the filter and score plugins that answer what is recorded, in place of the services.
+
+Tests: tests/contract/test_recorded_dry_runs.py.
+"""
 
 import contextlib
 from collections.abc import Iterator

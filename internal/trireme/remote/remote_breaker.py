@@ -11,6 +11,8 @@ plugin that refuses a pod, or rejects the request as invalid, has responded.
 Each change of the state begins a new period. A call belongs to the period in which it was admitted, and its failure
 counts in that period alone: one that was sent before the breaker opened says nothing of the probe. A response counts
 always.
+
+Tests: tests/unit/remote/test_breaker.py.
 """
 
 import enum

@@ -1,4 +1,7 @@
-"""One replica of a remote plugin: its address, its channel and how many calls it takes at once."""
+"""One replica of a remote plugin: its address, its channel and how many calls it takes at once.
+
+Tests: tests/contract/test_plugin_replicas.py, tests/unit/remote/test_hedging.py.
+"""
 
 import asyncio
 import re

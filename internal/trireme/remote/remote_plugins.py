@@ -1,4 +1,7 @@
-"""The remote plugins of a filter or score replica, by their configuration."""
+"""The remote plugins of a filter or score replica, by their configuration.
+
+Tests: tests/contract/test_plugin_shadow.py.
+"""
 
 from trireme.remote import (
     plugin_connections,

@@ -1,4 +1,7 @@
-"""Remote plugins at PostFilter, as evaluation's HostedPostFilter."""
+"""Remote plugins at PostFilter, as evaluation's HostedPostFilter.
+
+Tests: tests/contract/test_recorded_remote_answers.py.
+"""
 
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status

@@ -1,4 +1,7 @@
-"""Remote plugins at PreEnqueue, and their queueing hints, as the frontend calls them."""
+"""Remote plugins at PreEnqueue, and their queueing hints, as the frontend calls them.
+
+Tests: tests/contract/test_plugin_sdk_queue.py.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Remote QueueSort plugins, as the frontend calls them."""
+"""Remote QueueSort plugins, as the frontend calls them.
+
+Tests: tests/unit/remote/test_queue_sort_keys.py, tests/contract/test_plugin_sdk_queue.py.
+"""
 
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -1,4 +1,7 @@
-"""Remote plugins at Reserve, as evaluation's Reserver."""
+"""Remote plugins at Reserve, as evaluation's Reserver.
+
+Tests: tests/contract/test_plugin_sdk_binding.py.
+"""
 
 import contextlib
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""What remote plugins answer about several pods at once, read by the plugin's failure policy."""
+"""What remote plugins answer about several pods at once, read by the plugin's failure policy.
+
+Tests: tests/contract/test_bind_remote.py.
+"""
 
 from collections.abc import Sequence
 from typing import TypeVar

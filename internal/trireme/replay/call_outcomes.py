@@ -1,4 +1,7 @@
-"""The outcomes of calls beside Filter, Place and PostFilter, as lines of text (`outcomes`)."""
+"""The outcomes of calls beside Filter, Place and PostFilter, as lines of text (`outcomes`).
+
+Tests: tests/unit/replay/test_decision_replay.py.
+"""
 
 from collections.abc import Sequence
 

@@ -112,7 +112,11 @@ class DecisionCalls:
             return None
         if decision.HasField("remote") or place.HasField("failure"):
             self._evaluators.engine.score.evaluator.drop(*_key(decision))
-        placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
+        before = list(zip(place.before_classes, place.before_slots, strict=True))
+        if before:
+            placed = await self._evaluators.place_after(*_key(decision), place.count, filtered, before)
+        else:
+            placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
         recorded = outcomes.recorded_placement(place, names)
         return MadeAgain("Place", recorded, outcomes.replayed_placement(placed, names))
 

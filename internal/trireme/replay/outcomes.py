@@ -1,6 +1,8 @@
 """What was decided, as lines of text: two decisions are the same if and only if their lines are.
 
 Statuses are compared by what the scheduler reports of them: plugin, code and messages, and how many nodes have each.
+
+Tests: tests/unit/replay/test_decision_replay.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,6 +3,8 @@
 What remote filter plugins answered is in the recorded answer of Filter. What others answered, and what filter plugins
 say of nodes without a victim, is in `Decision.remote`; recordings of earlier releases lack that, and calls that need it
 are left out.
+
+Tests: tests/unit/replay/test_decision_replay.py.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,8 @@
 """How long calls took, as a histogram that processes can add up: quantiles of the sum are as good as of one.
 
 A bucket's upper bound is a fifth above the one before it, so a quantile is at most that much too high.
+
+Tests: tests/contract/test_plugin_client.py.
 """
 
 import bisect

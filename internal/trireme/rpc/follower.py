@@ -96,7 +96,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._synced_by = cycle_pb2.Fence()
         self._advanced = asyncio.Event()
         self._stream = 0
-        self._streams: set[_StreamWriter] = set()
+        self._streams: dict[_StreamWriter, None] = {}
         self._ending: list[asyncio.Task[None]] = []
         self._acknowledged = False
         #: How old what came by the stream is.
@@ -130,7 +130,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         """
         number = 0  # of this stream among the accepted ones; 0 before its Hello
         stream = _StreamWriter(context)
-        self._streams.add(stream)
+        self._streams[stream] = None
         leader = cycle_pb2.Fence()  # whom the stream's last Hello named
         try:
             async for request in request_iterator:
@@ -161,7 +161,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                 delay = ACK_SECONDS if self._acknowledged else 0
                 stream.begin_acknowledging(functools.partial(self._acknowledge_later, stream, number, delay))
         finally:
-            self._streams.discard(stream)
+            self._streams.pop(stream, None)
             if number and number == self._stream:
                 self.age.end()
             await stream.end_acknowledging()

@@ -2,6 +2,8 @@
 
 A killed frontend cannot stop the phases it started, and an orphaned bind would still act for anybody who finds its
 socket. On request, Linux signals a process when its parent dies; the child makes that request when it starts.
+
+Tests: tests/contract/test_local_phases.py.
 """
 
 import ctypes

@@ -1,4 +1,7 @@
-"""How old what came by a stream is: since it broke, or since its other end, which sends regularly, is silent."""
+"""How old what came by a stream is: since it broke, or since its other end, which sends regularly, is silent.
+
+Tests: tests/unit/insight/test_service.py.
+"""
 
 import time
 from collections.abc import Callable

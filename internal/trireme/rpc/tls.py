@@ -1,6 +1,8 @@
 """Server certificates that are replaced while the server runs, and the identities of clients.
 
 The files are checked before every handshake; an established connection keeps its certificate.
+
+Tests: tests/contract/test_replica_grpc_server.py.
 """
 
 from collections.abc import Iterable, Mapping

@@ -16,6 +16,7 @@ from trireme.scheduling import (
     attempt,
     attempt_reporter,
     batch_limit,
+    batches_in_turn,
     binding_cycle,
     event_handlers,
     pacing,
@@ -84,6 +85,7 @@ class _Assembly(Generic[QueueCallerT]):
         )
         self._binding = self._make_binding()
         self._attempts = self._make_attempts()
+        self._in_turn = batches_in_turn.BatchesInTurn(self._cache, settings.roles.speculating)
         self._speculations = speculation.Speculation(
             self._cache, outside.evaluation.evaluators, self._limit, outside.evaluation.publish
         )
@@ -253,6 +255,7 @@ class _Assembly(Generic[QueueCallerT]):
             observer=self._outside.observer,
             now=self._now,
             binding=self._binding,
+            in_turn=self._in_turn,
         )
 
     def _make_group_cycle(self) -> Callable[[queued_group.PodGroupBatch], Awaitable[None]] | None:
@@ -292,5 +295,6 @@ class _Assembly(Generic[QueueCallerT]):
             wakeup=self._outside.wakeup,
             limit=self._limit,
             speculating=self._settings.roles.speculating,
+            in_turn=self._in_turn,
             run_group=self._make_group_cycle(),
         )

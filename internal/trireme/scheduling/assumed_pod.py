@@ -1,4 +1,7 @@
-"""A pod between its placement and its binding: it is assumed on a node, and the binding cycle has it."""
+"""A pod between its placement and its binding: it is assumed on a node, and the binding cycle has it.
+
+Tests: tests/unit/scheduling/test_attempt.py.
+"""
 
 import dataclasses
 

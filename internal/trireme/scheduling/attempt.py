@@ -18,6 +18,7 @@ from trireme.queueing import nominator, queued_pod
 from trireme.scheduling import (
     assumed_pod,
     batch_limit,
+    batches_in_turn,
     fit_error,
     ports,
     refusal,
@@ -62,6 +63,7 @@ class NodeChoice:
     filtered: FilterAnswer
     placed: PlaceAnswer
     node_counts: tuple[int, int]  # nodes, and those of them that are feasible
+    seconds: float = 0.0  # how long finding them took, if they were found ahead
 
 
 class AttemptRunner:
@@ -135,6 +137,30 @@ class AttemptRunner:
         seconds = self._observer.clock() - started
         self._observer.on_pods_placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
         return await self.assume_and_reserve(class_key, pods, choice, within)
+
+    async def find_places_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> list[NodeChoice]:
+        """The nodes of batches that are still in the queue, one batch after the other, as far as they can be found.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        started = self._observer.clock()
+        generation = self._publish()
+        if not self._cache.node_count:
+            return []
+        answers = await self._evaluators.place_in_turn(ahead.profile, ahead.classes, generation)
+        seconds = (self._observer.clock() - started) / max(len(answers), 1)
+        return [
+            NodeChoice(filtered, placed, node_counts_for_log(filtered.columns, self._cache.node_count), seconds)
+            for filtered, placed in answers
+        ]
+
+    async def attempt_with_places(
+        self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], choice: NodeChoice
+    ) -> Attempt:
+        """Assume pods that have just left the queue on the nodes that were found for them before."""
+        placed = choice.placed.for_pods(0, len(pods))
+        self._observer.on_pods_placed(class_key[0], len(pods), choice.seconds, choice.filtered, placed)
+        return await self.assume_and_reserve(class_key, pods, dataclasses.replace(choice, placed=placed))
 
     async def attempt_nominated(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]

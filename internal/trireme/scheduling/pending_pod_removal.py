@@ -1,4 +1,9 @@
-"""What a scheduler forgets of a pod that is pending no more, as it was deleted or has a node."""
+"""What a scheduler forgets of a pod that is pending no more, as it was deleted or has a node.
+
+The handlers call it before the cache forgets the pod: those who wait for the pod are found by what the cache knows.
+
+Tests: tests/unit/frontend/test_never_lost.py, tests/unit/scheduling/test_batches_in_turn.py.
+"""
 
 from trireme.cache import cluster_cache, object_waits
 from trireme.framework import status

@@ -2,6 +2,8 @@
 
 Each doubles from call to call. It ends early once the plugin answers any other call after a failure, but lasts a second
 at least. Where the plugin fails then as well, what it answers about others no longer counts.
+
+Tests: tests/unit/scheduling/test_pre_enqueue_calls.py.
 """
 
 import asyncio

@@ -258,7 +258,7 @@ class PodEventHandlers:
 
     def _reclassify_if_more_is_read(self, pending: PendingPod, parsed: ParsedPod) -> None:
         """Give a pod that is listed again unchanged another class, if plugins read more of its fields than before."""
-        if parsed == pending.parsed and not self._registry.distinguishes_all_labels:
+        if parsed == pending.parsed and not self._registry.uses_all_labels:
             return
         new = self._intern_class(parsed)
         if not new.class_id or not pending.class_id or new.class_id == pending.class_id:

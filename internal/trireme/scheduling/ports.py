@@ -132,6 +132,16 @@ class Evaluators(Protocol):
         """The slots of the next pods, in order; `extra_scores` are added to the plugins', by slot."""
         ...
 
+    async def place_in_turn(
+        self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
+    ) -> Sequence[tuple[FilterAnswer, PlaceAnswer]]:
+        """Filter and place pods of several classes (number, count), each as if the pods before were on their nodes.
+
+        No class is named twice. The answers are about the first classes: as long as a placed pod changes only what is
+        left of its node's resources, and up to the first class of which not all pods were placed. There may be none.
+        """
+        ...
+
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:

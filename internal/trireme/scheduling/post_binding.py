@@ -1,6 +1,8 @@
 """PostBind of bound pods, beside the binding of others: a notification, whose failure changes nothing.
 
 Pods of a class that are bound while a call is under way share the next one.
+
+Tests: tests/unit/scheduling/test_binding_cycle.py.
 """
 
 import logging

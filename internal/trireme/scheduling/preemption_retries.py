@@ -5,6 +5,8 @@ that the preemptor waits, longer each time, as pods do that failed by error. An 
 a verb, refuses forever, and the preemptor would try dozens of times a second; kube-scheduler, which has no such wait,
 tries as often as its client's rate limit allows. The pod is not gated meanwhile: it waits in the queue for the
 events of the plugins that rejected it, and is tried at the first such event or when its time has come.
+
+Tests: tests/unit/scheduling/test_preemption_executor.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The preemptions under way: which pods wait for victims, and so are gated in the queue."""
+"""The preemptions under way: which pods wait for victims, and so are gated in the queue.
+
+Tests: tests/unit/scheduling/test_preemption_executor.py.
+"""
 
 import asyncio
 import enum

@@ -6,7 +6,7 @@ The parts hold these very sets, so that `replace`, called between two scheduling
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, fields
 
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
 from trireme.registry import group_plugins, in_tree
@@ -46,7 +46,7 @@ class ProfileRoles:
     #: Their plugin at PlacementGenerate, those at PlacementScore, and the names of those at PodGroupPostFilter; empty
     #: where there are no pod groups.
     placement_generators: dict[str, placements.PlacementGeneratePlugin] = field(default_factory=dict)
-    placement_scorers: dict[str, Sequence[model.Plugin]] = field(default_factory=dict)
+    placement_scorers: dict[str, Sequence[scheduler_configuration.Plugin]] = field(default_factory=dict)
     group_post_filters: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def replace(self, new: "ProfileRoles") -> None:
@@ -58,7 +58,7 @@ class ProfileRoles:
 
 
 def roles_of(
-    profiles: Sequence[model.CompletedProfile],
+    profiles: Sequence[scheduler_configuration.CompletedProfile],
     features: gates.FeatureGates,
     remote: Set[str] = frozenset(),
     *,
@@ -113,7 +113,7 @@ def roles_of(
 
 
 def _placement_generators(
-    profiles: Sequence[model.CompletedProfile], features: gates.FeatureGates
+    profiles: Sequence[scheduler_configuration.CompletedProfile], features: gates.FeatureGates
 ) -> dict[str, placements.PlacementGeneratePlugin]:
     """The first plugin at PlacementGenerate of each profile that has one; none without pod groups."""
     if not features.enabled("GenericWorkload"):

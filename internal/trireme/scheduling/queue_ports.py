@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
 
@@ -42,6 +42,6 @@ class QueuePlugins(Generic[QueueCallerT]):
     #: Makes what calls them; it reports their answers there.
     make_caller: Callable[[QueueReports], QueueCallerT]
     #: The events that those of a profile register for.
-    registrations: Callable[[model.CompletedProfile], Sequence[queueing_hint_map.EventRegistration]]
+    registrations: Callable[[scheduler_configuration.CompletedProfile], Sequence[queueing_hint_map.EventRegistration]]
     #: The one that a profile's pods cannot be scheduled without, and that does not take part; empty: none.
     missing: Callable[[str], str]

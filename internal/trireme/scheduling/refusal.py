@@ -1,6 +1,8 @@
 """A refusal: why no node takes a pod, as a failure of its attempt.
 
 Source: pkg/scheduler/framework/types.go FitError.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_preemptors_together.py.
 """
 
 from collections import Counter

@@ -2,6 +2,8 @@
 
 If Reserve fails for a pod, the pod is unassumed at once, as if it had not been placed. Whatever unassumes a placed pod
 later undoes its reservation too.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 import logging

@@ -17,6 +17,7 @@ from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.scheduling_queue import PodBatch
 from trireme.scheduling import (
     batch_limit,
+    batches_in_turn,
     binding_cycle,
     pacing,
     ports,
@@ -68,6 +69,7 @@ class Scheduler:
         wakeup: asyncio.Event,
         limit: batch_limit.BatchLimit,
         speculating: Set[str],
+        in_turn: batches_in_turn.BatchesInTurn,
         run_group: Callable[[PodGroupBatch], Awaitable[None]] | None = None,
     ) -> None:
         """Makes the scheduler.
@@ -90,6 +92,7 @@ class Scheduler:
         self._available = available
         self._limit = limit
         self._speculating = speculating
+        self._in_turn = in_turn
         self._run_group = run_group
         self._wakeup = wakeup
         self._completed = 0
@@ -159,7 +162,10 @@ class Scheduler:
                 await self._schedule_next_batch()
 
     async def _schedule_next_batch(self) -> None:
-        """Pop the next batch, if there is one, and run its cycle."""
+        """Run the cycles of the batches that are placed in turn, or pop the next batch and run its cycle."""
+        ahead = self._in_turn.plan(self._queue.peek_active_classes(self._in_turn.most), self._limit.max_pods)
+        if ahead is not None and await self._run_in_turn(ahead):
+            return
         batch = self._queue.pop(self._now(), self._limit.max_pods)
         if batch is None:
             return
@@ -172,6 +178,17 @@ class Scheduler:
         self._completed += 1
         if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
             await self._speculate(batch)
+
+    async def _run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> bool:
+        """Run the cycles of the batches that come next together; return whether any was taken from the queue."""
+        self._prepare_ahead()
+        self._in_cycle = True
+        try:
+            taken = await self._cycle.run_in_turn(ahead)
+        finally:
+            self._in_cycle = False
+        self._completed += taken
+        return bool(taken)
 
     async def _wait_for_room(self) -> None:
         """Return when more pods may be placed."""
@@ -212,19 +229,23 @@ class Scheduler:
             return 0.0
         first = ahead[0]
         return self._pacer.batch_delay(
-            first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unconfirmed_count
+            self._in_turn.count_ahead(ahead),
+            len(ahead),
+            self._now() - first.head.timestamp,
+            self._binding.unconfirmed_count,
         )
 
     def _prepare_ahead(self) -> None:
         """Have replicas of filter compute the columns of the next classes in the background, once for each class.
 
-        Skipped are classes with an answer, pod groups and pods without a class. Failures are ignored: it only saves
-        time.
+        Skipped are classes with an answer, pod groups, pods without a class, and classes that are placed in turn.
+        Failures are ignored: it only saves time.
         """
+        in_turn = self._in_turn.most > 1
         coming = [
             (ahead.head.record.profile, ahead.key)
             for ahead in self._queue.peek_next_classes(NEXT_CLASSES)
-            if isinstance(ahead.key, int)
+            if isinstance(ahead.key, int) and not (in_turn and self._in_turn.may_take_part(ahead))
         ]
         self._prepared.intersection_update(coming)
         for key in coming:

@@ -1,4 +1,7 @@
-"""The parts of an assembled scheduler."""
+"""The parts of an assembled scheduler.
+
+Tests: tests/unit/scheduling/test_assembly.py.
+"""
 
 from dataclasses import dataclass
 from typing import Generic

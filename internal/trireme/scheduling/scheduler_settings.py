@@ -1,10 +1,13 @@
-"""What the scheduler takes of a configuration."""
+"""What the scheduler takes of a configuration.
+
+Tests: tests/unit/scheduling/test_speculation.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import profile_roles
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 class SchedulerSettings:
     """The settings of the queue and the cycles. Durations are in seconds."""
 
-    profiles: Sequence[model.CompletedProfile]
+    profiles: Sequence[scheduler_configuration.CompletedProfile]
     features: gates.FeatureGates
     #: What the plugins of the profiles do. The parts of the scheduler hold these very sets.
     roles: profile_roles.ProfileRoles

@@ -5,6 +5,11 @@ placed is bound, beside the next scheduling cycle; if no node takes the pods, Po
 
 Before an attempt makes its calls there are two shorter ways: pods that are nominated for different nodes are tried on
 these alone, in one call, and pods whose places are known by speculation need none.
+
+Batches of several classes whose pods take nothing but resources from each other are placed in turn, by one call of each
+phase for all of them (`batches_in_turn`).
+
+Tests: tests/unit/scheduling/test_batches_in_turn.py, tests/unit/scheduling/test_speculation.py.
 """
 
 import logging
@@ -13,7 +18,15 @@ from collections.abc import Callable
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.queueing import queued_pod, scheduling_queue
-from trireme.scheduling import attempt, attempt_reporter, binding_cycle, ports, post_filtering, speculation
+from trireme.scheduling import (
+    attempt,
+    attempt_reporter,
+    batches_in_turn,
+    binding_cycle,
+    ports,
+    post_filtering,
+    speculation,
+)
 from trireme.scheduling.failure import Failure
 from trireme_kube.componentbase.logs import klog
 
@@ -35,6 +48,7 @@ class SchedulingCycle:
         observer: ports.Observer,
         now: Callable[[], float],
         binding: binding_cycle.BindingCycle,
+        in_turn: batches_in_turn.BatchesInTurn,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -45,15 +59,63 @@ class SchedulingCycle:
         self._observer = observer
         self._now = now
         self._binding = binding
+        self._in_turn = in_turn
 
     async def run(self, batch: scheduling_queue.PodBatch) -> None:
         """Place the pods of the batch, or say of each why not."""
+        await self._run(batch, self._begin(batch))
+
+    async def run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> int:
+        """Find places for the batches that come next, and take each from the queue to its places; returns how many.
+
+        It ends before a batch that has no places, or is not the next one any more: that stays in the queue.
+        """
+        started = self._now()
+        try:
+            choices = await self._attempts.find_places_in_turn(ahead)
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
+            log.warning("pods of several classes cannot be placed together; they are placed apart: %s", error)
+            choices = []
+        taken = 0
+        for (class_id, _), choice in zip(ahead.classes, choices, strict=False):
+            wanted = len(choice.placed.slots)
+            if choice.placed.failure is not None or not wanted or not self._is_next(ahead.profile, class_id):
+                break
+            # Their attempt began with the call.
+            batch = self._queue.pop(started, wanted)
+            assert isinstance(batch, scheduling_queue.PodBatch)  # as it is the next one
+            taken += 1
+            pods = self._begin(batch)
+            if not pods:
+                break
+            class_key = ahead.profile, class_id
+            made = await self._attempts.attempt_with_places(class_key, pods, choice)
+            left = self._in_attempt(await self._commit(class_key, made, self._observer.clock()))
+            await self._run(batch, left)
+            if left or len(pods) < wanted:
+                break  # the places after these were found beside all of them
+        self._in_turn.note_placed(len(ahead.classes), taken)
+        return taken
+
+    def _is_next(self, profile: str, class_id: int) -> bool:
+        """Whether the next batch of the queue is still of the class, and may be placed in turn."""
+        ahead = self._queue.peek_next_batch()
+        if ahead is None or not self._in_turn.may_take_part(ahead):
+            return False
+        return ahead.head.record.profile == profile and ahead.key == class_id
+
+    def _begin(self, batch: scheduling_queue.PodBatch) -> list[queued_pod.QueuedPodInfo]:
+        """The pods of the batch that are to be tried; the attempts of the others end."""
         self._observer.on_batch_popped(batch.profile, len(batch.pods))
-        class_key = batch.profile, batch.class_id
         pods = [pod for pod in batch.pods if self._may_be_tried(pod)]
         if klog.enabled(log, 3):
             for pod in pods:
                 klog.info(log, 3, "Attempting to schedule pod", pod=klog.Ref(pod.key))
+        return pods
+
+    async def _run(self, batch: scheduling_queue.PodBatch, pods: list[queued_pod.QueuedPodInfo]) -> None:
+        """Make attempts until no pod is left."""
+        class_key = batch.profile, batch.class_id
         try:
             while pods:
                 pods = await self._attempt_and_commit(class_key, pods)
@@ -80,8 +142,13 @@ class SchedulingCycle:
         """Make one attempt and commit it. Answers the pods that are left."""
         started = self._observer.clock()
         made = await self._make_attempt(class_key, pods)
+        self._in_turn.note_single()
         left = await self._commit(class_key, made, started)
-        return [pod for pod in (*left, *pods[len(made.pods) :]) if self._keep_in_attempt_unless_deleted(pod)]
+        return self._in_attempt([*left, *pods[len(made.pods) :]])
+
+    def _in_attempt(self, pods: list[queued_pod.QueuedPodInfo]) -> list[queued_pod.QueuedPodInfo]:
+        """Those of the pods that are still to be placed."""
+        return [pod for pod in pods if self._keep_in_attempt_unless_deleted(pod)]
 
     async def _make_attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
         """Make an attempt for the first of the pods, as many as it can take, by the shortest way.

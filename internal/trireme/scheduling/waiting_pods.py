@@ -119,10 +119,6 @@ class WaitingPods:
             entry.stop_timers()
             del self._pods[uid]
 
-    def is_waiting(self, uid: str) -> bool:
-        """Whether the pod waits on Permit."""
-        return uid in self._pods
-
     def allow(self, uid: str, plugin: str) -> bool:
         """The plugin allows the pod; False if the pod does not wait."""
         entry = self._pods.get(uid)

@@ -130,6 +130,21 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         response.evaluated_generation = self._snap.generation
         return response
 
+    async def PlaceClasses(
+        self, request: score_phase_pb2.PlaceClassesRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_phase_pb2.PlaceClassesResponse:
+        """Choose the nodes of pods of several classes, each class as if the pods before were on their nodes."""
+        engine = await self._engine_when_synced(request.cycle, context)
+        answers = await answering.answer_or_abort(_decode_and_place_classes(engine, request), context)
+        for each, answer in zip(request.classes, answers, strict=False):
+            if answer.failure is None:
+                self.compared.observe(request.cycle.profile, each.pod_class)
+                self._placed += len(answer.slots)
+        self._batches += 1
+        responses = [phase_answers.place_response(each) for each in answers]
+        generation = self._snap.generation
+        return score_phase_pb2.PlaceClassesResponse(answers=responses, evaluated_generation=generation)
+
     async def _engine_when_synced(
         self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]
     ) -> score_engine.ScoreEngine:
@@ -159,3 +174,21 @@ async def _decode_and_place(
     except ValueError as error:
         raise request_errors.InvalidRequestError(str(error)) from error
     return await engine.place(request.cycle, request.count, capacities, constraints, request.extra_scores, request.seed)
+
+
+async def _decode_and_place_classes(
+    engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceClassesRequest
+) -> Sequence[phase_answers.PlaceAnswer]:
+    """Decode the request and place by the engine. Raises: InvalidRequestError, StaleRequestError."""
+    if not all(each.HasField("demand") for each in request.classes):
+        raise request_errors.InvalidRequestError("classes.demand: is missing, so that a node may be overcommitted")
+    try:
+        wanted = [
+            score_engine.PodsToPlace(
+                each.pod_class, each.count, node_columns.from_message(each.capacities), dict(each.demand.amounts)
+            )
+            for each in request.classes
+        ]
+    except ValueError as error:
+        raise request_errors.InvalidRequestError(f"classes.capacities: {error}") from error
+    return await engine.place_classes(request.cycle, wanted, request.cycle.generation)

@@ -1,4 +1,7 @@
-"""Serves BindPlugin with a plugin's permit, pre_bind, bind and post_bind."""
+"""Serves BindPlugin with a plugin's permit, pre_bind, bind and post_bind.
+
+Tests: tests/contract/test_plugin_sdk_binding.py.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any

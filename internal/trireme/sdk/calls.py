@@ -1,4 +1,7 @@
-"""The arguments of a plugin's methods."""
+"""The arguments of a plugin's methods.
+
+Tests: tests/contract/test_plugin_sdk.py.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

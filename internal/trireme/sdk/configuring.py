@@ -1,4 +1,7 @@
-"""A plugin's configuration: the argument and errors of `configure`, and its results by configuration hash."""
+"""A plugin's configuration: the argument and errors of `configure`, and its results by configuration hash.
+
+Tests: tests/contract/test_plugin_sdk_results.py.
+"""
 
 from collections import OrderedDict
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""A plugin's description: its Info, and the extension points that its methods implement."""
+"""A plugin's description: its Info, and the extension points that its methods implement.
+
+Tests: tests/contract/test_plugin_sdk_results.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Requests of a plugin to the scheduler: allow or reject a waiting pod, and activate pods."""
+"""Requests of a plugin to the scheduler: allow or reject a waiting pod, and activate pods.
+
+Tests: tests/contract/test_plugin_sdk.py.
+"""
 
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Metrics of a plugin's calls, as Prometheus reads them, and what the plugin registers with the default registry."""
+"""Metrics of a plugin's calls, as Prometheus reads them, and what the plugin registers with the default registry.
+
+Tests: tests/contract/test_plugin_sdk_results.py.
+"""
 
 from collections.abc import Iterable, Mapping
 

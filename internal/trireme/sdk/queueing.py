@@ -1,4 +1,7 @@
-"""Serves QueueService with a plugin's pre_enqueue, sort_key and queueing_hint."""
+"""Serves QueueService with a plugin's pre_enqueue, sort_key and queueing_hint.
+
+Tests: tests/contract/test_plugin_sdk_queue.py.
+"""
 
 from collections.abc import Sequence
 from typing import Any

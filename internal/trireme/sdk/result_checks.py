@@ -1,6 +1,8 @@
 """Checks what a plugin's methods return: Python accepts any value, and a wrong one must not become an answer.
 
 Each check raises `InvalidResult`, whose text says what came and what is expected; the caller adds plugin, RPC, method.
+
+Tests: tests/contract/test_plugin_sdk_results.py.
 """
 
 import operator

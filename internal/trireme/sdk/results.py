@@ -1,4 +1,7 @@
-"""Results of a plugin's methods other than plain values: refusals, state, waiting."""
+"""Results of a plugin's methods other than plain values: refusals, state, waiting.
+
+Tests: tests/contract/test_plugin_sdk_binding.py.
+"""
 
 import dataclasses
 from collections.abc import Collection, Sequence

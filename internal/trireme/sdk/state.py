@@ -1,6 +1,8 @@
 """A plugin's state as bytes and back: it travels to the scheduler and returns in a later call, perhaps elsewhere.
 
 Bytes are taken as they are. Any other value is JSON: texts, numbers, lists, mappings, and dataclasses of these.
+
+Tests: tests/contract/test_plugin_sdk_results.py.
 """
 
 import dataclasses

@@ -3,6 +3,8 @@
 It is assembled as the frontend is (`scheduling/assembly.py`). Only its ports differ: filter and score are an engine in
 this process, on a snapshot that follows the cache, and the effects are the caller's. A world whose scheduler is not run
 only follows what the watch shows.
+
+Tests: tests/unit/scheduling/test_assembly.py.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ from collections.abc import Sequence, Set
 from typing import NoReturn
 
 from trireme.cache import class_registry, cluster_cache, node_json
-from trireme.config import commandline, model
+from trireme.config import commandline, scheduler_configuration
 from trireme.evaluation import engine
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts
@@ -111,7 +113,9 @@ class ClusterModel:
 
 
 def _without_extenders(
-    configured: Sequence[model.Extender], registry: class_registry.ClassRegistry, cache: cluster_cache.ClusterCache
+    configured: Sequence[scheduler_configuration.Extender],
+    registry: class_registry.ClassRegistry,
+    cache: cluster_cache.ClusterCache,
 ) -> extender_assembly.OpenExtenders | None:
     """No extenders: calling them would be an effect."""
     return None

@@ -1,6 +1,8 @@
 """Judges one binding of another scheduler against Trireme's evaluation of the same pod on the same state.
 
 Pure: the evaluation is an argument, and the result says which of the outcomes holds and why.
+
+Tests: tests/unit/shadow/test_decision_comparison.py.
 """
 
 import enum

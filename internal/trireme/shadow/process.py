@@ -1,4 +1,7 @@
-"""The shadow program: parses its flags, connects with reading in mind, runs, and reports errors in one line."""
+"""The shadow program: parses its flags, connects with reading in mind, runs, and reports errors in one line.
+
+Tests: tests/contract/test_shadow_run.py, tests/unit/shadow/test_migration_findings.py.
+"""
 
 import argparse
 import asyncio

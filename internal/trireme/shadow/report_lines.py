@@ -1,4 +1,7 @@
-"""The report in the terminal: a few lines of at most 80 columns."""
+"""The report in the terminal: a few lines of at most 80 columns.
+
+Tests: tests/unit/shadow/test_report.py.
+"""
 
 import textwrap
 import time

@@ -1,4 +1,7 @@
-"""Serves the newest report over plain HTTP, for `kubectl port-forward`: read-only, and about nothing else."""
+"""Serves the newest report over plain HTTP, for `kubectl port-forward`: read-only, and about nothing else.
+
+Tests: tests/contract/test_shadow_run.py.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable

@@ -2,6 +2,8 @@
 
 The connection of the file is not used: it is the other scheduler's. Extenders are left out, because calling them would
 be an effect on the cluster; profiles that name plugins which are not in-tree are refused as the frontend does.
+
+Tests: tests/unit/shadow/test_flags.py.
 """
 
 import dataclasses
@@ -39,7 +41,7 @@ def load(path: str, gate_texts: Sequence[str], server: str) -> ShadowConfigurati
     completed = commandline.CompletedConfig(
         configuration,
         contents.profiles,
-        enabled,
+        enabled.with_corrections(contents.trireme.corrected),
         command_flags.options_of(flags.parse(command_flags.flag_set(), [])),
         contents.trireme,
         IN_TREE,

@@ -2,6 +2,8 @@
 
 The simulated cluster has the cluster's nodes, and other pods on them. What happens to a node happens in both, but the
 cluster evicts its own pods alone: what it would have done to the others is decided by what is stored here.
+
+Tests: tests/unit/shadow/test_simulated_cluster_nodes.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,8 @@
 """Line plots as inline SVG: no script, no file, colours from the page's style sheet.
 
 A plot has one or two series over the same times. The classes `there` and `here` colour them.
+
+Tests: tests/unit/shadow/test_report.py.
 """
 
 import html

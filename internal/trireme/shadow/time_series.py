@@ -1,4 +1,7 @@
-"""The history of a run: samples of both clusters, as many as a plot can show, however long the run is."""
+"""The history of a run: samples of both clusters, as many as a plot can show, however long the run is.
+
+Tests: tests/unit/shadow/test_report.py.
+"""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,8 @@
 """What becomes of claims for devices as pods come and leave.
 
 That is what PreBind writes into them, and the part of the resource claim controller that scheduling sees.
+
+Tests: tests/unit/simulation/test_scenarios.py.
 """
 
 from collections.abc import Callable

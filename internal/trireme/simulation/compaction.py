@@ -2,6 +2,8 @@
 
 A node counts if all of its pods have another node then, budgets are kept, nobody is preempted, and none of the nodes
 that are empty already is used: those are cordoned from the beginning, and so is each node that was emptied.
+
+Tests: tests/unit/simulation/test_questions.py.
 """
 
 import asyncio

@@ -1,8 +1,11 @@
-"""The profiles of a configuration as phases receive it, as the queue and the cycles take them."""
+"""The profiles of a configuration as phases receive it, as the queue and the cycles take them.
+
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+"""
 
 from collections.abc import Mapping
 
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import json_args
 from trireme.registry.in_tree import IN_TREE
@@ -26,7 +29,9 @@ _POINTS_OF_GROUPS = (
 )
 
 
-def completed_profiles(configuration: snapshot_pb2.Configuration) -> tuple[model.CompletedProfile, ...]:
+def completed_profiles(
+    configuration: snapshot_pb2.Configuration,
+) -> tuple[scheduler_configuration.CompletedProfile, ...]:
     """The profiles, with the points that the queue and the scheduling cycles know. Raises: ValueError."""
     return tuple(_completed_profile(profile) for profile in configuration.profiles)
 
@@ -36,24 +41,29 @@ def feature_gates(configuration: snapshot_pb2.Configuration) -> gates.FeatureGat
     return gates.FeatureGates(values=dict(configuration.feature_gates))
 
 
-def _completed_profile(profile: snapshot_pb2.Profile) -> model.CompletedProfile:
+def _completed_profile(profile: snapshot_pb2.Profile) -> scheduler_configuration.CompletedProfile:
     """One profile. Raises: ValueError: arguments of a plugin are no JSON object."""
     plugins = {
-        point: tuple(model.Plugin(each.name, each.weight) for each in profile_messages.plugins_at(profile, number))
+        point: tuple(
+            scheduler_configuration.Plugin(each.name, each.weight)
+            for each in profile_messages.plugins_at(profile, number)
+        )
         for point, number in _POINTS.items()
     }
     names = list(dict.fromkeys(args.name for args in profile.plugin_args))
     for point in _POINTS_OF_GROUPS:
         plugins[point] = tuple(
-            model.Plugin(name, int(point.weighted)) for name in names if IN_TREE.implements(name, point)
+            scheduler_configuration.Plugin(name, int(point.weighted))
+            for name in names
+            if IN_TREE.implements(name, point)
         )
-    return model.CompletedProfile(
+    return scheduler_configuration.CompletedProfile(
         scheduler_name=profile.scheduler_name,
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
         plugins={point: entries for point, entries in plugins.items() if entries},
         plugin_config=tuple(
-            model.PluginConfig(args.name, json_args.parse_args(args.name, args.args_json))
+            scheduler_configuration.PluginConfig(args.name, json_args.parse_args(args.name, args.args_json))
             for args in profile.plugin_args
         ),
-        configured=model.Profile(scheduler_name=profile.scheduler_name),
+        configured=scheduler_configuration.Profile(scheduler_name=profile.scheduler_name),
     )

@@ -1,4 +1,7 @@
-"""Draining nodes: cordon, then evict as far as disruption budgets allow, in turns with scheduling."""
+"""Draining nodes: cordon, then evict as far as disruption budgets allow, in turns with scheduling.
+
+Tests: tests/unit/simulation/test_budgets.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ class _ObjectKeys(Collection[Key]):
         return self._objects.count
 
 
-class _PodsOfNode(set[PlacedPod]):
+class _PodsOfNode(dict[PlacedPod, None]):
     """The pods of a node: those that came, and once somebody reads all of them, those of the beginning.
 
     To put a pod on a node, the others need not be known. It is never copied or compared.
@@ -84,7 +84,7 @@ class _PodsOfNode(set[PlacedPod]):
     def _complete(self) -> None:
         others, self._others = self._others, None
         if others is not None:
-            self.update(others())
+            self.update(dict.fromkeys(others()))
 
     def __iter__(self) -> Iterator[PlacedPod]:
         self._complete()
@@ -97,10 +97,10 @@ class _PodsOfNode(set[PlacedPod]):
     def __bool__(self) -> bool:
         return self._others is not None or super().__len__() > 0
 
-    def remove(self, pod: PlacedPod, /) -> None:
+    def __delitem__(self, pod: PlacedPod, /) -> None:
         """Remove a pod. Raises: KeyError: it is not there, as far as that is known."""
         if self._others is None or pod in self:
-            super().remove(pod)
+            super().__delitem__(pod)
 
 
 class ForkedCache:

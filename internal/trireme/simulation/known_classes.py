@@ -4,6 +4,8 @@ A snapshot has of each class the pod that its pods have in common. That is all t
 thing: of labels that no selector uses, a snapshot knows only whether there are any. So a class can be made here,
 without the frontend, unless a pod selects by a label key that nothing in the cluster selects by: which of the others
 have that label, only the frontend can say.
+
+Tests: tests/unit/simulation/test_pods_of_nodes.py.
 """
 
 from dataclasses import dataclass

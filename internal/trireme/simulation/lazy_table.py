@@ -2,6 +2,8 @@
 
 A copy of the cluster has entries for each of its nodes, pods and objects, and a simulation looks at few of them. The
 keys with which a table begins are not copied either: it notes which of them it has looked at.
+
+Tests: tests/unit/simulation/test_scenarios.py.
 """
 
 from collections.abc import Callable, Collection, Iterator

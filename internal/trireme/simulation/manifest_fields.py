@@ -2,6 +2,8 @@
 
 Names and amounts are checked by the API server's rules.
 A field that is misspelt would be passed over, and the answer would be about another object than was meant.
+
+Tests: tests/unit/simulation/test_scenarios.py.
 """
 
 import dataclasses

@@ -1,4 +1,7 @@
-"""Nodes of a snapshot as objects again: as they are, or as the shape of a new one."""
+"""Nodes of a snapshot as objects again: as they are, or as the shape of a new one.
+
+Tests: tests/unit/simulation/test_scenarios.py.
+"""
 
 from trireme.framework import amounts
 from trireme.snapshot import snapshot

@@ -1,4 +1,7 @@
-"""Why pods have no node in a simulation: what its nodes say of their class in the end."""
+"""Why pods have no node in a simulation: what its nodes say of their class in the end.
+
+Tests: tests/unit/simulation/test_refused_values.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,10 +1,13 @@
-"""The scheduler of a simulation: evaluators in this process, writes in memory, and a clock that is moved by hand."""
+"""The scheduler of a simulation: evaluators in this process, writes in memory, and a clock that is moved by hand.
+
+Tests: tests/unit/simulation/test_scenarios.py, tests/contract/test_simulate_process.py.
+"""
 
 import random
 from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache, object_waits
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.scheduling import (
     assembly,
     in_memory,
@@ -40,7 +43,7 @@ def assemble(
     evaluators: ports.Evaluators,
     effects: ports.Effects,
     *,
-    profiles: Sequence[model.CompletedProfile],
+    profiles: Sequence[scheduler_configuration.CompletedProfile],
     features: gates.FeatureGates,
     clock: SteppedClock,
 ) -> scheduler_parts.Scheduling[in_memory.QueueCaller]:

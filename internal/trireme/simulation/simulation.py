@@ -20,7 +20,7 @@ from typing import Any
 from trireme.cache import class_registry, object_kinds, pod_projection, pod_read_set
 from trireme.cache.placed_pod import PlacedPod
 from trireme.cache.pod_projection import ParsedPod
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.evaluation import engine, filter_engine, score_engine
 from trireme.queueing import pending_pod
 from trireme.scheduling import in_memory, ports
@@ -70,7 +70,7 @@ class SimulationLimitError(Exception):
 class Setup:
     """How pods are scheduled: the profiles, and their plugins at Filter, Score and what belongs to them."""
 
-    profiles: Sequence[model.CompletedProfile]
+    profiles: Sequence[scheduler_configuration.CompletedProfile]
     features: gates.FeatureGates
     filters: filter_engine.FilterProfiles
     scores: score_engine.ScoreProfiles

@@ -1,6 +1,8 @@
 """Where single pods would go, each as if it were the only new one: an attempt of the scheduler that is not carried out.
 
 Nothing is assumed, so all pods are simulated on one fork, and equal pods have one answer.
+
+Tests: tests/unit/simulation/test_questions.py.
 """
 
 import asyncio

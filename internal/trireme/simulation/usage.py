@@ -2,6 +2,8 @@
 
 Fragmentation is relative to a reference shape: of the pods of that shape that would fit into all that is free, the
 share that does not fit because the free resources are on different nodes. 0: all fit, 1: none does.
+
+Tests: tests/unit/simulation/test_questions.py.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,8 @@
 """Workloads by their pods: which pods a controller has, and how it makes and removes some.
 
 A snapshot has no templates, so another pod of a workload is like those that it has.
+
+Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_budgets.py.
 """
 
 import collections

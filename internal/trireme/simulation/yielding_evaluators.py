@@ -1,4 +1,7 @@
-"""Evaluators that let other tasks run before each long call: a cycle of a large group makes many without a pause."""
+"""Evaluators that let other tasks run before each long call: a cycle of a large group makes many without a pause.
+
+Tests: tests/unit/simulation/test_questions.py.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,6 +33,13 @@ class YieldingEvaluators(in_process_evaluators.InProcessEvaluators):
         """Choose slots, once other tasks ran."""
         await asyncio.sleep(0)
         return await super().place(profile, class_id, count, filtered, extra_scores)
+
+    async def place_in_turn(
+        self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
+    ) -> Sequence[tuple[FilterAnswer, PlaceAnswer]]:
+        """Filter and place, once other tasks ran."""
+        await asyncio.sleep(0)
+        return await super().place_in_turn(profile, wanted, generation)
 
     async def run_post_filter(
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterAnswer

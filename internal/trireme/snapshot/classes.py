@@ -2,6 +2,8 @@
 
 Plugins evaluate classes, never pods. Values derived from the class alone (amounts, ports, compiled selectors) are
 computed once and stored on it; plugins store theirs with `memo`.
+
+Tests: tests/unit/snapshot/test_labelled_classes.py, tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Callable
@@ -85,6 +87,12 @@ class PodClass:
     def placed_nonzero_requests(self) -> arrays.Int64Array:
         """As `placed_requests`, with defaults for absent requests; read-only. Shape: (cpu | memory,)."""
         return self._placed_nonzero
+
+    @property
+    def relates_to_pods(self) -> bool:
+        """Whether the class has affinity to pods, or against pods, required or preferred."""
+        affinity = self.pod.spec.affinity
+        return affinity.HasField("pod_affinity") or affinity.HasField("pod_anti_affinity")
 
     @property
     def host_ports(self) -> tuple[Port, ...]:

@@ -4,6 +4,8 @@ A dictionary never gives a number to a second value, since caches index by them.
 come and go, as names of nodes do, its owner replaces it by another one, without the values that are out of use, and
 renumbers its column. Then a cache by number is to be made anew: it belongs to one dictionary, or ends when a node
 changes, for only then are columns renumbered.
+
+Tests: tests/unit/snapshot/test_columns.py.
 """
 
 from collections.abc import Hashable

@@ -1,6 +1,8 @@
 """Evaluates node selectors on label columns.
 
 Used by NodeAffinity, topology spread's inclusion policy, volumes and devices.
+
+Tests: tests/unit/plugins/test_node_affinity.py.
 """
 
 from collections.abc import Mapping, Sequence

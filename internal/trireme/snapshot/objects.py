@@ -5,6 +5,8 @@ only when a kind that it reads has changed. Objects of a kind are iterated in th
 among them must not depend on the replica's order of events.
 
 Caches derived from many objects update only those that changed (`changed_since`).
+
+Tests: tests/unit/snapshot/test_forks.py.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""The latest changes of the pod table, from which sums over pods are updated without counting all of them again."""
+"""The latest changes of the pod table, from which sums over pods are updated without counting all of them again.
+
+Tests: tests/unit/snapshot/test_numbers_used_again.py.
+"""
 
 import numpy as np
 

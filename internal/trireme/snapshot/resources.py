@@ -1,6 +1,8 @@
 """Resource names as numbers, and vectors of amounts over them.
 
 Units: cpu in millicores; everything else in the resource's own unit (bytes, pieces). All int64.
+
+Tests: tests/unit/snapshot/test_columns.py.
 """
 
 from collections.abc import Mapping

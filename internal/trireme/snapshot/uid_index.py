@@ -1,4 +1,7 @@
-"""Finds the row of a pod by its UID, in twelve bytes a pod, where a dict takes eighty."""
+"""Finds the row of a pod by its UID, in twelve bytes a pod, where a dict takes eighty.
+
+Tests: tests/unit/snapshot/test_shared_columns.py.
+"""
 
 from collections.abc import Iterator, Sequence
 

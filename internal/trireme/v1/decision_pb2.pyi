@@ -354,6 +354,8 @@ class PlaceDecision(_message.Message):
     CONSTRAINTS_FIELD_NUMBER: _builtins.int
     SLOTS_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    BEFORE_CLASSES_FIELD_NUMBER: _builtins.int
+    BEFORE_SLOTS_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods there were."""
     @_builtins.property
@@ -378,6 +380,16 @@ class PlaceDecision(_message.Message):
     def failure(self) -> _status_pb2.Status:
         """OPTIONAL. How a plugin failed."""
 
+    @_builtins.property
+    def before_classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. The pods of other classes that the same call (PlaceClasses) had placed before, in order: their classes,
+        and their slots. The state of the cluster that the decision names is without them.
+        """
+
+    @_builtins.property
+    def before_slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. As many."""
+
     def __init__(
         self,
         *,
@@ -387,10 +399,12 @@ class PlaceDecision(_message.Message):
         constraints: _abc.Iterable[_filter_phase_pb2.DomainConstraint] | None = ...,
         slots: _abc.Iterable[_builtins.int] | None = ...,
         failure: _status_pb2.Status | None = ...,
+        before_classes: _abc.Iterable[_builtins.int] | None = ...,
+        before_slots: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "constraints", b"constraints", "count", b"count", "extra_scores", b"extra_scores", "failure", b"failure", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_classes", b"before_classes", "before_slots", b"before_slots", "capacities", b"capacities", "constraints", b"constraints", "count", b"count", "extra_scores", b"extra_scores", "failure", b"failure", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -150,6 +150,7 @@ class FilterPhaseFilterResponse(_message.Message):
     POST_FILTER_RESULTS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     NODES_LEFT_FIELD_NUMBER: _builtins.int
+    DEMAND_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
@@ -196,6 +197,12 @@ class FilterPhaseFilterResponse(_message.Message):
         PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
         """
 
+    @_builtins.property
+    def demand(self) -> Global___ResourceDemand:
+        """OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
+        classes that have this set too, but what is left of its node's resources and room for pods.
+        """
+
     def __init__(
         self,
         *,
@@ -211,14 +218,147 @@ class FilterPhaseFilterResponse(_message.Message):
         post_filter_results: _abc.Iterable[Global___PostFilterResult] | None = ...,
         evaluated_generation: _builtins.int = ...,
         nodes_left: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        demand: Global___ResourceDemand | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "demand", b"demand", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nodes_left", b"nodes_left", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "demand", b"demand", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nodes_left", b"nodes_left", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FilterPhaseFilterResponse: _TypeAlias = FilterPhaseFilterResponse  # noqa: Y015
+
+@_typing.final
+class ResourceDemand(_message.Message):
+    """ResourceDemand is what must be free on a node for one pod of a class, beside room for one more pod."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AmountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def amounts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """OPTIONAL. Amounts above 0 by resource, as in Delta."""
+
+    def __init__(
+        self,
+        *,
+        amounts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResourceDemand: _TypeAlias = ResourceDemand  # noqa: Y015
+
+@_typing.final
+class FilterClassesRequest(_message.Message):
+    """FilterClassesRequest is about classes on all nodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    CLASSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The profile and the state of the cluster; its class does not matter."""
+
+    @_builtins.property
+    def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClassToFilter]:
+        """REQUIRED. The classes in the order in which their pods are tried, at least one."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        classes: _abc.Iterable[Global___ClassToFilter] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "cycle", b"cycle"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterClassesRequest: _TypeAlias = FilterClassesRequest  # noqa: Y015
+
+@_typing.final
+class ClassToFilter(_message.Message):
+    """ClassToFilter is a class, as in FilterPhaseFilterRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    BASE_GENERATION_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. The class."""
+    count: _builtins.int
+    """REQUIRED. How many pods of it are pending, from 1."""
+    base_generation: _builtins.int
+    """OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do."""
+    def __init__(
+        self,
+        *,
+        pod_class: _builtins.int = ...,
+        count: _builtins.int = ...,
+        base_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_generation", b"base_generation", "count", b"count", "pod_class", b"pod_class"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClassToFilter: _TypeAlias = ClassToFilter  # noqa: Y015
+
+@_typing.final
+class FilterClassesResponse(_message.Message):
+    """FilterClassesResponse answers about the first classes, all of which have a `demand`, and some node that takes them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one."""
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilterPhaseFilterResponse]:
+        """OPTIONAL. In the order of the request; there may be none."""
+
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___FilterPhaseFilterResponse] | None = ...,
+        evaluated_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "evaluated_generation", b"evaluated_generation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterClassesResponse: _TypeAlias = FilterClassesResponse  # noqa: Y015
 
 @_typing.final
 class FilterNominatedRequest(_message.Message):

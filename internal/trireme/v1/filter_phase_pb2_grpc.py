@@ -47,6 +47,11 @@ class FilterPhaseStub:
                 request_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterResponse.FromString,
                 _registered_method=True)
+        self.FilterClasses = channel.unary_unary(
+                '/trireme.v1.FilterPhase/FilterClasses',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterClassesRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterClassesResponse.FromString,
+                _registered_method=True)
         self.FilterNominated = channel.unary_unary(
                 '/trireme.v1.FilterPhase/FilterNominated',
                 request_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedRequest.SerializeToString,
@@ -109,6 +114,14 @@ class FilterPhaseServicer:
     def Filter(self, request, context):
         """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
         Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FilterClasses(self, request, context):
+        """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+        class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -197,6 +210,11 @@ def add_FilterPhaseServicer_to_server(servicer, server):
                     servicer.Filter,
                     request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterResponse.SerializeToString,
+            ),
+            'FilterClasses': grpc.unary_unary_rpc_method_handler(
+                    servicer.FilterClasses,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterClassesRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterClassesResponse.SerializeToString,
             ),
             'FilterNominated': grpc.unary_unary_rpc_method_handler(
                     servicer.FilterNominated,
@@ -300,6 +318,33 @@ class FilterPhase:
             '/trireme.v1.FilterPhase/Filter',
             trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterRequest.SerializeToString,
             trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FilterClasses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/FilterClasses',
+            trireme_dot_v1_dot_filter__phase__pb2.FilterClassesRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.FilterClassesResponse.FromString,
             options,
             channel_credentials,
             insecure,

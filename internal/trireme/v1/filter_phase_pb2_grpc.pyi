@@ -44,6 +44,10 @@ class FilterPhaseStub:
     """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
     Idempotent.
     """
+    FilterClasses: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterClassesRequest, _filter_phase_pb2.FilterClassesResponse]
+    """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+    class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+    """
     FilterNominated: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]
     """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent."""
     RunPostFilter: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.RunPostFilterRequest, _filter_phase_pb2.RunPostFilterResponse]
@@ -90,6 +94,10 @@ class FilterPhaseAsyncStub(FilterPhaseStub):
     Filter: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterPhaseFilterRequest, _filter_phase_pb2.FilterPhaseFilterResponse]  # type: ignore[assignment]
     """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
     Idempotent.
+    """
+    FilterClasses: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterClassesRequest, _filter_phase_pb2.FilterClassesResponse]  # type: ignore[assignment]
+    """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+    class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
     """
     FilterNominated: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]  # type: ignore[assignment]
     """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent."""
@@ -146,6 +154,16 @@ class FilterPhaseServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_filter_phase_pb2.FilterPhaseFilterResponse, _abc.Awaitable[_filter_phase_pb2.FilterPhaseFilterResponse]]:
         """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
         Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def FilterClasses(
+        self,
+        request: _filter_phase_pb2.FilterClassesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.FilterClassesResponse, _abc.Awaitable[_filter_phase_pb2.FilterClassesResponse]]:
+        """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+        class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
+from trireme.v1 import scheduler_explanation_pb2 as trireme_dot_v1_dot_scheduler__explanation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trireme/v1/scheduler_status.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\"\xcc\x03\n\x0fSchedulerStatus\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\r\n\x05lease\x18\x04 \x01(\t\x12&\n\x05queue\x18\x05 \x01(\x0b\x32\x17.trireme.v1.QueueCounts\x12\x13\n\x0b\x62ound_total\x18\x06 \x01(\x04\x12\x1b\n\x13unschedulable_total\x18\x07 \x01(\x04\x12\x13\n\x0b\x65rror_total\x18\x08 \x01(\x04\x12\x35\n\x0f\x61ttempt_latency\x18\t \x01(\x0b\x32\x1c.trireme.v1.LatencyHistogram\x12\x31\n\x0bpod_latency\x18\n \x01(\x0b\x32\x1c.trireme.v1.LatencyHistogram\x12+\n\x08replicas\x18\x0b \x03(\x0b\x32\x19.trireme.v1.ReplicaStatus\x12)\n\x07plugins\x18\x0c \x03(\x0b\x32\x18.trireme.v1.PluginStatus\x12\x16\n\x0emissing_phases\x18\r \x03(\t\x12\x31\n\x0bpreemptions\x18\x0e \x03(\x0b\x32\x1c.trireme.v1.PreemptionRecord\"\x93\x01\n\x0bQueueCounts\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\r\x12\x0f\n\x07\x62\x61\x63koff\x18\x02 \x01(\r\x12\x15\n\runschedulable\x18\x03 \x01(\r\x12\r\n\x05gated\x18\x04 \x01(\r\x12\x11\n\tin_flight\x18\x05 \x01(\r\x12\x0f\n\x07\x62inding\x18\x06 \x01(\r\x12\x19\n\x11waiting_on_permit\x18\x07 \x01(\r\"4\n\x10LatencyHistogram\x12\x10\n\x08\x62ounds_s\x18\x01 \x03(\x01\x12\x0e\n\x06\x63ounts\x18\x02 \x03(\x04\"\xbb\x01\n\rReplicaStatus\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07in_step\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65hind\x18\x04 \x01(\x04\x12\x15\n\rbacklog_bytes\x18\x05 \x01(\x04\x12\x12\n\nfull_syncs\x18\x06 \x01(\r\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x07 \x01(\r\x12\x12\n\nlast_error\x18\x08 \x01(\t\x12\x11\n\tstands_in\x18\t \x01(\x08\"\xcb\x01\n\x0cPluginStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x16\n\x0e\x66\x61ilure_policy\x18\x04 \x01(\t\x12\x0f\n\x07\x62reaker\x18\x05 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x06 \x01(\x04\x12\x14\n\x0c\x66\x61iled_calls\x18\x07 \x01(\x04\x12\x12\n\x05p99_s\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06health\x18\t \x01(\t\x12\x0f\n\x07problem\x18\n \x01(\tB\x08\n\x06_p99_s\"\xc7\x01\n\x10PreemptionRecord\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12\x11\n\tnode_name\x18\x05 \x01(\t\x12-\n\x07victims\x18\x06 \x03(\x0b\x32\x1c.trireme.v1.PreemptionVictim\x12\x14\n\x0cvictim_count\x18\x07 \x01(\r\"K\n\x10PreemptionVictim\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\";\n\x0fQueueTransition\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\n\n\x02to\x18\x02 \x01(\t\x12\r\n\x05\x63\x61use\x18\x03 \x01(\tB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trireme/v1/scheduler_status.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\xf7\x07\n\x0fSchedulerStatus\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\r\n\x05lease\x18\x04 \x01(\t\x12&\n\x05queue\x18\x05 \x01(\x0b\x32\x17.trireme.v1.QueueCounts\x12\x13\n\x0b\x62ound_total\x18\x06 \x01(\x04\x12\x1b\n\x13unschedulable_total\x18\x07 \x01(\x04\x12\x13\n\x0b\x65rror_total\x18\x08 \x01(\x04\x12\x35\n\x0f\x61ttempt_latency\x18\t \x01(\x0b\x32\x1c.trireme.v1.LatencyHistogram\x12\x31\n\x0bpod_latency\x18\n \x01(\x0b\x32\x1c.trireme.v1.LatencyHistogram\x12+\n\x08replicas\x18\x0b \x03(\x0b\x32\x19.trireme.v1.ReplicaStatus\x12)\n\x07plugins\x18\x0c \x03(\x0b\x32\x18.trireme.v1.PluginStatus\x12\x16\n\x0emissing_phases\x18\r \x03(\t\x12\x31\n\x0bpreemptions\x18\x0e \x03(\x0b\x32\x1c.trireme.v1.PreemptionRecord\x12\x1a\n\x12kubernetes_version\x18\x0f \x01(\t\x12\x16\n\x0epython_version\x18\x10 \x01(\t\x12*\n\nleadership\x18\x11 \x01(\x0b\x32\x16.trireme.v1.Leadership\x12\x36\n\rconfiguration\x18\x12 \x01(\x0b\x32\x1f.trireme.v1.ConfigurationStatus\x12\x0e\n\x06synced\x18\x13 \x01(\x08\x12*\n\x07\x63luster\x18\x14 \x01(\x0b\x32\x19.trireme.v1.ClusterCounts\x12-\n\tendpoints\x18\x15 \x03(\x0b\x32\x1a.trireme.v1.EndpointStatus\x12\x32\n\x0clocal_phases\x18\x16 \x03(\x0b\x32\x1c.trireme.v1.LocalPhaseStatus\x12-\n\tinformers\x18\x17 \x03(\x0b\x32\x1a.trireme.v1.InformerStatus\x12\x33\n\x11waiting_on_permit\x18\x18 \x03(\x0b\x32\x18.trireme.v1.PermitWaiter\x12\'\n\x07pending\x18\x19 \x03(\x0b\x32\x16.trireme.v1.PendingPod\x12,\n\rpending_alike\x18\x1a \x03(\x0b\x32\x15.trireme.v1.AlikePods\x12\x14\n\x0cpending_pods\x18\x1b \x01(\r\x12\x0f\n\x07\x62\x61tches\x18\x1c \x01(\x04\x12\x10\n\x08\x61ttempts\x18\x1d \x01(\x04\"\xa7\x01\n\x13\x43onfigurationStatus\x12\x0c\n\x04hash\x18\x01 \x01(\t\x12\x11\n\tcall_hash\x18\x02 \x01(\t\x12\x14\n\x0cloaded_at_ms\x18\x03 \x01(\x03\x12\x0f\n\x07reloads\x18\x04 \x01(\r\x12\x17\n\x0frefused_reloads\x18\x05 \x01(\r\x12/\n\x0clast_refusal\x18\x06 \x01(\x0b\x32\x19.trireme.v1.RefusedReload\">\n\rRefusedReload\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x0f\n\x07\x63urrent\x18\x03 \x01(\x08\"k\n\rClusterCounts\x12\r\n\x05nodes\x18\x01 \x01(\r\x12\x0c\n\x04pods\x18\x02 \x01(\r\x12\x14\n\x0c\x61ssumed_pods\x18\x03 \x01(\r\x12\x13\n\x0bpod_classes\x18\x04 \x01(\r\x12\x12\n\ngeneration\x18\x05 \x01(\x04\"h\n\x0e\x45ndpointStatus\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x11\n\taddresses\x18\x03 \x03(\t\x12\x0e\n\x06listed\x18\x04 \x01(\x08\x12\x12\n\nlast_error\x18\x05 \x01(\t\"=\n\x10LocalPhaseStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x0e\n\x06starts\x18\x03 \x01(\r\"c\n\x0eInformerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0e\n\x06synced\x18\x03 \x01(\x08\x12\x10\n\x08\x66\x61ilures\x18\x04 \x01(\r\x12\x12\n\nlast_error\x18\x05 \x01(\t\"E\n\x0cPermitWaiter\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0f\n\x07plugins\x18\x02 \x03(\t\"\x93\x01\n\x0bQueueCounts\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\r\x12\x0f\n\x07\x62\x61\x63koff\x18\x02 \x01(\r\x12\x15\n\runschedulable\x18\x03 \x01(\r\x12\r\n\x05gated\x18\x04 \x01(\r\x12\x11\n\tin_flight\x18\x05 \x01(\r\x12\x0f\n\x07\x62inding\x18\x06 \x01(\r\x12\x19\n\x11waiting_on_permit\x18\x07 \x01(\r\"4\n\x10LatencyHistogram\x12\x10\n\x08\x62ounds_s\x18\x01 \x03(\x01\x12\x0e\n\x06\x63ounts\x18\x02 \x03(\x04\"\xcf\x01\n\rReplicaStatus\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07in_step\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65hind\x18\x04 \x01(\x04\x12\x15\n\rbacklog_bytes\x18\x05 \x01(\x04\x12\x12\n\nfull_syncs\x18\x06 \x01(\r\x12\x17\n\x0f\x63\x61lls_in_flight\x18\x07 \x01(\r\x12\x12\n\nlast_error\x18\x08 \x01(\t\x12\x11\n\tstands_in\x18\t \x01(\x08\x12\x12\n\nsent_bytes\x18\n \x01(\x04\"\xa8\x03\n\x0cPluginStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x16\n\x0e\x66\x61ilure_policy\x18\x04 \x01(\t\x12\x0f\n\x07\x62reaker\x18\x05 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x06 \x01(\x04\x12\x14\n\x0c\x66\x61iled_calls\x18\x07 \x01(\x04\x12\x12\n\x05p99_s\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06health\x18\t \x01(\t\x12\x0f\n\x07problem\x18\n \x01(\t\x12,\n\x07\x66ollows\x18\x0b \x01(\x0b\x32\x1b.trireme.v1.PluginFollowing\x12\x14\n\x0chedged_calls\x18\x0c \x01(\x04\x12\x16\n\x0e\x62ypassed_calls\x18\r \x01(\x04\x12\x13\n\x0bover_budget\x18\x0e \x01(\x08\x12,\n\x06shadow\x18\x0f \x01(\x0b\x32\x1c.trireme.v1.PluginComparison\x12(\n\x06\x63\x61nary\x18\x10 \x01(\x0b\x32\x18.trireme.v1.PluginCanary\x12\x12\n\nlast_error\x18\x11 \x01(\tB\x08\n\x06_p99_s\"6\n\x0fPluginFollowing\x12\x0f\n\x07in_step\x18\x01 \x01(\x08\x12\x12\n\ngeneration\x18\x02 \x01(\x04\"n\n\x10PluginComparison\x12\x10\n\x08\x63ompared\x18\x01 \x01(\x04\x12\x10\n\x08\x64iffered\x18\x02 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x04\x12\x0f\n\x07skipped\x18\x04 \x01(\x04\x12\x15\n\rrefused_nodes\x18\x05 \x01(\x04\"+\n\x0cPluginCanary\x12\n\n\x02of\x18\x01 \x01(\t\x12\x0f\n\x07percent\x18\x02 \x01(\r\"\xc7\x01\n\x10PreemptionRecord\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12\x11\n\tnode_name\x18\x05 \x01(\t\x12-\n\x07victims\x18\x06 \x03(\x0b\x32\x1c.trireme.v1.PreemptionVictim\x12\x14\n\x0cvictim_count\x18\x07 \x01(\r\"K\n\x10PreemptionVictim\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\";\n\x0fQueueTransition\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\n\n\x02to\x18\x02 \x01(\t\x12\r\n\x05\x63\x61use\x18\x03 \x01(\tB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,20 +34,40 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.scheduler_status
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
-  _globals['_SCHEDULERSTATUS']._serialized_start=74
-  _globals['_SCHEDULERSTATUS']._serialized_end=534
-  _globals['_QUEUECOUNTS']._serialized_start=537
-  _globals['_QUEUECOUNTS']._serialized_end=684
-  _globals['_LATENCYHISTOGRAM']._serialized_start=686
-  _globals['_LATENCYHISTOGRAM']._serialized_end=738
-  _globals['_REPLICASTATUS']._serialized_start=741
-  _globals['_REPLICASTATUS']._serialized_end=928
-  _globals['_PLUGINSTATUS']._serialized_start=931
-  _globals['_PLUGINSTATUS']._serialized_end=1134
-  _globals['_PREEMPTIONRECORD']._serialized_start=1137
-  _globals['_PREEMPTIONRECORD']._serialized_end=1336
-  _globals['_PREEMPTIONVICTIM']._serialized_start=1338
-  _globals['_PREEMPTIONVICTIM']._serialized_end=1413
-  _globals['_QUEUETRANSITION']._serialized_start=1415
-  _globals['_QUEUETRANSITION']._serialized_end=1474
+  _globals['_SCHEDULERSTATUS']._serialized_start=114
+  _globals['_SCHEDULERSTATUS']._serialized_end=1129
+  _globals['_CONFIGURATIONSTATUS']._serialized_start=1132
+  _globals['_CONFIGURATIONSTATUS']._serialized_end=1299
+  _globals['_REFUSEDRELOAD']._serialized_start=1301
+  _globals['_REFUSEDRELOAD']._serialized_end=1363
+  _globals['_CLUSTERCOUNTS']._serialized_start=1365
+  _globals['_CLUSTERCOUNTS']._serialized_end=1472
+  _globals['_ENDPOINTSTATUS']._serialized_start=1474
+  _globals['_ENDPOINTSTATUS']._serialized_end=1578
+  _globals['_LOCALPHASESTATUS']._serialized_start=1580
+  _globals['_LOCALPHASESTATUS']._serialized_end=1641
+  _globals['_INFORMERSTATUS']._serialized_start=1643
+  _globals['_INFORMERSTATUS']._serialized_end=1742
+  _globals['_PERMITWAITER']._serialized_start=1744
+  _globals['_PERMITWAITER']._serialized_end=1813
+  _globals['_QUEUECOUNTS']._serialized_start=1816
+  _globals['_QUEUECOUNTS']._serialized_end=1963
+  _globals['_LATENCYHISTOGRAM']._serialized_start=1965
+  _globals['_LATENCYHISTOGRAM']._serialized_end=2017
+  _globals['_REPLICASTATUS']._serialized_start=2020
+  _globals['_REPLICASTATUS']._serialized_end=2227
+  _globals['_PLUGINSTATUS']._serialized_start=2230
+  _globals['_PLUGINSTATUS']._serialized_end=2654
+  _globals['_PLUGINFOLLOWING']._serialized_start=2656
+  _globals['_PLUGINFOLLOWING']._serialized_end=2710
+  _globals['_PLUGINCOMPARISON']._serialized_start=2712
+  _globals['_PLUGINCOMPARISON']._serialized_end=2822
+  _globals['_PLUGINCANARY']._serialized_start=2824
+  _globals['_PLUGINCANARY']._serialized_end=2867
+  _globals['_PREEMPTIONRECORD']._serialized_start=2870
+  _globals['_PREEMPTIONRECORD']._serialized_end=3069
+  _globals['_PREEMPTIONVICTIM']._serialized_start=3071
+  _globals['_PREEMPTIONVICTIM']._serialized_end=3146
+  _globals['_QUEUETRANSITION']._serialized_start=3148
+  _globals['_QUEUETRANSITION']._serialized_end=3207
 # @@protoc_insertion_point(module_scope)

@@ -123,6 +123,102 @@ class PlaceRequest(_message.Message):
 Global___PlaceRequest: _TypeAlias = PlaceRequest  # noqa: Y015
 
 @_typing.final
+class PlaceClassesRequest(_message.Message):
+    """PlaceClassesRequest is pods of several classes of one profile to place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    CLASSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The profile and the state of the cluster; its class does not matter."""
+
+    @_builtins.property
+    def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClassToPlace]:
+        """REQUIRED. The classes in the order in which their pods are tried, at least one."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        classes: _abc.Iterable[Global___ClassToPlace] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "cycle", b"cycle"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlaceClassesRequest: _TypeAlias = PlaceClassesRequest  # noqa: Y015
+
+@_typing.final
+class ClassToPlace(_message.Message):
+    """ClassToPlace is pods of a class to place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    CAPACITIES_FIELD_NUMBER: _builtins.int
+    DEMAND_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. The class."""
+    count: _builtins.int
+    """REQUIRED. How many pods are to be placed, from 1."""
+    @_builtins.property
+    def capacities(self) -> _filter_pb2.NodeColumns:
+        """REQUIRED. Filter's answer, as in PlaceRequest."""
+
+    @_builtins.property
+    def demand(self) -> _filter_phase_pb2.ResourceDemand:
+        """REQUIRED. Filter's demand."""
+
+    def __init__(
+        self,
+        *,
+        pod_class: _builtins.int = ...,
+        count: _builtins.int = ...,
+        capacities: _filter_pb2.NodeColumns | None = ...,
+        demand: _filter_phase_pb2.ResourceDemand | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "demand", b"demand"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "count", b"count", "demand", b"demand", "pod_class", b"pod_class"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClassToPlace: _TypeAlias = ClassToPlace  # noqa: Y015
+
+@_typing.final
+class PlaceClassesResponse(_message.Message):
+    """PlaceClassesResponse is about the first classes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one."""
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlaceResponse]:
+        """REQUIRED. In the order of the request, at least one."""
+
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___PlaceResponse] | None = ...,
+        evaluated_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "evaluated_generation", b"evaluated_generation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlaceClassesResponse: _TypeAlias = PlaceClassesResponse  # noqa: Y015
+
+@_typing.final
 class PlaceResponse(_message.Message):
     """PlaceResponse is the nodes in order; fewer than `count` where no more fit, or where `more` is set."""
 

@@ -46,6 +46,11 @@ class ScorePhaseStub:
                 request_serializer=trireme_dot_v1_dot_score__phase__pb2.PlaceRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__phase__pb2.PlaceResponse.FromString,
                 _registered_method=True)
+        self.PlaceClasses = channel.unary_unary(
+                '/trireme.v1.ScorePhase/PlaceClasses',
+                request_serializer=trireme_dot_v1_dot_score__phase__pb2.PlaceClassesRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_score__phase__pb2.PlaceClassesResponse.FromString,
+                _registered_method=True)
         self.ScorePodGroupPlacements = channel.unary_unary(
                 '/trireme.v1.ScorePhase/ScorePodGroupPlacements',
                 request_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsRequest.SerializeToString,
@@ -73,6 +78,15 @@ class ScorePhaseServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlaceClasses(self, request, context):
+        """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+        their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        more than what is left of resources. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ScorePodGroupPlacements(self, request, context):
         """ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
         """
@@ -92,6 +106,11 @@ def add_ScorePhaseServicer_to_server(servicer, server):
                     servicer.Place,
                     request_deserializer=trireme_dot_v1_dot_score__phase__pb2.PlaceRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_score__phase__pb2.PlaceResponse.SerializeToString,
+            ),
+            'PlaceClasses': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlaceClasses,
+                    request_deserializer=trireme_dot_v1_dot_score__phase__pb2.PlaceClassesRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_score__phase__pb2.PlaceClassesResponse.SerializeToString,
             ),
             'ScorePodGroupPlacements': grpc.unary_unary_rpc_method_handler(
                     servicer.ScorePodGroupPlacements,
@@ -155,6 +174,33 @@ class ScorePhase:
             '/trireme.v1.ScorePhase/Place',
             trireme_dot_v1_dot_score__phase__pb2.PlaceRequest.SerializeToString,
             trireme_dot_v1_dot_score__phase__pb2.PlaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlaceClasses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.ScorePhase/PlaceClasses',
+            trireme_dot_v1_dot_score__phase__pb2.PlaceClassesRequest.SerializeToString,
+            trireme_dot_v1_dot_score__phase__pb2.PlaceClassesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,11 @@ class ScorePhaseStub:
     """Place chooses the nodes of the next pods, in order: those that one scheduling cycle for each pod would choose. It
     stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
     """
+    PlaceClasses: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceClassesRequest, _score_phase_pb2.PlaceClassesResponse]
+    """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+    their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+    more than what is left of resources. Idempotent.
+    """
     ScorePodGroupPlacements: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]
     """ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent."""
 
@@ -56,6 +61,11 @@ class ScorePhaseAsyncStub(ScorePhaseStub):
     Place: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceRequest, _score_phase_pb2.PlaceResponse]  # type: ignore[assignment]
     """Place chooses the nodes of the next pods, in order: those that one scheduling cycle for each pod would choose. It
     stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
+    """
+    PlaceClasses: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceClassesRequest, _score_phase_pb2.PlaceClassesResponse]  # type: ignore[assignment]
+    """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+    their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+    more than what is left of resources. Idempotent.
     """
     ScorePodGroupPlacements: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]  # type: ignore[assignment]
     """ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent."""
@@ -81,6 +91,17 @@ class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_score_phase_pb2.PlaceResponse, _abc.Awaitable[_score_phase_pb2.PlaceResponse]]:
         """Place chooses the nodes of the next pods, in order: those that one scheduling cycle for each pod would choose. It
         stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def PlaceClasses(
+        self,
+        request: _score_phase_pb2.PlaceClassesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_phase_pb2.PlaceClassesResponse, _abc.Awaitable[_score_phase_pb2.PlaceClassesResponse]]:
+        """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+        their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        more than what is left of resources. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -221,7 +221,9 @@ class Configuration(_message.Message):
 
     @_builtins.property
     def feature_gates(self) -> _containers.ScalarMap[_builtins.str, _builtins.bool]:
-        """REQUIRED. The scheduler's feature gates, all of them, by name."""
+        """REQUIRED. The scheduler's feature gates, all of them, by name. `trireme.dev/Corrected` among them is no gate, but
+        whether the scheduler departs from kube-scheduler where that is known to be wrong; absent: it does not.
+        """
 
     @_builtins.property
     def remote_plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___RemotePlugin]:

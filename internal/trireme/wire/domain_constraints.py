@@ -1,4 +1,7 @@
-"""Domain constraints on the wire: from Filter's answer to Place; the frontend forwards them unread."""
+"""Domain constraints on the wire: from Filter's answer to Place; the frontend forwards them unread.
+
+Tests: tests/unit/evaluation/test_placement_domains.py.
+"""
 
 from collections.abc import Sequence
 

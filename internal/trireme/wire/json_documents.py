@@ -1,4 +1,8 @@
-"""Messages as the JSON documents that people and programs read: protobuf's JSON mapping, with counts that are 0."""
+"""Messages as the JSON documents that people and programs read: protobuf's JSON mapping, with counts that are 0.
+
+docs/adr/0023-one-explanation-document.md says which documents these are: insight and the frontend write them over HTTP,
+the console and recordings show them, and the command line reads them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -14,5 +18,8 @@ def document(of: message.Message) -> dict[str, Any]:
 
 
 def parse(found: Mapping[str, Any], into: MessageT) -> MessageT:
-    """Fill the message from a document, which may be of a newer release; returns it. Raises: json_format.ParseError."""
+    """Fill the message from a document, for the command line; returns it. The document may be of a newer release.
+
+    Raises: json_format.ParseError.
+    """
     return json_format.ParseDict(dict(found), into, ignore_unknown_fields=True)

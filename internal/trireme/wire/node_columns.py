@@ -88,15 +88,19 @@ class NodeColumns:
 
 def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:
     """The answer as a message."""
-    out = filter_pb2.NodeColumns(
-        generation=columns.generation, base_generation=columns.base_generation, size=columns.size
-    )
+    out = filter_pb2.NodeColumns()
+    write_to(columns, out)
+    return out
+
+
+def write_to(columns: NodeColumns, out: filter_pb2.NodeColumns) -> None:
+    """Write the answer into this empty message: a copy of a whole column takes as long as encoding it."""
+    out.generation, out.base_generation, out.size = columns.generation, columns.base_generation, columns.size
     if columns.slots is not None:
         packing.extend_fixed32(out, _SLOTS, columns.slots)
     out.statuses.extend(wire_status.to_message(entry) for entry in columns.statuses)
     packing.extend_varint(out, _STATUS_INDEX, columns.index)
     packing.extend_fixed32(out, _CAPACITY, columns.capacity)
-    return out
 
 
 def from_message(columns: filter_pb2.NodeColumns) -> NodeColumns:

@@ -3,6 +3,8 @@
 A packed repeated field of a fixed-width type is, on the wire, the bytes of the array in little-endian order; one of
 varints is one byte an entry where all entries are below 128. So the field is made by merging those bytes into the
 message: 5,000 entries in a microsecond where extend() takes 200.
+
+Tests: tests/unit/wire/test_phase_answers.py, tests/unit/remote/test_request.py.
 """
 
 from typing import Any

@@ -4,7 +4,7 @@ The engines fill the records, the phases' services send them, and scheduling dec
 answer is a field of its message, of the record here with both conversions, and whatever fills and uses it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trireme.framework import status
@@ -40,6 +40,9 @@ class FilterAnswer:
     timings: Sequence[filter_phase_pb2.Timing] = ()
     # PostFilter's results for the first preemptors; empty if any node passes.
     post_filter_results: Sequence[filter_phase_pb2.PostFilterResult] = ()
+    # What must be free on a node for one pod, where a placed pod changes nothing but this for pods of classes that have
+    # it too. Amounts above 0 by resource; None: it may change more. FilterClasses alone answers it.
+    demand: Mapping[str, int] | None = None
     # How many of the nominees, from the first, may run on the nodes that they are nominated for (FilterNominated).
     admitted: int = 0
     # The message that brought `columns` up to date, if one did: score gets it as it is.
@@ -78,25 +81,31 @@ class PlaceAnswer:
 
 def filter_response(answer: FilterAnswer) -> filter_phase_pb2.FilterPhaseFilterResponse:
     """The message of Filter's answer; `columns` is unset if PreFilter refused the class."""
-    response = filter_phase_pb2.FilterPhaseFilterResponse(
-        max_batch=answer.max_batch,
-        needs_reserve=answer.needs_reserve,
-        needs_pre_bind=answer.needs_pre_bind,
-        evaluated_plugins=answer.evaluated,
-        timings=answer.timings,
-        post_filter_results=answer.post_filter_results,
-        constraints=answer.constraints,
-        nodes_left=dict(answer.nodes_left),
-    )
+    response = filter_phase_pb2.FilterPhaseFilterResponse()
+    write_filter_response(answer, response)
+    return response
+
+
+def write_filter_response(answer: FilterAnswer, response: filter_phase_pb2.FilterPhaseFilterResponse) -> None:
+    """Write Filter's answer into this empty message, as `filter_response`."""
+    response.max_batch = answer.max_batch
+    response.needs_reserve, response.needs_pre_bind = answer.needs_reserve, answer.needs_pre_bind
+    response.evaluated_plugins.extend(answer.evaluated)
+    response.timings.extend(answer.timings)
+    response.post_filter_results.extend(answer.post_filter_results)
+    response.constraints.extend(answer.constraints)
+    response.nodes_left.update(dict(answer.nodes_left))
     if answer.refusal is not None or answer.narrowed is not None:
         response.pre_filter.status.CopyFrom(wire_status.to_message(answer.refusal or status.SUCCESS))
         response.narrowed_by.extend(answer.narrowed_by)
     if answer.narrowed is not None:
         response.pre_filter.narrowed = True
         response.pre_filter.node_names.extend(sorted(answer.narrowed))
+    if answer.demand is not None:
+        response.demand.amounts.update(answer.demand)
+        response.demand.SetInParent()
     if answer.refusal is None:
-        response.columns.CopyFrom(node_columns.to_message(answer.columns))
-    return response
+        node_columns.write_to(answer.columns, response.columns)
 
 
 def filter_answer(
@@ -126,6 +135,7 @@ def filter_answer(
         evaluated=response.evaluated_plugins,
         timings=response.timings,
         post_filter_results=response.post_filter_results,
+        demand=dict(response.demand.amounts) if response.HasField("demand") else None,
         update=response.columns,
     )
 

@@ -1,4 +1,7 @@
-"""PostFilterResult: what PostFilter answers for one pod, decoded from its message."""
+"""PostFilterResult: what PostFilter answers for one pod, decoded from its message.
+
+Tests: tests/unit/scheduling/test_preemptors_together.py.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

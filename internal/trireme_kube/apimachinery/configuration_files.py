@@ -3,6 +3,8 @@
 The messages are those of Kubernetes' serializers.
 
 Source: k8s.io/apimachinery/pkg/runtime.
+
+Tests: tests/unit/config/test_loading.py.
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ Used for objects that are shown to people, stored in files, or sent to an API se
 out, as the API server's own clients do; a message that is present stays present, as an empty object if need be.
 `apiVersion` and `kind` are no part of the messages: the sender adds them. And the messages are subsets: an object read,
 decoded, encoded and put back would lose fields, so objects are changed by patches.
+
+Tests: tests/unit/apimachinery/test_decode.py.
 """
 
 from collections.abc import Callable, Mapping

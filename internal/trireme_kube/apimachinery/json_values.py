@@ -7,6 +7,8 @@ their form. Readers refuse what the API server would refuse, with ValueError or 
 
 Source: MarshalJSON and UnmarshalJSON of apimachinery's metav1.Time, metav1.MicroTime, resource.Quantity,
 intstr.IntOrString and runtime.RawExtension.
+
+Tests: tests/unit/apimachinery/test_decode.py.
 """
 
 import re

@@ -3,6 +3,8 @@
 One schema serves strict decoding (with the names for error messages), encoding (with the empty fields to omit) and
 documentation. Values are plain: a struct is a dict with only the fields that are set, so "unset" and "zero" stay
 different until defaults are applied.
+
+Tests: tests/unit/apimachinery/test_declaration.py, tests/unit/config/test_trireme_configuration.py.
 """
 
 import enum

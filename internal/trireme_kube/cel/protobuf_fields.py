@@ -1,6 +1,8 @@
 """Decodes protocol buffers field by field, without a depth limit.
 
 Source: protobuf.dev/programming-guides/encoding.
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 from collections.abc import Iterator

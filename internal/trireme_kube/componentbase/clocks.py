@@ -23,7 +23,7 @@ def wall_ns() -> int:
 
 def utc_now() -> datetime:
     """The wall clock."""
-    return datetime.now(UTC)
+    return datetime.fromtimestamp(wall(), UTC)
 
 
 def steady() -> float:

@@ -1,6 +1,8 @@
 """Runs an embedded cluster as a process of its own: `python -m trireme_kube.embedded --nodes 100 --kubeconfig PATH`.
 
 Prints the address once it serves, and ends on SIGINT or SIGTERM.
+
+Tests: tests/contract/test_output_that_fails.py, tests/e2e/test_embedded_kubectl.py.
 """
 
 import argparse

@@ -219,7 +219,10 @@ type FilterPhaseFilterResponse struct {
 	EvaluatedGeneration uint64 `protobuf:"varint,11,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
 	// OPTIONAL. Where the pod is refused on all nodes: for each plugin of `narrowed_by`, how many nodes of the cluster its
 	// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
-	NodesLeft     map[string]uint32 `protobuf:"bytes,12,rep,name=nodes_left,json=nodesLeft,proto3" json:"nodes_left,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	NodesLeft map[string]uint32 `protobuf:"bytes,12,rep,name=nodes_left,json=nodesLeft,proto3" json:"nodes_left,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
+	// classes that have this set too, but what is left of its node's resources and room for pods.
+	Demand        *ResourceDemand `protobuf:"bytes,13,opt,name=demand,proto3" json:"demand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,6 +341,233 @@ func (x *FilterPhaseFilterResponse) GetNodesLeft() map[string]uint32 {
 	return nil
 }
 
+func (x *FilterPhaseFilterResponse) GetDemand() *ResourceDemand {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+// ResourceDemand is what must be free on a node for one pod of a class, beside room for one more pod.
+type ResourceDemand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Amounts above 0 by resource, as in Delta.
+	Amounts       map[string]int64 `protobuf:"bytes,1,rep,name=amounts,proto3" json:"amounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceDemand) Reset() {
+	*x = ResourceDemand{}
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceDemand) ProtoMessage() {}
+
+func (x *ResourceDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceDemand.ProtoReflect.Descriptor instead.
+func (*ResourceDemand) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ResourceDemand) GetAmounts() map[string]int64 {
+	if x != nil {
+		return x.Amounts
+	}
+	return nil
+}
+
+// FilterClassesRequest is about classes on all nodes.
+type FilterClassesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The profile and the state of the cluster; its class does not matter.
+	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	// REQUIRED. The classes in the order in which their pods are tried, at least one.
+	Classes       []*ClassToFilter `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilterClassesRequest) Reset() {
+	*x = FilterClassesRequest{}
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilterClassesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilterClassesRequest) ProtoMessage() {}
+
+func (x *FilterClassesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilterClassesRequest.ProtoReflect.Descriptor instead.
+func (*FilterClassesRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FilterClassesRequest) GetCycle() *Cycle {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
+}
+
+func (x *FilterClassesRequest) GetClasses() []*ClassToFilter {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// ClassToFilter is a class, as in FilterPhaseFilterRequest.
+type ClassToFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The class.
+	PodClass uint32 `protobuf:"varint,1,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
+	// REQUIRED. How many pods of it are pending, from 1.
+	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do.
+	BaseGeneration uint64 `protobuf:"varint,3,opt,name=base_generation,json=baseGeneration,proto3" json:"base_generation,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ClassToFilter) Reset() {
+	*x = ClassToFilter{}
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassToFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassToFilter) ProtoMessage() {}
+
+func (x *ClassToFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassToFilter.ProtoReflect.Descriptor instead.
+func (*ClassToFilter) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ClassToFilter) GetPodClass() uint32 {
+	if x != nil {
+		return x.PodClass
+	}
+	return 0
+}
+
+func (x *ClassToFilter) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ClassToFilter) GetBaseGeneration() uint64 {
+	if x != nil {
+		return x.BaseGeneration
+	}
+	return 0
+}
+
+// FilterClassesResponse answers about the first classes, all of which have a `demand`, and some node that takes them.
+type FilterClassesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. In the order of the request; there may be none.
+	Answers []*FilterPhaseFilterResponse `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
+	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *FilterClassesResponse) Reset() {
+	*x = FilterClassesResponse{}
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilterClassesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilterClassesResponse) ProtoMessage() {}
+
+func (x *FilterClassesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilterClassesResponse.ProtoReflect.Descriptor instead.
+func (*FilterClassesResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FilterClassesResponse) GetAnswers() []*FilterPhaseFilterResponse {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *FilterClassesResponse) GetEvaluatedGeneration() uint64 {
+	if x != nil {
+		return x.EvaluatedGeneration
+	}
+	return 0
+}
+
 // FilterNominatedRequest names pods and the nodes that they are nominated to.
 type FilterNominatedRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -351,7 +581,7 @@ type FilterNominatedRequest struct {
 
 func (x *FilterNominatedRequest) Reset() {
 	*x = FilterNominatedRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[4]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +593,7 @@ func (x *FilterNominatedRequest) String() string {
 func (*FilterNominatedRequest) ProtoMessage() {}
 
 func (x *FilterNominatedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[4]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +606,7 @@ func (x *FilterNominatedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterNominatedRequest.ProtoReflect.Descriptor instead.
 func (*FilterNominatedRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FilterNominatedRequest) GetCycle() *Cycle {
@@ -406,7 +636,7 @@ type Nominee struct {
 
 func (x *Nominee) Reset() {
 	*x = Nominee{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[5]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +648,7 @@ func (x *Nominee) String() string {
 func (*Nominee) ProtoMessage() {}
 
 func (x *Nominee) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[5]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +661,7 @@ func (x *Nominee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nominee.ProtoReflect.Descriptor instead.
 func (*Nominee) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Nominee) GetPod() *PodIdentity {
@@ -471,7 +701,7 @@ type FilterNominatedResponse struct {
 
 func (x *FilterNominatedResponse) Reset() {
 	*x = FilterNominatedResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[6]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +713,7 @@ func (x *FilterNominatedResponse) String() string {
 func (*FilterNominatedResponse) ProtoMessage() {}
 
 func (x *FilterNominatedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[6]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +726,7 @@ func (x *FilterNominatedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterNominatedResponse.ProtoReflect.Descriptor instead.
 func (*FilterNominatedResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FilterNominatedResponse) GetAdmitted() uint32 {
@@ -566,7 +796,7 @@ type DomainConstraint struct {
 
 func (x *DomainConstraint) Reset() {
 	*x = DomainConstraint{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[7]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +808,7 @@ func (x *DomainConstraint) String() string {
 func (*DomainConstraint) ProtoMessage() {}
 
 func (x *DomainConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[7]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +821,7 @@ func (x *DomainConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainConstraint.ProtoReflect.Descriptor instead.
 func (*DomainConstraint) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DomainConstraint) GetRefusal() *Status {
@@ -698,7 +928,7 @@ type SkewRule struct {
 
 func (x *SkewRule) Reset() {
 	*x = SkewRule{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[8]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +940,7 @@ func (x *SkewRule) String() string {
 func (*SkewRule) ProtoMessage() {}
 
 func (x *SkewRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[8]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +953,7 @@ func (x *SkewRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkewRule.ProtoReflect.Descriptor instead.
 func (*SkewRule) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SkewRule) GetMaxSkew() int32 {
@@ -767,7 +997,7 @@ type PresenceRule struct {
 
 func (x *PresenceRule) Reset() {
 	*x = PresenceRule{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[9]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +1009,7 @@ func (x *PresenceRule) String() string {
 func (*PresenceRule) ProtoMessage() {}
 
 func (x *PresenceRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[9]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1022,7 @@ func (x *PresenceRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PresenceRule.ProtoReflect.Descriptor instead.
 func (*PresenceRule) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PresenceRule) GetMayBeFirst() bool {
@@ -818,7 +1048,7 @@ type AbsenceRule struct {
 
 func (x *AbsenceRule) Reset() {
 	*x = AbsenceRule{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[10]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1060,7 @@ func (x *AbsenceRule) String() string {
 func (*AbsenceRule) ProtoMessage() {}
 
 func (x *AbsenceRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[10]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1073,7 @@ func (x *AbsenceRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbsenceRule.ProtoReflect.Descriptor instead.
 func (*AbsenceRule) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{14}
 }
 
 // Timing is how long one plugin took at one extension point.
@@ -863,7 +1093,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[11]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1105,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[11]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1118,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Timing) GetPlugin() string {
@@ -935,7 +1165,7 @@ type Preemptor struct {
 
 func (x *Preemptor) Reset() {
 	*x = Preemptor{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[12]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1177,7 @@ func (x *Preemptor) String() string {
 func (*Preemptor) ProtoMessage() {}
 
 func (x *Preemptor) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[12]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1190,7 @@ func (x *Preemptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemptor.ProtoReflect.Descriptor instead.
 func (*Preemptor) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Preemptor) GetPod() *PodIdentity {
@@ -1003,7 +1233,7 @@ type PostFilterResult struct {
 
 func (x *PostFilterResult) Reset() {
 	*x = PostFilterResult{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[13]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1245,7 @@ func (x *PostFilterResult) String() string {
 func (*PostFilterResult) ProtoMessage() {}
 
 func (x *PostFilterResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[13]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1258,7 @@ func (x *PostFilterResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterResult.ProtoReflect.Descriptor instead.
 func (*PostFilterResult) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PostFilterResult) GetAnswer() *PostFilterResponse {
@@ -1076,7 +1306,7 @@ type RunPostFilterRequest struct {
 
 func (x *RunPostFilterRequest) Reset() {
 	*x = RunPostFilterRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1318,7 @@ func (x *RunPostFilterRequest) String() string {
 func (*RunPostFilterRequest) ProtoMessage() {}
 
 func (x *RunPostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1331,7 @@ func (x *RunPostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPostFilterRequest.ProtoReflect.Descriptor instead.
 func (*RunPostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunPostFilterRequest) GetCycle() *Cycle {
@@ -1149,7 +1379,7 @@ type RunPostFilterResponse struct {
 
 func (x *RunPostFilterResponse) Reset() {
 	*x = RunPostFilterResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1391,7 @@ func (x *RunPostFilterResponse) String() string {
 func (*RunPostFilterResponse) ProtoMessage() {}
 
 func (x *RunPostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1404,7 @@ func (x *RunPostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPostFilterResponse.ProtoReflect.Descriptor instead.
 func (*RunPostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunPostFilterResponse) GetResults() []*PostFilterResult {
@@ -1215,7 +1445,7 @@ type ListPreemptionCandidatesRequest struct {
 
 func (x *ListPreemptionCandidatesRequest) Reset() {
 	*x = ListPreemptionCandidatesRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1457,7 @@ func (x *ListPreemptionCandidatesRequest) String() string {
 func (*ListPreemptionCandidatesRequest) ProtoMessage() {}
 
 func (x *ListPreemptionCandidatesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1470,7 @@ func (x *ListPreemptionCandidatesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionCandidatesRequest.ProtoReflect.Descriptor instead.
 func (*ListPreemptionCandidatesRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListPreemptionCandidatesRequest) GetCycle() *Cycle {
@@ -1289,7 +1519,7 @@ type ListPreemptionCandidatesResponse struct {
 
 func (x *ListPreemptionCandidatesResponse) Reset() {
 	*x = ListPreemptionCandidatesResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1531,7 @@ func (x *ListPreemptionCandidatesResponse) String() string {
 func (*ListPreemptionCandidatesResponse) ProtoMessage() {}
 
 func (x *ListPreemptionCandidatesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1544,7 @@ func (x *ListPreemptionCandidatesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionCandidatesResponse.ProtoReflect.Descriptor instead.
 func (*ListPreemptionCandidatesResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListPreemptionCandidatesResponse) GetCandidates() []*PreemptionCandidate {
@@ -1360,7 +1590,7 @@ type PreemptionCandidate struct {
 
 func (x *PreemptionCandidate) Reset() {
 	*x = PreemptionCandidate{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1602,7 @@ func (x *PreemptionCandidate) String() string {
 func (*PreemptionCandidate) ProtoMessage() {}
 
 func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1615,7 @@ func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionCandidate.ProtoReflect.Descriptor instead.
 func (*PreemptionCandidate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PreemptionCandidate) GetNodeName() string {
@@ -1429,7 +1659,7 @@ type SelectPreemptionCandidateRequest struct {
 
 func (x *SelectPreemptionCandidateRequest) Reset() {
 	*x = SelectPreemptionCandidateRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1671,7 @@ func (x *SelectPreemptionCandidateRequest) String() string {
 func (*SelectPreemptionCandidateRequest) ProtoMessage() {}
 
 func (x *SelectPreemptionCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1684,7 @@ func (x *SelectPreemptionCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectPreemptionCandidateRequest.ProtoReflect.Descriptor instead.
 func (*SelectPreemptionCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SelectPreemptionCandidateRequest) GetCycle() *Cycle {
@@ -1508,7 +1738,7 @@ type SelectPreemptionCandidateResponse struct {
 
 func (x *SelectPreemptionCandidateResponse) Reset() {
 	*x = SelectPreemptionCandidateResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1750,7 @@ func (x *SelectPreemptionCandidateResponse) String() string {
 func (*SelectPreemptionCandidateResponse) ProtoMessage() {}
 
 func (x *SelectPreemptionCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1763,7 @@ func (x *SelectPreemptionCandidateResponse) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use SelectPreemptionCandidateResponse.ProtoReflect.Descriptor instead.
 func (*SelectPreemptionCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SelectPreemptionCandidateResponse) GetAnswer() *PostFilterResponse {
@@ -1572,7 +1802,7 @@ type ListPodGroupVictimsRequest struct {
 
 func (x *ListPodGroupVictimsRequest) Reset() {
 	*x = ListPodGroupVictimsRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1814,7 @@ func (x *ListPodGroupVictimsRequest) String() string {
 func (*ListPodGroupVictimsRequest) ProtoMessage() {}
 
 func (x *ListPodGroupVictimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1827,7 @@ func (x *ListPodGroupVictimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodGroupVictimsRequest.ProtoReflect.Descriptor instead.
 func (*ListPodGroupVictimsRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListPodGroupVictimsRequest) GetCycle() *Cycle {
@@ -1634,7 +1864,7 @@ type PodGroupMember struct {
 
 func (x *PodGroupMember) Reset() {
 	*x = PodGroupMember{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1876,7 @@ func (x *PodGroupMember) String() string {
 func (*PodGroupMember) ProtoMessage() {}
 
 func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1889,7 @@ func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
 func (*PodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PodGroupMember) GetPodClass() uint32 {
@@ -1691,7 +1921,7 @@ type ListPodGroupVictimsResponse struct {
 
 func (x *ListPodGroupVictimsResponse) Reset() {
 	*x = ListPodGroupVictimsResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1933,7 @@ func (x *ListPodGroupVictimsResponse) String() string {
 func (*ListPodGroupVictimsResponse) ProtoMessage() {}
 
 func (x *ListPodGroupVictimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1946,7 @@ func (x *ListPodGroupVictimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodGroupVictimsResponse.ProtoReflect.Descriptor instead.
 func (*ListPodGroupVictimsResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListPodGroupVictimsResponse) GetStatus() *Status {
@@ -1755,7 +1985,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1997,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +2010,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Victim) GetPods() []*VictimPod {
@@ -1821,7 +2051,7 @@ type VictimPod struct {
 
 func (x *VictimPod) Reset() {
 	*x = VictimPod{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2063,7 @@ func (x *VictimPod) String() string {
 func (*VictimPod) ProtoMessage() {}
 
 func (x *VictimPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +2076,7 @@ func (x *VictimPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VictimPod.ProtoReflect.Descriptor instead.
 func (*VictimPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *VictimPod) GetPod() *PodIdentity {
@@ -1899,7 +2129,7 @@ type ReprievePodGroupVictimsRequest struct {
 
 func (x *ReprievePodGroupVictimsRequest) Reset() {
 	*x = ReprievePodGroupVictimsRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2141,7 @@ func (x *ReprievePodGroupVictimsRequest) String() string {
 func (*ReprievePodGroupVictimsRequest) ProtoMessage() {}
 
 func (x *ReprievePodGroupVictimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2154,7 @@ func (x *ReprievePodGroupVictimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReprievePodGroupVictimsRequest.ProtoReflect.Descriptor instead.
 func (*ReprievePodGroupVictimsRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{26}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReprievePodGroupVictimsRequest) GetCycle() *Cycle {
@@ -1984,7 +2214,7 @@ type PlacedPodGroupMember struct {
 
 func (x *PlacedPodGroupMember) Reset() {
 	*x = PlacedPodGroupMember{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2226,7 @@ func (x *PlacedPodGroupMember) String() string {
 func (*PlacedPodGroupMember) ProtoMessage() {}
 
 func (x *PlacedPodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2239,7 @@ func (x *PlacedPodGroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedPodGroupMember.ProtoReflect.Descriptor instead.
 func (*PlacedPodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{27}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlacedPodGroupMember) GetPod() *PodIdentity {
@@ -2053,7 +2283,7 @@ type ReprievePodGroupVictimsResponse struct {
 
 func (x *ReprievePodGroupVictimsResponse) Reset() {
 	*x = ReprievePodGroupVictimsResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2295,7 @@ func (x *ReprievePodGroupVictimsResponse) String() string {
 func (*ReprievePodGroupVictimsResponse) ProtoMessage() {}
 
 func (x *ReprievePodGroupVictimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2308,7 @@ func (x *ReprievePodGroupVictimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReprievePodGroupVictimsResponse.ProtoReflect.Descriptor instead.
 func (*ReprievePodGroupVictimsResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{28}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReprievePodGroupVictimsResponse) GetStatus() *Status {
@@ -2133,7 +2363,7 @@ type ListReleasableClaimsRequest struct {
 
 func (x *ListReleasableClaimsRequest) Reset() {
 	*x = ListReleasableClaimsRequest{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[29]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2375,7 @@ func (x *ListReleasableClaimsRequest) String() string {
 func (*ListReleasableClaimsRequest) ProtoMessage() {}
 
 func (x *ListReleasableClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[29]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2388,7 @@ func (x *ListReleasableClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReleasableClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListReleasableClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{29}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListReleasableClaimsRequest) GetCycle() *Cycle {
@@ -2206,7 +2436,7 @@ type TriedPodGroupMember struct {
 
 func (x *TriedPodGroupMember) Reset() {
 	*x = TriedPodGroupMember{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[30]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2448,7 @@ func (x *TriedPodGroupMember) String() string {
 func (*TriedPodGroupMember) ProtoMessage() {}
 
 func (x *TriedPodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[30]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2461,7 @@ func (x *TriedPodGroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriedPodGroupMember.ProtoReflect.Descriptor instead.
 func (*TriedPodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{30}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TriedPodGroupMember) GetPod() *PodIdentity {
@@ -2277,7 +2507,7 @@ type ListReleasableClaimsResponse struct {
 
 func (x *ListReleasableClaimsResponse) Reset() {
 	*x = ListReleasableClaimsResponse{}
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[31]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2519,7 @@ func (x *ListReleasableClaimsResponse) String() string {
 func (*ListReleasableClaimsResponse) ProtoMessage() {}
 
 func (x *ListReleasableClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_phase_proto_msgTypes[31]
+	mi := &file_trireme_v1_filter_phase_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2532,7 @@ func (x *ListReleasableClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReleasableClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListReleasableClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{31}
+	return file_trireme_v1_filter_phase_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListReleasableClaimsResponse) GetStatus() *Status {
@@ -2342,7 +2572,7 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x0fbase_generation\x18\x03 \x01(\x04R\x0ebaseGeneration\x125\n" +
 	"\n" +
 	"preemptors\x18\x04 \x03(\v2\x15.trireme.v1.PreemptorR\n" +
-	"preemptors\"\xc4\x05\n" +
+	"preemptors\"\xf8\x05\n" +
 	"\x19FilterPhaseFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -2359,10 +2589,26 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	" \x03(\v2\x1c.trireme.v1.PostFilterResultR\x11postFilterResults\x121\n" +
 	"\x14evaluated_generation\x18\v \x01(\x04R\x13evaluatedGeneration\x12S\n" +
 	"\n" +
-	"nodes_left\x18\f \x03(\v24.trireme.v1.FilterPhaseFilterResponse.NodesLeftEntryR\tnodesLeft\x1a<\n" +
+	"nodes_left\x18\f \x03(\v24.trireme.v1.FilterPhaseFilterResponse.NodesLeftEntryR\tnodesLeft\x122\n" +
+	"\x06demand\x18\r \x01(\v2\x1a.trireme.v1.ResourceDemandR\x06demand\x1a<\n" +
 	"\x0eNodesLeftEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"r\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x8f\x01\n" +
+	"\x0eResourceDemand\x12A\n" +
+	"\aamounts\x18\x01 \x03(\v2'.trireme.v1.ResourceDemand.AmountsEntryR\aamounts\x1a:\n" +
+	"\fAmountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"t\n" +
+	"\x14FilterClassesRequest\x12'\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x123\n" +
+	"\aclasses\x18\x02 \x03(\v2\x19.trireme.v1.ClassToFilterR\aclasses\"k\n" +
+	"\rClassToFilter\x12\x1b\n" +
+	"\tpod_class\x18\x01 \x01(\rR\bpodClass\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12'\n" +
+	"\x0fbase_generation\x18\x03 \x01(\x04R\x0ebaseGeneration\"\x8b\x01\n" +
+	"\x15FilterClassesResponse\x12?\n" +
+	"\aanswers\x18\x01 \x03(\v2%.trireme.v1.FilterPhaseFilterResponseR\aanswers\x121\n" +
+	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"r\n" +
 	"\x16FilterNominatedRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12/\n" +
 	"\bnominees\x18\x02 \x03(\v2\x13.trireme.v1.NomineeR\bnominees\"H\n" +
@@ -2512,10 +2758,11 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x1cListReleasableClaimsResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x121\n" +
-	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration2\xb6\b\n" +
+	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration2\x8c\t\n" +
 	"\vFilterPhase\x12X\n" +
 	"\aPrepare\x12%.trireme.v1.FilterPhasePrepareRequest\x1a&.trireme.v1.FilterPhasePrepareResponse\x12U\n" +
-	"\x06Filter\x12$.trireme.v1.FilterPhaseFilterRequest\x1a%.trireme.v1.FilterPhaseFilterResponse\x12Z\n" +
+	"\x06Filter\x12$.trireme.v1.FilterPhaseFilterRequest\x1a%.trireme.v1.FilterPhaseFilterResponse\x12T\n" +
+	"\rFilterClasses\x12 .trireme.v1.FilterClassesRequest\x1a!.trireme.v1.FilterClassesResponse\x12Z\n" +
 	"\x0fFilterNominated\x12\".trireme.v1.FilterNominatedRequest\x1a#.trireme.v1.FilterNominatedResponse\x12T\n" +
 	"\rRunPostFilter\x12 .trireme.v1.RunPostFilterRequest\x1a!.trireme.v1.RunPostFilterResponse\x12u\n" +
 	"\x18ListPreemptionCandidates\x12+.trireme.v1.ListPreemptionCandidatesRequest\x1a,.trireme.v1.ListPreemptionCandidatesResponse\x12x\n" +
@@ -2539,143 +2786,155 @@ func file_trireme_v1_filter_phase_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_phase_proto_rawDescData
 }
 
-var file_trireme_v1_filter_phase_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_trireme_v1_filter_phase_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_trireme_v1_filter_phase_proto_goTypes = []any{
 	(*FilterPhasePrepareRequest)(nil),         // 0: trireme.v1.FilterPhasePrepareRequest
 	(*FilterPhasePrepareResponse)(nil),        // 1: trireme.v1.FilterPhasePrepareResponse
 	(*FilterPhaseFilterRequest)(nil),          // 2: trireme.v1.FilterPhaseFilterRequest
 	(*FilterPhaseFilterResponse)(nil),         // 3: trireme.v1.FilterPhaseFilterResponse
-	(*FilterNominatedRequest)(nil),            // 4: trireme.v1.FilterNominatedRequest
-	(*Nominee)(nil),                           // 5: trireme.v1.Nominee
-	(*FilterNominatedResponse)(nil),           // 6: trireme.v1.FilterNominatedResponse
-	(*DomainConstraint)(nil),                  // 7: trireme.v1.DomainConstraint
-	(*SkewRule)(nil),                          // 8: trireme.v1.SkewRule
-	(*PresenceRule)(nil),                      // 9: trireme.v1.PresenceRule
-	(*AbsenceRule)(nil),                       // 10: trireme.v1.AbsenceRule
-	(*Timing)(nil),                            // 11: trireme.v1.Timing
-	(*Preemptor)(nil),                         // 12: trireme.v1.Preemptor
-	(*PostFilterResult)(nil),                  // 13: trireme.v1.PostFilterResult
-	(*RunPostFilterRequest)(nil),              // 14: trireme.v1.RunPostFilterRequest
-	(*RunPostFilterResponse)(nil),             // 15: trireme.v1.RunPostFilterResponse
-	(*ListPreemptionCandidatesRequest)(nil),   // 16: trireme.v1.ListPreemptionCandidatesRequest
-	(*ListPreemptionCandidatesResponse)(nil),  // 17: trireme.v1.ListPreemptionCandidatesResponse
-	(*PreemptionCandidate)(nil),               // 18: trireme.v1.PreemptionCandidate
-	(*SelectPreemptionCandidateRequest)(nil),  // 19: trireme.v1.SelectPreemptionCandidateRequest
-	(*SelectPreemptionCandidateResponse)(nil), // 20: trireme.v1.SelectPreemptionCandidateResponse
-	(*ListPodGroupVictimsRequest)(nil),        // 21: trireme.v1.ListPodGroupVictimsRequest
-	(*PodGroupMember)(nil),                    // 22: trireme.v1.PodGroupMember
-	(*ListPodGroupVictimsResponse)(nil),       // 23: trireme.v1.ListPodGroupVictimsResponse
-	(*Victim)(nil),                            // 24: trireme.v1.Victim
-	(*VictimPod)(nil),                         // 25: trireme.v1.VictimPod
-	(*ReprievePodGroupVictimsRequest)(nil),    // 26: trireme.v1.ReprievePodGroupVictimsRequest
-	(*PlacedPodGroupMember)(nil),              // 27: trireme.v1.PlacedPodGroupMember
-	(*ReprievePodGroupVictimsResponse)(nil),   // 28: trireme.v1.ReprievePodGroupVictimsResponse
-	(*ListReleasableClaimsRequest)(nil),       // 29: trireme.v1.ListReleasableClaimsRequest
-	(*TriedPodGroupMember)(nil),               // 30: trireme.v1.TriedPodGroupMember
-	(*ListReleasableClaimsResponse)(nil),      // 31: trireme.v1.ListReleasableClaimsResponse
-	nil,                                       // 32: trireme.v1.FilterPhaseFilterResponse.NodesLeftEntry
-	(*Cycle)(nil),                             // 33: trireme.v1.Cycle
-	(*PreFilterResponse)(nil),                 // 34: trireme.v1.PreFilterResponse
-	(*NodeColumns)(nil),                       // 35: trireme.v1.NodeColumns
-	(*PodIdentity)(nil),                       // 36: trireme.v1.PodIdentity
-	(*Status)(nil),                            // 37: trireme.v1.Status
-	(Code)(0),                                 // 38: trireme.v1.Code
-	(*PostFilterResponse)(nil),                // 39: trireme.v1.PostFilterResponse
-	(*Action)(nil),                            // 40: trireme.v1.Action
-	(*Disruption)(nil),                        // 41: trireme.v1.Disruption
-	(*ReserveRequest)(nil),                    // 42: trireme.v1.ReserveRequest
-	(*UnreserveRequest)(nil),                  // 43: trireme.v1.UnreserveRequest
-	(*ReserveResponse)(nil),                   // 44: trireme.v1.ReserveResponse
-	(*UnreserveResponse)(nil),                 // 45: trireme.v1.UnreserveResponse
+	(*ResourceDemand)(nil),                    // 4: trireme.v1.ResourceDemand
+	(*FilterClassesRequest)(nil),              // 5: trireme.v1.FilterClassesRequest
+	(*ClassToFilter)(nil),                     // 6: trireme.v1.ClassToFilter
+	(*FilterClassesResponse)(nil),             // 7: trireme.v1.FilterClassesResponse
+	(*FilterNominatedRequest)(nil),            // 8: trireme.v1.FilterNominatedRequest
+	(*Nominee)(nil),                           // 9: trireme.v1.Nominee
+	(*FilterNominatedResponse)(nil),           // 10: trireme.v1.FilterNominatedResponse
+	(*DomainConstraint)(nil),                  // 11: trireme.v1.DomainConstraint
+	(*SkewRule)(nil),                          // 12: trireme.v1.SkewRule
+	(*PresenceRule)(nil),                      // 13: trireme.v1.PresenceRule
+	(*AbsenceRule)(nil),                       // 14: trireme.v1.AbsenceRule
+	(*Timing)(nil),                            // 15: trireme.v1.Timing
+	(*Preemptor)(nil),                         // 16: trireme.v1.Preemptor
+	(*PostFilterResult)(nil),                  // 17: trireme.v1.PostFilterResult
+	(*RunPostFilterRequest)(nil),              // 18: trireme.v1.RunPostFilterRequest
+	(*RunPostFilterResponse)(nil),             // 19: trireme.v1.RunPostFilterResponse
+	(*ListPreemptionCandidatesRequest)(nil),   // 20: trireme.v1.ListPreemptionCandidatesRequest
+	(*ListPreemptionCandidatesResponse)(nil),  // 21: trireme.v1.ListPreemptionCandidatesResponse
+	(*PreemptionCandidate)(nil),               // 22: trireme.v1.PreemptionCandidate
+	(*SelectPreemptionCandidateRequest)(nil),  // 23: trireme.v1.SelectPreemptionCandidateRequest
+	(*SelectPreemptionCandidateResponse)(nil), // 24: trireme.v1.SelectPreemptionCandidateResponse
+	(*ListPodGroupVictimsRequest)(nil),        // 25: trireme.v1.ListPodGroupVictimsRequest
+	(*PodGroupMember)(nil),                    // 26: trireme.v1.PodGroupMember
+	(*ListPodGroupVictimsResponse)(nil),       // 27: trireme.v1.ListPodGroupVictimsResponse
+	(*Victim)(nil),                            // 28: trireme.v1.Victim
+	(*VictimPod)(nil),                         // 29: trireme.v1.VictimPod
+	(*ReprievePodGroupVictimsRequest)(nil),    // 30: trireme.v1.ReprievePodGroupVictimsRequest
+	(*PlacedPodGroupMember)(nil),              // 31: trireme.v1.PlacedPodGroupMember
+	(*ReprievePodGroupVictimsResponse)(nil),   // 32: trireme.v1.ReprievePodGroupVictimsResponse
+	(*ListReleasableClaimsRequest)(nil),       // 33: trireme.v1.ListReleasableClaimsRequest
+	(*TriedPodGroupMember)(nil),               // 34: trireme.v1.TriedPodGroupMember
+	(*ListReleasableClaimsResponse)(nil),      // 35: trireme.v1.ListReleasableClaimsResponse
+	nil,                                       // 36: trireme.v1.FilterPhaseFilterResponse.NodesLeftEntry
+	nil,                                       // 37: trireme.v1.ResourceDemand.AmountsEntry
+	(*Cycle)(nil),                             // 38: trireme.v1.Cycle
+	(*PreFilterResponse)(nil),                 // 39: trireme.v1.PreFilterResponse
+	(*NodeColumns)(nil),                       // 40: trireme.v1.NodeColumns
+	(*PodIdentity)(nil),                       // 41: trireme.v1.PodIdentity
+	(*Status)(nil),                            // 42: trireme.v1.Status
+	(Code)(0),                                 // 43: trireme.v1.Code
+	(*PostFilterResponse)(nil),                // 44: trireme.v1.PostFilterResponse
+	(*Action)(nil),                            // 45: trireme.v1.Action
+	(*Disruption)(nil),                        // 46: trireme.v1.Disruption
+	(*ReserveRequest)(nil),                    // 47: trireme.v1.ReserveRequest
+	(*UnreserveRequest)(nil),                  // 48: trireme.v1.UnreserveRequest
+	(*ReserveResponse)(nil),                   // 49: trireme.v1.ReserveResponse
+	(*UnreserveResponse)(nil),                 // 50: trireme.v1.UnreserveResponse
 }
 var file_trireme_v1_filter_phase_proto_depIdxs = []int32{
-	33, // 0: trireme.v1.FilterPhasePrepareRequest.cycle:type_name -> trireme.v1.Cycle
-	33, // 1: trireme.v1.FilterPhaseFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	12, // 2: trireme.v1.FilterPhaseFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
-	34, // 3: trireme.v1.FilterPhaseFilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
-	35, // 4: trireme.v1.FilterPhaseFilterResponse.columns:type_name -> trireme.v1.NodeColumns
-	7,  // 5: trireme.v1.FilterPhaseFilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
-	11, // 6: trireme.v1.FilterPhaseFilterResponse.timings:type_name -> trireme.v1.Timing
-	13, // 7: trireme.v1.FilterPhaseFilterResponse.post_filter_results:type_name -> trireme.v1.PostFilterResult
-	32, // 8: trireme.v1.FilterPhaseFilterResponse.nodes_left:type_name -> trireme.v1.FilterPhaseFilterResponse.NodesLeftEntry
-	33, // 9: trireme.v1.FilterNominatedRequest.cycle:type_name -> trireme.v1.Cycle
-	5,  // 10: trireme.v1.FilterNominatedRequest.nominees:type_name -> trireme.v1.Nominee
-	36, // 11: trireme.v1.Nominee.pod:type_name -> trireme.v1.PodIdentity
-	11, // 12: trireme.v1.FilterNominatedResponse.timings:type_name -> trireme.v1.Timing
-	37, // 13: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
-	8,  // 14: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
-	9,  // 15: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
-	10, // 16: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
-	38, // 17: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	36, // 18: trireme.v1.Preemptor.pod:type_name -> trireme.v1.PodIdentity
-	39, // 19: trireme.v1.PostFilterResult.answer:type_name -> trireme.v1.PostFilterResponse
-	37, // 20: trireme.v1.PostFilterResult.changed_status:type_name -> trireme.v1.Status
-	33, // 21: trireme.v1.RunPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 22: trireme.v1.RunPostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	37, // 23: trireme.v1.RunPostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	12, // 24: trireme.v1.RunPostFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
-	13, // 25: trireme.v1.RunPostFilterResponse.results:type_name -> trireme.v1.PostFilterResult
-	33, // 26: trireme.v1.ListPreemptionCandidatesRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 27: trireme.v1.ListPreemptionCandidatesRequest.columns:type_name -> trireme.v1.NodeColumns
-	37, // 28: trireme.v1.ListPreemptionCandidatesRequest.pre_filter:type_name -> trireme.v1.Status
-	12, // 29: trireme.v1.ListPreemptionCandidatesRequest.preemptor:type_name -> trireme.v1.Preemptor
-	18, // 30: trireme.v1.ListPreemptionCandidatesResponse.candidates:type_name -> trireme.v1.PreemptionCandidate
-	39, // 31: trireme.v1.ListPreemptionCandidatesResponse.answer:type_name -> trireme.v1.PostFilterResponse
-	36, // 32: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
-	33, // 33: trireme.v1.SelectPreemptionCandidateRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 34: trireme.v1.SelectPreemptionCandidateRequest.columns:type_name -> trireme.v1.NodeColumns
-	37, // 35: trireme.v1.SelectPreemptionCandidateRequest.pre_filter:type_name -> trireme.v1.Status
-	12, // 36: trireme.v1.SelectPreemptionCandidateRequest.preemptor:type_name -> trireme.v1.Preemptor
-	18, // 37: trireme.v1.SelectPreemptionCandidateRequest.candidates:type_name -> trireme.v1.PreemptionCandidate
-	39, // 38: trireme.v1.SelectPreemptionCandidateResponse.answer:type_name -> trireme.v1.PostFilterResponse
-	33, // 39: trireme.v1.ListPodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
-	22, // 40: trireme.v1.ListPodGroupVictimsRequest.members:type_name -> trireme.v1.PodGroupMember
-	37, // 41: trireme.v1.ListPodGroupVictimsResponse.status:type_name -> trireme.v1.Status
-	24, // 42: trireme.v1.ListPodGroupVictimsResponse.victims:type_name -> trireme.v1.Victim
-	25, // 43: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	36, // 44: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	33, // 45: trireme.v1.ReprievePodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
-	36, // 46: trireme.v1.ReprievePodGroupVictimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	24, // 47: trireme.v1.ReprievePodGroupVictimsRequest.victims:type_name -> trireme.v1.Victim
-	27, // 48: trireme.v1.ReprievePodGroupVictimsRequest.placed:type_name -> trireme.v1.PlacedPodGroupMember
-	36, // 49: trireme.v1.PlacedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	37, // 50: trireme.v1.ReprievePodGroupVictimsResponse.status:type_name -> trireme.v1.Status
-	40, // 51: trireme.v1.ReprievePodGroupVictimsResponse.actions:type_name -> trireme.v1.Action
-	41, // 52: trireme.v1.ReprievePodGroupVictimsResponse.disruption:type_name -> trireme.v1.Disruption
-	33, // 53: trireme.v1.ListReleasableClaimsRequest.cycle:type_name -> trireme.v1.Cycle
-	36, // 54: trireme.v1.ListReleasableClaimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	30, // 55: trireme.v1.ListReleasableClaimsRequest.tried:type_name -> trireme.v1.TriedPodGroupMember
-	36, // 56: trireme.v1.TriedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	35, // 57: trireme.v1.TriedPodGroupMember.columns:type_name -> trireme.v1.NodeColumns
-	37, // 58: trireme.v1.ListReleasableClaimsResponse.status:type_name -> trireme.v1.Status
-	40, // 59: trireme.v1.ListReleasableClaimsResponse.actions:type_name -> trireme.v1.Action
-	0,  // 60: trireme.v1.FilterPhase.Prepare:input_type -> trireme.v1.FilterPhasePrepareRequest
-	2,  // 61: trireme.v1.FilterPhase.Filter:input_type -> trireme.v1.FilterPhaseFilterRequest
-	4,  // 62: trireme.v1.FilterPhase.FilterNominated:input_type -> trireme.v1.FilterNominatedRequest
-	14, // 63: trireme.v1.FilterPhase.RunPostFilter:input_type -> trireme.v1.RunPostFilterRequest
-	16, // 64: trireme.v1.FilterPhase.ListPreemptionCandidates:input_type -> trireme.v1.ListPreemptionCandidatesRequest
-	19, // 65: trireme.v1.FilterPhase.SelectPreemptionCandidate:input_type -> trireme.v1.SelectPreemptionCandidateRequest
-	21, // 66: trireme.v1.FilterPhase.ListPodGroupVictims:input_type -> trireme.v1.ListPodGroupVictimsRequest
-	26, // 67: trireme.v1.FilterPhase.ReprievePodGroupVictims:input_type -> trireme.v1.ReprievePodGroupVictimsRequest
-	29, // 68: trireme.v1.FilterPhase.ListReleasableClaims:input_type -> trireme.v1.ListReleasableClaimsRequest
-	42, // 69: trireme.v1.FilterPhase.Reserve:input_type -> trireme.v1.ReserveRequest
-	43, // 70: trireme.v1.FilterPhase.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	1,  // 71: trireme.v1.FilterPhase.Prepare:output_type -> trireme.v1.FilterPhasePrepareResponse
-	3,  // 72: trireme.v1.FilterPhase.Filter:output_type -> trireme.v1.FilterPhaseFilterResponse
-	6,  // 73: trireme.v1.FilterPhase.FilterNominated:output_type -> trireme.v1.FilterNominatedResponse
-	15, // 74: trireme.v1.FilterPhase.RunPostFilter:output_type -> trireme.v1.RunPostFilterResponse
-	17, // 75: trireme.v1.FilterPhase.ListPreemptionCandidates:output_type -> trireme.v1.ListPreemptionCandidatesResponse
-	20, // 76: trireme.v1.FilterPhase.SelectPreemptionCandidate:output_type -> trireme.v1.SelectPreemptionCandidateResponse
-	23, // 77: trireme.v1.FilterPhase.ListPodGroupVictims:output_type -> trireme.v1.ListPodGroupVictimsResponse
-	28, // 78: trireme.v1.FilterPhase.ReprievePodGroupVictims:output_type -> trireme.v1.ReprievePodGroupVictimsResponse
-	31, // 79: trireme.v1.FilterPhase.ListReleasableClaims:output_type -> trireme.v1.ListReleasableClaimsResponse
-	44, // 80: trireme.v1.FilterPhase.Reserve:output_type -> trireme.v1.ReserveResponse
-	45, // 81: trireme.v1.FilterPhase.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	71, // [71:82] is the sub-list for method output_type
-	60, // [60:71] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	38, // 0: trireme.v1.FilterPhasePrepareRequest.cycle:type_name -> trireme.v1.Cycle
+	38, // 1: trireme.v1.FilterPhaseFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	16, // 2: trireme.v1.FilterPhaseFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
+	39, // 3: trireme.v1.FilterPhaseFilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
+	40, // 4: trireme.v1.FilterPhaseFilterResponse.columns:type_name -> trireme.v1.NodeColumns
+	11, // 5: trireme.v1.FilterPhaseFilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
+	15, // 6: trireme.v1.FilterPhaseFilterResponse.timings:type_name -> trireme.v1.Timing
+	17, // 7: trireme.v1.FilterPhaseFilterResponse.post_filter_results:type_name -> trireme.v1.PostFilterResult
+	36, // 8: trireme.v1.FilterPhaseFilterResponse.nodes_left:type_name -> trireme.v1.FilterPhaseFilterResponse.NodesLeftEntry
+	4,  // 9: trireme.v1.FilterPhaseFilterResponse.demand:type_name -> trireme.v1.ResourceDemand
+	37, // 10: trireme.v1.ResourceDemand.amounts:type_name -> trireme.v1.ResourceDemand.AmountsEntry
+	38, // 11: trireme.v1.FilterClassesRequest.cycle:type_name -> trireme.v1.Cycle
+	6,  // 12: trireme.v1.FilterClassesRequest.classes:type_name -> trireme.v1.ClassToFilter
+	3,  // 13: trireme.v1.FilterClassesResponse.answers:type_name -> trireme.v1.FilterPhaseFilterResponse
+	38, // 14: trireme.v1.FilterNominatedRequest.cycle:type_name -> trireme.v1.Cycle
+	9,  // 15: trireme.v1.FilterNominatedRequest.nominees:type_name -> trireme.v1.Nominee
+	41, // 16: trireme.v1.Nominee.pod:type_name -> trireme.v1.PodIdentity
+	15, // 17: trireme.v1.FilterNominatedResponse.timings:type_name -> trireme.v1.Timing
+	42, // 18: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	12, // 19: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
+	13, // 20: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
+	14, // 21: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
+	43, // 22: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	41, // 23: trireme.v1.Preemptor.pod:type_name -> trireme.v1.PodIdentity
+	44, // 24: trireme.v1.PostFilterResult.answer:type_name -> trireme.v1.PostFilterResponse
+	42, // 25: trireme.v1.PostFilterResult.changed_status:type_name -> trireme.v1.Status
+	38, // 26: trireme.v1.RunPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	40, // 27: trireme.v1.RunPostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
+	42, // 28: trireme.v1.RunPostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	16, // 29: trireme.v1.RunPostFilterRequest.preemptors:type_name -> trireme.v1.Preemptor
+	17, // 30: trireme.v1.RunPostFilterResponse.results:type_name -> trireme.v1.PostFilterResult
+	38, // 31: trireme.v1.ListPreemptionCandidatesRequest.cycle:type_name -> trireme.v1.Cycle
+	40, // 32: trireme.v1.ListPreemptionCandidatesRequest.columns:type_name -> trireme.v1.NodeColumns
+	42, // 33: trireme.v1.ListPreemptionCandidatesRequest.pre_filter:type_name -> trireme.v1.Status
+	16, // 34: trireme.v1.ListPreemptionCandidatesRequest.preemptor:type_name -> trireme.v1.Preemptor
+	22, // 35: trireme.v1.ListPreemptionCandidatesResponse.candidates:type_name -> trireme.v1.PreemptionCandidate
+	44, // 36: trireme.v1.ListPreemptionCandidatesResponse.answer:type_name -> trireme.v1.PostFilterResponse
+	41, // 37: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	38, // 38: trireme.v1.SelectPreemptionCandidateRequest.cycle:type_name -> trireme.v1.Cycle
+	40, // 39: trireme.v1.SelectPreemptionCandidateRequest.columns:type_name -> trireme.v1.NodeColumns
+	42, // 40: trireme.v1.SelectPreemptionCandidateRequest.pre_filter:type_name -> trireme.v1.Status
+	16, // 41: trireme.v1.SelectPreemptionCandidateRequest.preemptor:type_name -> trireme.v1.Preemptor
+	22, // 42: trireme.v1.SelectPreemptionCandidateRequest.candidates:type_name -> trireme.v1.PreemptionCandidate
+	44, // 43: trireme.v1.SelectPreemptionCandidateResponse.answer:type_name -> trireme.v1.PostFilterResponse
+	38, // 44: trireme.v1.ListPodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
+	26, // 45: trireme.v1.ListPodGroupVictimsRequest.members:type_name -> trireme.v1.PodGroupMember
+	42, // 46: trireme.v1.ListPodGroupVictimsResponse.status:type_name -> trireme.v1.Status
+	28, // 47: trireme.v1.ListPodGroupVictimsResponse.victims:type_name -> trireme.v1.Victim
+	29, // 48: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	41, // 49: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	38, // 50: trireme.v1.ReprievePodGroupVictimsRequest.cycle:type_name -> trireme.v1.Cycle
+	41, // 51: trireme.v1.ReprievePodGroupVictimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	28, // 52: trireme.v1.ReprievePodGroupVictimsRequest.victims:type_name -> trireme.v1.Victim
+	31, // 53: trireme.v1.ReprievePodGroupVictimsRequest.placed:type_name -> trireme.v1.PlacedPodGroupMember
+	41, // 54: trireme.v1.PlacedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	42, // 55: trireme.v1.ReprievePodGroupVictimsResponse.status:type_name -> trireme.v1.Status
+	45, // 56: trireme.v1.ReprievePodGroupVictimsResponse.actions:type_name -> trireme.v1.Action
+	46, // 57: trireme.v1.ReprievePodGroupVictimsResponse.disruption:type_name -> trireme.v1.Disruption
+	38, // 58: trireme.v1.ListReleasableClaimsRequest.cycle:type_name -> trireme.v1.Cycle
+	41, // 59: trireme.v1.ListReleasableClaimsRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	34, // 60: trireme.v1.ListReleasableClaimsRequest.tried:type_name -> trireme.v1.TriedPodGroupMember
+	41, // 61: trireme.v1.TriedPodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	40, // 62: trireme.v1.TriedPodGroupMember.columns:type_name -> trireme.v1.NodeColumns
+	42, // 63: trireme.v1.ListReleasableClaimsResponse.status:type_name -> trireme.v1.Status
+	45, // 64: trireme.v1.ListReleasableClaimsResponse.actions:type_name -> trireme.v1.Action
+	0,  // 65: trireme.v1.FilterPhase.Prepare:input_type -> trireme.v1.FilterPhasePrepareRequest
+	2,  // 66: trireme.v1.FilterPhase.Filter:input_type -> trireme.v1.FilterPhaseFilterRequest
+	5,  // 67: trireme.v1.FilterPhase.FilterClasses:input_type -> trireme.v1.FilterClassesRequest
+	8,  // 68: trireme.v1.FilterPhase.FilterNominated:input_type -> trireme.v1.FilterNominatedRequest
+	18, // 69: trireme.v1.FilterPhase.RunPostFilter:input_type -> trireme.v1.RunPostFilterRequest
+	20, // 70: trireme.v1.FilterPhase.ListPreemptionCandidates:input_type -> trireme.v1.ListPreemptionCandidatesRequest
+	23, // 71: trireme.v1.FilterPhase.SelectPreemptionCandidate:input_type -> trireme.v1.SelectPreemptionCandidateRequest
+	25, // 72: trireme.v1.FilterPhase.ListPodGroupVictims:input_type -> trireme.v1.ListPodGroupVictimsRequest
+	30, // 73: trireme.v1.FilterPhase.ReprievePodGroupVictims:input_type -> trireme.v1.ReprievePodGroupVictimsRequest
+	33, // 74: trireme.v1.FilterPhase.ListReleasableClaims:input_type -> trireme.v1.ListReleasableClaimsRequest
+	47, // 75: trireme.v1.FilterPhase.Reserve:input_type -> trireme.v1.ReserveRequest
+	48, // 76: trireme.v1.FilterPhase.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	1,  // 77: trireme.v1.FilterPhase.Prepare:output_type -> trireme.v1.FilterPhasePrepareResponse
+	3,  // 78: trireme.v1.FilterPhase.Filter:output_type -> trireme.v1.FilterPhaseFilterResponse
+	7,  // 79: trireme.v1.FilterPhase.FilterClasses:output_type -> trireme.v1.FilterClassesResponse
+	10, // 80: trireme.v1.FilterPhase.FilterNominated:output_type -> trireme.v1.FilterNominatedResponse
+	19, // 81: trireme.v1.FilterPhase.RunPostFilter:output_type -> trireme.v1.RunPostFilterResponse
+	21, // 82: trireme.v1.FilterPhase.ListPreemptionCandidates:output_type -> trireme.v1.ListPreemptionCandidatesResponse
+	24, // 83: trireme.v1.FilterPhase.SelectPreemptionCandidate:output_type -> trireme.v1.SelectPreemptionCandidateResponse
+	27, // 84: trireme.v1.FilterPhase.ListPodGroupVictims:output_type -> trireme.v1.ListPodGroupVictimsResponse
+	32, // 85: trireme.v1.FilterPhase.ReprievePodGroupVictims:output_type -> trireme.v1.ReprievePodGroupVictimsResponse
+	35, // 86: trireme.v1.FilterPhase.ListReleasableClaims:output_type -> trireme.v1.ListReleasableClaimsResponse
+	49, // 87: trireme.v1.FilterPhase.Reserve:output_type -> trireme.v1.ReserveResponse
+	50, // 88: trireme.v1.FilterPhase.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	77, // [77:89] is the sub-list for method output_type
+	65, // [65:77] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_phase_proto_init() }
@@ -2687,19 +2946,19 @@ func file_trireme_v1_filter_phase_proto_init() {
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_filter_proto_init()
 	file_trireme_v1_status_proto_init()
-	file_trireme_v1_filter_phase_proto_msgTypes[7].OneofWrappers = []any{
+	file_trireme_v1_filter_phase_proto_msgTypes[11].OneofWrappers = []any{
 		(*DomainConstraint_Skew)(nil),
 		(*DomainConstraint_Presence)(nil),
 		(*DomainConstraint_Absence)(nil),
 	}
-	file_trireme_v1_filter_phase_proto_msgTypes[13].OneofWrappers = []any{}
+	file_trireme_v1_filter_phase_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_phase_proto_rawDesc), len(file_trireme_v1_filter_phase_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

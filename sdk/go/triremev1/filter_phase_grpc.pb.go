@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	FilterPhase_Prepare_FullMethodName                   = "/trireme.v1.FilterPhase/Prepare"
 	FilterPhase_Filter_FullMethodName                    = "/trireme.v1.FilterPhase/Filter"
+	FilterPhase_FilterClasses_FullMethodName             = "/trireme.v1.FilterPhase/FilterClasses"
 	FilterPhase_FilterNominated_FullMethodName           = "/trireme.v1.FilterPhase/FilterNominated"
 	FilterPhase_RunPostFilter_FullMethodName             = "/trireme.v1.FilterPhase/RunPostFilter"
 	FilterPhase_ListPreemptionCandidates_FullMethodName  = "/trireme.v1.FilterPhase/ListPreemptionCandidates"
@@ -46,6 +47,9 @@ type FilterPhaseClient interface {
 	// Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
 	// Idempotent.
 	Filter(ctx context.Context, in *FilterPhaseFilterRequest, opts ...grpc.CallOption) (*FilterPhaseFilterResponse, error)
+	// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+	// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+	FilterClasses(ctx context.Context, in *FilterClassesRequest, opts ...grpc.CallOption) (*FilterClassesResponse, error)
 	// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
 	FilterNominated(ctx context.Context, in *FilterNominatedRequest, opts ...grpc.CallOption) (*FilterNominatedResponse, error)
 	// RunPostFilter runs the PostFilter plugins for pods that no node takes. It writes nothing: it returns actions, and
@@ -96,6 +100,16 @@ func (c *filterPhaseClient) Filter(ctx context.Context, in *FilterPhaseFilterReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FilterPhaseFilterResponse)
 	err := c.cc.Invoke(ctx, FilterPhase_Filter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *filterPhaseClient) FilterClasses(ctx context.Context, in *FilterClassesRequest, opts ...grpc.CallOption) (*FilterClassesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FilterClassesResponse)
+	err := c.cc.Invoke(ctx, FilterPhase_FilterClasses_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +218,9 @@ type FilterPhaseServer interface {
 	// Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
 	// Idempotent.
 	Filter(context.Context, *FilterPhaseFilterRequest) (*FilterPhaseFilterResponse, error)
+	// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+	// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+	FilterClasses(context.Context, *FilterClassesRequest) (*FilterClassesResponse, error)
 	// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
 	FilterNominated(context.Context, *FilterNominatedRequest) (*FilterNominatedResponse, error)
 	// RunPostFilter runs the PostFilter plugins for pods that no node takes. It writes nothing: it returns actions, and
@@ -245,6 +262,9 @@ func (UnimplementedFilterPhaseServer) Prepare(context.Context, *FilterPhasePrepa
 }
 func (UnimplementedFilterPhaseServer) Filter(context.Context, *FilterPhaseFilterRequest) (*FilterPhaseFilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Filter not implemented")
+}
+func (UnimplementedFilterPhaseServer) FilterClasses(context.Context, *FilterClassesRequest) (*FilterClassesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FilterClasses not implemented")
 }
 func (UnimplementedFilterPhaseServer) FilterNominated(context.Context, *FilterNominatedRequest) (*FilterNominatedResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FilterNominated not implemented")
@@ -326,6 +346,24 @@ func _FilterPhase_Filter_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FilterPhaseServer).Filter(ctx, req.(*FilterPhaseFilterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FilterPhase_FilterClasses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FilterClassesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FilterPhaseServer).FilterClasses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FilterPhase_FilterClasses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FilterPhaseServer).FilterClasses(ctx, req.(*FilterClassesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -506,6 +544,10 @@ var FilterPhase_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Filter",
 			Handler:    _FilterPhase_Filter_Handler,
+		},
+		{
+			MethodName: "FilterClasses",
+			Handler:    _FilterPhase_FilterClasses_Handler,
 		},
 		{
 			MethodName: "FilterNominated",

@@ -207,6 +207,189 @@ func (x *PlaceRequest) GetSeed() uint64 {
 	return 0
 }
 
+// PlaceClassesRequest is pods of several classes of one profile to place.
+type PlaceClassesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The profile and the state of the cluster; its class does not matter.
+	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	// REQUIRED. The classes in the order in which their pods are tried, at least one.
+	Classes       []*ClassToPlace `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlaceClassesRequest) Reset() {
+	*x = PlaceClassesRequest{}
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceClassesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceClassesRequest) ProtoMessage() {}
+
+func (x *PlaceClassesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceClassesRequest.ProtoReflect.Descriptor instead.
+func (*PlaceClassesRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PlaceClassesRequest) GetCycle() *Cycle {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
+}
+
+func (x *PlaceClassesRequest) GetClasses() []*ClassToPlace {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// ClassToPlace is pods of a class to place.
+type ClassToPlace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The class.
+	PodClass uint32 `protobuf:"varint,1,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
+	// REQUIRED. How many pods are to be placed, from 1.
+	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// REQUIRED. Filter's answer, as in PlaceRequest.
+	Capacities *NodeColumns `protobuf:"bytes,3,opt,name=capacities,proto3" json:"capacities,omitempty"`
+	// REQUIRED. Filter's demand.
+	Demand        *ResourceDemand `protobuf:"bytes,4,opt,name=demand,proto3" json:"demand,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassToPlace) Reset() {
+	*x = ClassToPlace{}
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassToPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassToPlace) ProtoMessage() {}
+
+func (x *ClassToPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassToPlace.ProtoReflect.Descriptor instead.
+func (*ClassToPlace) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ClassToPlace) GetPodClass() uint32 {
+	if x != nil {
+		return x.PodClass
+	}
+	return 0
+}
+
+func (x *ClassToPlace) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ClassToPlace) GetCapacities() *NodeColumns {
+	if x != nil {
+		return x.Capacities
+	}
+	return nil
+}
+
+func (x *ClassToPlace) GetDemand() *ResourceDemand {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+// PlaceClassesResponse is about the first classes.
+type PlaceClassesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. In the order of the request, at least one.
+	Answers []*PlaceResponse `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
+	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *PlaceClassesResponse) Reset() {
+	*x = PlaceClassesResponse{}
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceClassesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceClassesResponse) ProtoMessage() {}
+
+func (x *PlaceClassesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceClassesResponse.ProtoReflect.Descriptor instead.
+func (*PlaceClassesResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PlaceClassesResponse) GetAnswers() []*PlaceResponse {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *PlaceClassesResponse) GetEvaluatedGeneration() uint64 {
+	if x != nil {
+		return x.EvaluatedGeneration
+	}
+	return 0
+}
+
 // PlaceResponse is the nodes in order; fewer than `count` where no more fit, or where `more` is set.
 type PlaceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -234,7 +417,7 @@ type PlaceResponse struct {
 
 func (x *PlaceResponse) Reset() {
 	*x = PlaceResponse{}
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[3]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -246,7 +429,7 @@ func (x *PlaceResponse) String() string {
 func (*PlaceResponse) ProtoMessage() {}
 
 func (x *PlaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[3]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -259,7 +442,7 @@ func (x *PlaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceResponse.ProtoReflect.Descriptor instead.
 func (*PlaceResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PlaceResponse) GetSlots() []uint32 {
@@ -335,7 +518,7 @@ type ScorePodGroupPlacementsRequest struct {
 
 func (x *ScorePodGroupPlacementsRequest) Reset() {
 	*x = ScorePodGroupPlacementsRequest{}
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[4]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +530,7 @@ func (x *ScorePodGroupPlacementsRequest) String() string {
 func (*ScorePodGroupPlacementsRequest) ProtoMessage() {}
 
 func (x *ScorePodGroupPlacementsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[4]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +543,7 @@ func (x *ScorePodGroupPlacementsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorePodGroupPlacementsRequest.ProtoReflect.Descriptor instead.
 func (*ScorePodGroupPlacementsRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ScorePodGroupPlacementsRequest) GetCycle() *Cycle {
@@ -404,7 +587,7 @@ type PlacementPlugin struct {
 
 func (x *PlacementPlugin) Reset() {
 	*x = PlacementPlugin{}
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[5]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +599,7 @@ func (x *PlacementPlugin) String() string {
 func (*PlacementPlugin) ProtoMessage() {}
 
 func (x *PlacementPlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[5]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -429,7 +612,7 @@ func (x *PlacementPlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementPlugin.ProtoReflect.Descriptor instead.
 func (*PlacementPlugin) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PlacementPlugin) GetPlugin() string {
@@ -459,7 +642,7 @@ type CandidatePlacement struct {
 
 func (x *CandidatePlacement) Reset() {
 	*x = CandidatePlacement{}
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[6]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +654,7 @@ func (x *CandidatePlacement) String() string {
 func (*CandidatePlacement) ProtoMessage() {}
 
 func (x *CandidatePlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[6]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +667,7 @@ func (x *CandidatePlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidatePlacement.ProtoReflect.Descriptor instead.
 func (*CandidatePlacement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CandidatePlacement) GetSlots() []uint32 {
@@ -516,7 +699,7 @@ type ScorePodGroupPlacementsResponse struct {
 
 func (x *ScorePodGroupPlacementsResponse) Reset() {
 	*x = ScorePodGroupPlacementsResponse{}
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[7]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +711,7 @@ func (x *ScorePodGroupPlacementsResponse) String() string {
 func (*ScorePodGroupPlacementsResponse) ProtoMessage() {}
 
 func (x *ScorePodGroupPlacementsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_score_phase_proto_msgTypes[7]
+	mi := &file_trireme_v1_score_phase_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +724,7 @@ func (x *ScorePodGroupPlacementsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorePodGroupPlacementsResponse.ProtoReflect.Descriptor instead.
 func (*ScorePodGroupPlacementsResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_score_phase_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ScorePodGroupPlacementsResponse) GetStatus() *Status {
@@ -583,7 +766,20 @@ const file_trireme_v1_score_phase_proto_rawDesc = "" +
 	"capacities\x12>\n" +
 	"\vconstraints\x18\x04 \x03(\v2\x1c.trireme.v1.DomainConstraintR\vconstraints\x12!\n" +
 	"\fextra_scores\x18\x05 \x03(\x12R\vextraScores\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\x04R\x04seed\"\xb2\x02\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\"r\n" +
+	"\x13PlaceClassesRequest\x12'\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x122\n" +
+	"\aclasses\x18\x02 \x03(\v2\x18.trireme.v1.ClassToPlaceR\aclasses\"\xae\x01\n" +
+	"\fClassToPlace\x12\x1b\n" +
+	"\tpod_class\x18\x01 \x01(\rR\bpodClass\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x127\n" +
+	"\n" +
+	"capacities\x18\x03 \x01(\v2\x17.trireme.v1.NodeColumnsR\n" +
+	"capacities\x122\n" +
+	"\x06demand\x18\x04 \x01(\v2\x1a.trireme.v1.ResourceDemandR\x06demand\"~\n" +
+	"\x14PlaceClassesResponse\x123\n" +
+	"\aanswers\x18\x01 \x03(\v2\x19.trireme.v1.PlaceResponseR\aanswers\x121\n" +
+	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"\xb2\x02\n" +
 	"\rPlaceResponse\x12\x14\n" +
 	"\x05slots\x18\x01 \x03(\rR\x05slots\x12\x16\n" +
 	"\x06totals\x18\x02 \x03(\x03R\x06totals\x12,\n" +
@@ -610,11 +806,12 @@ const file_trireme_v1_score_phase_proto_rawDesc = "" +
 	"\x1fScorePodGroupPlacementsResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12\x16\n" +
 	"\x06totals\x18\x02 \x03(\x12R\x06totals\x121\n" +
-	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration2\x96\x02\n" +
+	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration2\xe9\x02\n" +
 	"\n" +
 	"ScorePhase\x12V\n" +
 	"\aPrepare\x12$.trireme.v1.ScorePhasePrepareRequest\x1a%.trireme.v1.ScorePhasePrepareResponse\x12<\n" +
-	"\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponse\x12r\n" +
+	"\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponse\x12Q\n" +
+	"\fPlaceClasses\x12\x1f.trireme.v1.PlaceClassesRequest\x1a .trireme.v1.PlaceClassesResponse\x12r\n" +
 	"\x17ScorePodGroupPlacements\x12*.trireme.v1.ScorePodGroupPlacementsRequest\x1a+.trireme.v1.ScorePodGroupPlacementsResponseB:\n" +
 	"\x0edev.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3"
 
@@ -630,44 +827,55 @@ func file_trireme_v1_score_phase_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_score_phase_proto_rawDescData
 }
 
-var file_trireme_v1_score_phase_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_trireme_v1_score_phase_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_trireme_v1_score_phase_proto_goTypes = []any{
 	(*ScorePhasePrepareRequest)(nil),        // 0: trireme.v1.ScorePhasePrepareRequest
 	(*ScorePhasePrepareResponse)(nil),       // 1: trireme.v1.ScorePhasePrepareResponse
 	(*PlaceRequest)(nil),                    // 2: trireme.v1.PlaceRequest
-	(*PlaceResponse)(nil),                   // 3: trireme.v1.PlaceResponse
-	(*ScorePodGroupPlacementsRequest)(nil),  // 4: trireme.v1.ScorePodGroupPlacementsRequest
-	(*PlacementPlugin)(nil),                 // 5: trireme.v1.PlacementPlugin
-	(*CandidatePlacement)(nil),              // 6: trireme.v1.CandidatePlacement
-	(*ScorePodGroupPlacementsResponse)(nil), // 7: trireme.v1.ScorePodGroupPlacementsResponse
-	(*Cycle)(nil),                           // 8: trireme.v1.Cycle
-	(*NodeColumns)(nil),                     // 9: trireme.v1.NodeColumns
-	(*DomainConstraint)(nil),                // 10: trireme.v1.DomainConstraint
-	(*Timing)(nil),                          // 11: trireme.v1.Timing
-	(*Status)(nil),                          // 12: trireme.v1.Status
+	(*PlaceClassesRequest)(nil),             // 3: trireme.v1.PlaceClassesRequest
+	(*ClassToPlace)(nil),                    // 4: trireme.v1.ClassToPlace
+	(*PlaceClassesResponse)(nil),            // 5: trireme.v1.PlaceClassesResponse
+	(*PlaceResponse)(nil),                   // 6: trireme.v1.PlaceResponse
+	(*ScorePodGroupPlacementsRequest)(nil),  // 7: trireme.v1.ScorePodGroupPlacementsRequest
+	(*PlacementPlugin)(nil),                 // 8: trireme.v1.PlacementPlugin
+	(*CandidatePlacement)(nil),              // 9: trireme.v1.CandidatePlacement
+	(*ScorePodGroupPlacementsResponse)(nil), // 10: trireme.v1.ScorePodGroupPlacementsResponse
+	(*Cycle)(nil),                           // 11: trireme.v1.Cycle
+	(*NodeColumns)(nil),                     // 12: trireme.v1.NodeColumns
+	(*DomainConstraint)(nil),                // 13: trireme.v1.DomainConstraint
+	(*ResourceDemand)(nil),                  // 14: trireme.v1.ResourceDemand
+	(*Timing)(nil),                          // 15: trireme.v1.Timing
+	(*Status)(nil),                          // 16: trireme.v1.Status
 }
 var file_trireme_v1_score_phase_proto_depIdxs = []int32{
-	8,  // 0: trireme.v1.ScorePhasePrepareRequest.cycle:type_name -> trireme.v1.Cycle
-	8,  // 1: trireme.v1.PlaceRequest.cycle:type_name -> trireme.v1.Cycle
-	9,  // 2: trireme.v1.PlaceRequest.capacities:type_name -> trireme.v1.NodeColumns
-	10, // 3: trireme.v1.PlaceRequest.constraints:type_name -> trireme.v1.DomainConstraint
-	11, // 4: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing
-	12, // 5: trireme.v1.PlaceResponse.status:type_name -> trireme.v1.Status
-	8,  // 6: trireme.v1.ScorePodGroupPlacementsRequest.cycle:type_name -> trireme.v1.Cycle
-	5,  // 7: trireme.v1.ScorePodGroupPlacementsRequest.plugins:type_name -> trireme.v1.PlacementPlugin
-	6,  // 8: trireme.v1.ScorePodGroupPlacementsRequest.placements:type_name -> trireme.v1.CandidatePlacement
-	12, // 9: trireme.v1.ScorePodGroupPlacementsResponse.status:type_name -> trireme.v1.Status
-	0,  // 10: trireme.v1.ScorePhase.Prepare:input_type -> trireme.v1.ScorePhasePrepareRequest
-	2,  // 11: trireme.v1.ScorePhase.Place:input_type -> trireme.v1.PlaceRequest
-	4,  // 12: trireme.v1.ScorePhase.ScorePodGroupPlacements:input_type -> trireme.v1.ScorePodGroupPlacementsRequest
-	1,  // 13: trireme.v1.ScorePhase.Prepare:output_type -> trireme.v1.ScorePhasePrepareResponse
-	3,  // 14: trireme.v1.ScorePhase.Place:output_type -> trireme.v1.PlaceResponse
-	7,  // 15: trireme.v1.ScorePhase.ScorePodGroupPlacements:output_type -> trireme.v1.ScorePodGroupPlacementsResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	11, // 0: trireme.v1.ScorePhasePrepareRequest.cycle:type_name -> trireme.v1.Cycle
+	11, // 1: trireme.v1.PlaceRequest.cycle:type_name -> trireme.v1.Cycle
+	12, // 2: trireme.v1.PlaceRequest.capacities:type_name -> trireme.v1.NodeColumns
+	13, // 3: trireme.v1.PlaceRequest.constraints:type_name -> trireme.v1.DomainConstraint
+	11, // 4: trireme.v1.PlaceClassesRequest.cycle:type_name -> trireme.v1.Cycle
+	4,  // 5: trireme.v1.PlaceClassesRequest.classes:type_name -> trireme.v1.ClassToPlace
+	12, // 6: trireme.v1.ClassToPlace.capacities:type_name -> trireme.v1.NodeColumns
+	14, // 7: trireme.v1.ClassToPlace.demand:type_name -> trireme.v1.ResourceDemand
+	6,  // 8: trireme.v1.PlaceClassesResponse.answers:type_name -> trireme.v1.PlaceResponse
+	15, // 9: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing
+	16, // 10: trireme.v1.PlaceResponse.status:type_name -> trireme.v1.Status
+	11, // 11: trireme.v1.ScorePodGroupPlacementsRequest.cycle:type_name -> trireme.v1.Cycle
+	8,  // 12: trireme.v1.ScorePodGroupPlacementsRequest.plugins:type_name -> trireme.v1.PlacementPlugin
+	9,  // 13: trireme.v1.ScorePodGroupPlacementsRequest.placements:type_name -> trireme.v1.CandidatePlacement
+	16, // 14: trireme.v1.ScorePodGroupPlacementsResponse.status:type_name -> trireme.v1.Status
+	0,  // 15: trireme.v1.ScorePhase.Prepare:input_type -> trireme.v1.ScorePhasePrepareRequest
+	2,  // 16: trireme.v1.ScorePhase.Place:input_type -> trireme.v1.PlaceRequest
+	3,  // 17: trireme.v1.ScorePhase.PlaceClasses:input_type -> trireme.v1.PlaceClassesRequest
+	7,  // 18: trireme.v1.ScorePhase.ScorePodGroupPlacements:input_type -> trireme.v1.ScorePodGroupPlacementsRequest
+	1,  // 19: trireme.v1.ScorePhase.Prepare:output_type -> trireme.v1.ScorePhasePrepareResponse
+	6,  // 20: trireme.v1.ScorePhase.Place:output_type -> trireme.v1.PlaceResponse
+	5,  // 21: trireme.v1.ScorePhase.PlaceClasses:output_type -> trireme.v1.PlaceClassesResponse
+	10, // 22: trireme.v1.ScorePhase.ScorePodGroupPlacements:output_type -> trireme.v1.ScorePodGroupPlacementsResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_score_phase_proto_init() }
@@ -685,7 +893,7 @@ func file_trireme_v1_score_phase_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_score_phase_proto_rawDesc), len(file_trireme_v1_score_phase_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

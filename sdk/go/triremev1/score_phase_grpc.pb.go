@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ScorePhase_Prepare_FullMethodName                 = "/trireme.v1.ScorePhase/Prepare"
 	ScorePhase_Place_FullMethodName                   = "/trireme.v1.ScorePhase/Place"
+	ScorePhase_PlaceClasses_FullMethodName            = "/trireme.v1.ScorePhase/PlaceClasses"
 	ScorePhase_ScorePodGroupPlacements_FullMethodName = "/trireme.v1.ScorePhase/ScorePodGroupPlacements"
 )
 
@@ -37,6 +38,10 @@ type ScorePhaseClient interface {
 	// Place chooses the nodes of the next pods, in order: those that one scheduling cycle for each pod would choose. It
 	// stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
 	Place(ctx context.Context, in *PlaceRequest, opts ...grpc.CallOption) (*PlaceResponse, error)
+	// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+	// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+	// more than what is left of resources. Idempotent.
+	PlaceClasses(ctx context.Context, in *PlaceClassesRequest, opts ...grpc.CallOption) (*PlaceClassesResponse, error)
 	// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
 	ScorePodGroupPlacements(ctx context.Context, in *ScorePodGroupPlacementsRequest, opts ...grpc.CallOption) (*ScorePodGroupPlacementsResponse, error)
 }
@@ -69,6 +74,16 @@ func (c *scorePhaseClient) Place(ctx context.Context, in *PlaceRequest, opts ...
 	return out, nil
 }
 
+func (c *scorePhaseClient) PlaceClasses(ctx context.Context, in *PlaceClassesRequest, opts ...grpc.CallOption) (*PlaceClassesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlaceClassesResponse)
+	err := c.cc.Invoke(ctx, ScorePhase_PlaceClasses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scorePhaseClient) ScorePodGroupPlacements(ctx context.Context, in *ScorePodGroupPlacementsRequest, opts ...grpc.CallOption) (*ScorePodGroupPlacementsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ScorePodGroupPlacementsResponse)
@@ -91,6 +106,10 @@ type ScorePhaseServer interface {
 	// Place chooses the nodes of the next pods, in order: those that one scheduling cycle for each pod would choose. It
 	// stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
 	Place(context.Context, *PlaceRequest) (*PlaceResponse, error)
+	// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+	// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+	// more than what is left of resources. Idempotent.
+	PlaceClasses(context.Context, *PlaceClassesRequest) (*PlaceClassesResponse, error)
 	// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
 	ScorePodGroupPlacements(context.Context, *ScorePodGroupPlacementsRequest) (*ScorePodGroupPlacementsResponse, error)
 	mustEmbedUnimplementedScorePhaseServer()
@@ -108,6 +127,9 @@ func (UnimplementedScorePhaseServer) Prepare(context.Context, *ScorePhasePrepare
 }
 func (UnimplementedScorePhaseServer) Place(context.Context, *PlaceRequest) (*PlaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Place not implemented")
+}
+func (UnimplementedScorePhaseServer) PlaceClasses(context.Context, *PlaceClassesRequest) (*PlaceClassesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlaceClasses not implemented")
 }
 func (UnimplementedScorePhaseServer) ScorePodGroupPlacements(context.Context, *ScorePodGroupPlacementsRequest) (*ScorePodGroupPlacementsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ScorePodGroupPlacements not implemented")
@@ -169,6 +191,24 @@ func _ScorePhase_Place_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScorePhase_PlaceClasses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlaceClassesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScorePhaseServer).PlaceClasses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScorePhase_PlaceClasses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScorePhaseServer).PlaceClasses(ctx, req.(*PlaceClassesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ScorePhase_ScorePodGroupPlacements_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ScorePodGroupPlacementsRequest)
 	if err := dec(in); err != nil {
@@ -201,6 +241,10 @@ var ScorePhase_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Place",
 			Handler:    _ScorePhase_Place_Handler,
+		},
+		{
+			MethodName: "PlaceClasses",
+			Handler:    _ScorePhase_PlaceClasses_Handler,
 		},
 		{
 			MethodName: "ScorePodGroupPlacements",

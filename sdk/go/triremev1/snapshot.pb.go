@@ -337,7 +337,8 @@ type Configuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The profiles, at least one.
 	Profiles []*Profile `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
-	// REQUIRED. The scheduler's feature gates, all of them, by name.
+	// REQUIRED. The scheduler's feature gates, all of them, by name. `trireme.dev/Corrected` among them is no gate, but
+	// whether the scheduler departs from kube-scheduler where that is known to be wrong; absent: it does not.
 	FeatureGates map[string]bool `protobuf:"bytes,2,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// OPTIONAL. Plugins that are services of their own.
 	RemotePlugins []*RemotePlugin `protobuf:"bytes,3,rep,name=remote_plugins,json=remotePlugins,proto3" json:"remote_plugins,omitempty"`

@@ -31,7 +31,7 @@ import yaml
 from tests.conformance.config import live
 from trireme.config import command_flags
 from trireme.config.commandline import Start, StartOutcome
-from trireme.config.model import CompletedProfile
+from trireme.config.scheduler_configuration import CompletedProfile
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.kubeconfig import server_url

@@ -150,3 +150,14 @@ def wrong_weight() -> None:
         return [(name, 4 if name == "NodeResourcesBalancedAllocation" else weight) for name, weight in original(gates)]
 
     mutations.replace("default_profile.default_plugins", default_plugins)
+
+
+@defect("kill", found_by="only the flush has woken a pod")
+def wake_up_lost() -> None:
+    """No pod is woken by a pod that is gone from its node."""
+
+    def notify(original: Any, self: Any, event: Any, old: Any, new: Any) -> None:
+        if event.label != "AssignedPodDelete":
+            original(self, event, old, new)
+
+    mutations.replace("QueueNotifier.notify_of_event", notify)

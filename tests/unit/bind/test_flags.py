@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.bind import flags, process
-from trireme.config import leader_election, model
+from trireme.config import leader_election, scheduler_configuration
 from trireme.rpc.listen_flags import ListenError
 
 
@@ -61,6 +61,8 @@ def test_booleans_are_go_s(argv: list[str], expected: bool) -> None:
 
 @pytest.mark.parametrize("elects", [True, False], ids=["lease", "no-lease"])
 def test_bind_reads_the_lease_that_the_frontend_acquires(elects: bool) -> None:
-    election = model.LeaderElection(leader_elect=elects, resource_name="mine", resource_namespace="ns")
+    election = scheduler_configuration.LeaderElection(
+        leader_elect=elects, resource_name="mine", resource_namespace="ns"
+    )
     lease = flags.parse(["--listen", "127.0.0.1:0", *leader_election.bind_flags(election)]).lease
     assert lease == (("ns", "mine") if elects else None)

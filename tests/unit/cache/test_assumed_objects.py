@@ -268,3 +268,119 @@ def test_claims_of_a_finished_group_trial_are_closed_to_the_group() -> None:
     assert delta is not None
     assert [(entry.assumed, entry.open_to_group) for entry in delta.objects] == [(False, "")]
     assert delta.objects[0].resource_claim.status.HasField("allocation"), "it is promised still"
+
+
+def _named_claim(name: str, uid: str) -> snapshot_pb2.ClusterObject:
+    entry = snapshot_pb2.ClusterObject(open_to_group="g")
+    entry.resource_claim.metadata.name = name
+    entry.resource_claim.metadata.uid = uid
+    return entry
+
+
+def _open_assumptions(*entries: snapshot_pb2.ClusterObject) -> assumed_objects.AssumedObjects:
+    assumed = assumed_objects.AssumedObjects({})
+    assumed.assume("first", {("resource_claim", "", entry.resource_claim.metadata.name): entry for entry in entries})
+    return assumed
+
+
+def test_members_of_a_group_share_a_claim_until_the_last_leaves() -> None:
+    claim = _named_claim("claim", "1")
+    assumed = _open_assumptions(claim)
+    assumed.assume("second", {("resource_claim", "", "claim"): claim})
+    assert assumed.assumed_for("first") == assumed.assumed_for("second") == [claim]
+    assert assumed.assumed_for("third") == []
+    assert assumed.forget("first") == {}
+    assert list(assumed.forget("second").values()) == [claim]
+    assert assumed.assumed_for("second") == []
+
+
+def test_another_claim_of_the_same_name_is_not_shared() -> None:
+    """It was deleted and made again: the former one's devices are not the later one's."""
+    assumed = _open_assumptions(_named_claim("claim", "1"))
+    again = _named_claim("claim", "2")
+    assumed.assume("second", {("resource_claim", "", "claim"): again})
+    assert list(assumed.forget("second").values()) == [again]
+
+
+def test_no_claim_of_the_pods_is_open_once_sharing_ends() -> None:
+    assumed = _open_assumptions(_named_claim("one", "1"), _named_claim("two", "2"))
+    assumed.assume("other", {("resource_claim", "", "three"): _named_claim("three", "3")})
+    closed = assumed.end_sharing({"first"})
+    assert [name for _, _, name in closed] == ["one", "two"]
+    assert [entry.open_to_group for entry in assumed.assumed_for("first")] == ["", ""]
+    assert [entry.open_to_group for entry in assumed.assumed_for("other")] == ["g"]
+
+
+@pytest.mark.parametrize("group", ["", "other"])
+def test_a_claim_of_another_group_or_none_is_not_shared(group: str) -> None:
+    assumed = _open_assumptions(_named_claim("claim", "1"))
+    claim = _named_claim("claim", "1")
+    claim.open_to_group = group
+    assumed.assume("second", {("resource_claim", "", "claim"): claim})
+    assert assumed.assumed_for("first") == []
+
+
+def _volumes(*names: str, version: str = "1") -> dict[assumed_objects.Key, snapshot_pb2.ClusterObject]:
+    entries = {("persistent_volume", "", name): _volume(version) for name in names}
+    for (_, _, name), entry in entries.items():
+        entry.persistent_volume.metadata.name = name
+    return entries
+
+
+@pytest.mark.parametrize("version", ["0", ""], ids=["out of date", "to be created, though it is there"])
+def test_all_objects_are_assumed_or_none(version: str) -> None:
+    claim = _named_claim("claim", "1")
+    assumed = assumed_objects.AssumedObjects(_volumes("a", "b"))
+    shared = {("resource_claim", "", "claim"): claim}
+    assumed.assume("first", shared)
+    created = {("resource_claim", "", "new"): _named_claim("new", "2")}
+    with pytest.raises(assumed_objects.OutOfSyncError):
+        assumed.assume("second", shared | created | _volumes("a") | _volumes("b", version=version))
+    assert assumed.assumed_for("second") == []
+
+
+def test_all_objects_of_a_pod_are_assumed_and_forgotten_together() -> None:
+    informed = _volumes("a", "b", "c")
+    assumed = assumed_objects.AssumedObjects(informed)
+    chosen = _volumes("a", "b")
+    for entry in chosen.values():
+        entry.persistent_volume.spec.claim_ref.name = "claim"
+    assumed.assume("pod", chosen)
+    assert list(assumed.all()) == [*chosen.values(), informed["persistent_volume", "", "c"]]
+    assert assumed.forget("pod") == chosen
+    assert list(assumed.all()) == list(informed.values())
+
+
+def _allocated_claim(owner: str, *, controller: bool = True) -> snapshot_pb2.ClusterObject:
+    entry = snapshot_pb2.ClusterObject()
+    entry.resource_claim.metadata.resource_version = "5"
+    entry.resource_claim.metadata.owner_references.add(uid=owner, controller=controller)
+    entry.resource_claim.status.allocation.SetInParent()
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("shown", "ends"),
+    [
+        (_allocated_claim("pod"), True),
+        (_allocated_claim("other"), False),
+        (_allocated_claim("pod", controller=False), False),
+        (_volume("2"), False),
+    ],
+    ids=["its own", "of another pod", "of a pod that does not control it", "another kind"],
+)
+def test_the_claims_that_were_to_be_created_end_with_the_pods_allocated_claim(
+    shown: snapshot_pb2.ClusterObject, ends: bool
+) -> None:
+    """What exists already, or has a version, was not to be created."""
+    informed = {("resource_claim", "", "there"): _named_claim("there", "3"), **_volumes("versioned")}
+    created = {("resource_claim", "", name): _named_claim(name, name) for name in ("one", "two")}
+    assumed = assumed_objects.AssumedObjects(informed)
+    assumed.assume(
+        "pod",
+        {**created, **_volumes("versioned"), ("resource_claim", "", "there"): informed["resource_claim", "", "there"]},
+    )
+    key = (shown.WhichOneof("object") or "", "", "shown")
+    informed[key] = shown
+    assert assumed.on_informer_change(key) == (list(created) if ends else [])
+    assert len(assumed) == (2 if ends else 4)

@@ -219,7 +219,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestClusterCacheDeltas = CacheMachine.TestCase
-TestClusterCacheDeltas.settings = settings(max_examples=60, stateful_step_count=40)
+TestClusterCacheDeltas.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def test_deltas_of_a_trial_are_marked_until_one_ends_it() -> None:

@@ -157,6 +157,11 @@ def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: p
     code, _, err = _run(capsys, "validate", "extenders")
     assert code == 1
     assert "extenders[0].tlsConfig.keyFile: b.key: not the key of a.crt" in err
+    extender = f"{{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {tls('/no/x.crt', '/no/x.key', '/no/ca.crt')}}}"
+    (files / "extenders").write_text(f"{HEADER}extenders: [{extender}]\n")
+    code, out, err = _run(capsys, "validate", "extenders")
+    assert (code, out) == (0, "extenders: valid\n")
+    assert "extenders[0].tlsConfig.keyFile: /no/x.key is not on this machine, and not checked" in err
     (files / "elsewhere").write_text(f"{OWN}tls: {tls('/no/a.crt', '/no/a.key', 'a.key')}\n")
     code, _, err = _run(capsys, "validate", "elsewhere")
     assert code == 1

@@ -21,14 +21,13 @@ def _status(**changes: Any) -> dict[str, Any]:
     report: dict[str, Any] = {
         "leadership": {"leading": True, "epoch": 7, "holder": "me", "secondsLeft": 12.3},
         "synced": True,
-        "missing": [],
         "queue": {"active": 1, "backoff": 0, "unschedulable": 3, "gated": 0, "inFlight": 0, "binding": 0},
         "cluster": {"nodes": 5, "pods": 9, "assumedPods": 0, "podClasses": 2, "generation": 3},
-        "replicas": {
-            "filter": [{"address": "unix:/f", "inStep": True, "behind": 0, "backlogBytes": 1, "sentBytes": 2,
-                        "fullSyncs": 1, "lastError": ""}],
-            "bind": [{"address": "unix:/b", "inStep": False, "callsInFlight": 0, "lastError": "refused"}],
-        },
+        "replicas": [
+            {"phase": "filter", "address": "unix:/f", "inStep": True, "behind": 0, "backlogBytes": 1, "sentBytes": 2,
+             "fullSyncs": 1},
+            {"phase": "bind", "address": "unix:/b", "inStep": False, "lastError": "refused"},
+        ],
         "pending": [],
         "pendingAlike": [],
         "pendingPods": 0,
@@ -133,7 +132,7 @@ def test_the_status_names_a_cache_that_cannot_be_read_any_more() -> None:
 
 
 def _lookup(endpoint: str, *addresses: str, error: str = "", listed: bool = True) -> dict[str, Any]:
-    return {"endpoint": endpoint, "addresses": list(addresses), "listed": listed, "lastError": error}
+    return {"phase": "filter", "endpoint": endpoint, "addresses": list(addresses), "listed": listed, "lastError": error}
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -146,7 +145,7 @@ def test_the_status_names_endpoints_that_cannot_be_looked_up(columns: int) -> No
         _lookup("endpointslice:///s/new:grpc", listed=False),
         _lookup("dns:///good:7001", "a", "b"),
     ]
-    report = _status(endpoints={"filter": found})
+    report = _status(endpoints=found)
     shown = display.as_text(status_command.render(report), columns)
     assert max(map(len, shown.splitlines())) <= columns
     if columns < 120:  # rows wrap
@@ -174,7 +173,7 @@ def test_a_plugins_problem_has_a_line_of_its_own() -> None:
     problem = "plugin Lonely at 127.0.0.1:9000: extensionPoints: score is not among those that it serves, filter"
     plugin = {
         "name": "Lonely", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "closed",
-        "calls": 1, "failedCalls": 1, "p99Seconds": None, "health": "rejected", "problem": problem,
+        "calls": 1, "failedCalls": 1, "health": "rejected", "problem": problem,
     }  # fmt: skip
     shown = display.as_text(status_command.render(_status(plugins=[plugin])), 80)
     assert problem in " ".join(line.strip() for line in shown.splitlines())
@@ -185,7 +184,7 @@ def test_the_problem_of_a_plugin_names_it() -> None:
     """Of several plugins, nobody knows which one fails."""
     plugin = {
         "name": "Lonely", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "open",
-        "calls": 9, "failedCalls": 5, "p99Seconds": None, "health": "failing", "problem": "Score is not called: broken",
+        "calls": 9, "failedCalls": 5, "health": "failing", "problem": "Score is not called: broken",
     }  # fmt: skip
     shown = display.as_text(status_command.render(_status(plugins=[plugin])), 100)
     assert shown.splitlines()[-1].strip() == "plugin Lonely: Score is not called: broken"
@@ -194,7 +193,7 @@ def test_the_problem_of_a_plugin_names_it() -> None:
 
 def _plugin(name: str, address: str, **fields: Any) -> dict[str, Any]:
     """A plugin's entry."""
-    counts = {"calls": 123_456, "failedCalls": 0, "p99Seconds": 0.0181, "failurePolicy": "Fail", "breaker": "closed"}
+    counts = {"calls": 123_456, "failedCalls": 0, "p99S": 0.0181, "failurePolicy": "Fail", "breaker": "closed"}
     return {"name": name, "address": address, "version": "1.4.2", "health": "ok", "problem": "", **counts, **fields}
 
 
@@ -232,10 +231,11 @@ def test_the_generation_at_which_plugins_follow_is_shown() -> None:
     """Nobody sees whether a plugin that is called by slot knows the nodes."""
     plugin = {
         "name": "Behind", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "closed",
-        "calls": 9, "failedCalls": 0, "p99Seconds": None, "health": "ok", "problem": "",
+        "calls": 9, "failedCalls": 0, "health": "ok", "problem": "",
         "follows": {"inStep": True, "generation": 4711},
     }  # fmt: skip
-    other = {**plugin, "name": "Named", "follows": None}
+    other = {**plugin, "name": "Named"}
+    del other["follows"]
     shown = display.as_text(status_command.render(_status(plugins=[plugin, other])), 120)
     rows = {line.split()[0]: line.split() for line in shown.splitlines() if line.strip()}
     assert "FOLLOWS AT" in shown
@@ -293,6 +293,7 @@ def test_watch_prints_again_what_changed(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
     leading = [_status(), _status(), _status(synced=False)]
     leading[1]["leadership"] = {**leading[1]["leadership"], "secondsLeft": 3.0}
+    leading[1]["atMs"] = "1000"
 
     async def ask() -> display.Report:
         if not leading:
@@ -320,6 +321,16 @@ class _Asked:
 
 def _lost() -> Exception:
     return frontend_connection.ReportUnavailableNow("no scheduler listens")
+
+
+def test_what_insight_is_sent_is_no_change() -> None:
+    """Its replica is sent each report: `--watch -o json` would print one every time."""
+
+    def report(sent: str, phase: str = "insight") -> dict[str, Any]:
+        return {"leadership": {}, "replicas": [{"phase": phase, "sentBytes": sent}]}
+
+    assert display._without_passing_time(report("1")) == display._without_passing_time(report("2"))
+    assert display._without_passing_time(report("1")) != display._without_passing_time(report("1", "filter"))
 
 
 def test_a_watch_outlives_the_frontend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

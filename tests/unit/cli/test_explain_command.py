@@ -218,3 +218,11 @@ def test_who_refused_the_chosen_node_is_named(refused: dict[str, Any], line: str
     shown = display.as_text(explain_command.render(found), 120)
     assert line in shown
     assert shown.index(line) < shown.index("7 of 47 nodes are feasible now")
+
+
+def test_a_refusal_of_no_one_plugin_is_one_of_pre_filter() -> None:
+    """Plugins that each leave nodes, and together none, are not named by the scheduler either."""
+    status = {"code": "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE", "messages": ["node(s) didn't satisfy plugin(s) [A B]"]}
+    evaluation = {"queuedPod": {"podClass": 1}, "evaluatedGeneration": "9", "nodeCount": 4, "preFilter": status}
+    shown = display.as_text(explain_command.render(report(**evaluation)))
+    assert "  PreFilter: node(s) didn't satisfy plugin(s) [A B]" in shown.splitlines()

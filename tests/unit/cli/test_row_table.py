@@ -17,8 +17,8 @@ REASON = (
     "added, a node's labels change or on 12 rarer events"
 )
 SUMMARY = {
-    "leadership": {"leading": True, "epoch": 7, "holder": "me", "secondsLeft": 12.3}, "synced": True, "missing": [],
-    "queue": {"active": 1}, "cluster": {"nodes": 5, "pods": 9, "assumedPods": 0, "podClasses": 2}, "replicas": {},
+    "leadership": {"leading": True, "epoch": 7, "holder": "me", "secondsLeft": 12.3}, "synced": True,
+    "queue": {"active": 1}, "cluster": {"nodes": 5, "pods": 9, "assumedPods": 0, "podClasses": 2},
     "pendingPods": 2,
 }  # fmt: skip
 

@@ -9,6 +9,9 @@ import pytest
 from textual import widgets
 
 from trireme.cli import frontend_connection, main, top_command, top_figures, top_screen
+from trireme.v1.scheduler_explanation_pb2 import Leadership
+from trireme.v1.scheduler_status_pb2 import SchedulerStatus
+from trireme.wire import json_documents
 from trireme_kube.componentbase import clocks
 
 
@@ -33,23 +36,18 @@ def report(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0), **more: Any) ->
             "summary": "gated",
         },
     ]
-    replicas = {
-        "filter": [{"address": "unix:/run/filter.sock", "inStep": True}],
-        "bind": [{"address": "10.0.0.9:7003", "inStep": False, "lastError": "unreachable"}],
-    }
+    replicas = [
+        {"phase": "filter", "address": "unix:/run/filter.sock", "inStep": True},
+        {"phase": "bind", "address": "10.0.0.9:7003", "inStep": False, "lastError": "unreachable"},
+    ]
     plugin = {"name": "quota", "address": "quota:9000", "health": "failing", "breaker": "open"}
     return {
-        "version": {"trireme": "0.1.0"},
+        "version": "0.1.0",
         "leadership": {"leading": True, "epoch": 7},
         "cluster": {"nodes": 100, "pods": 60},
         "queue": {"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4, "inFlight": 5, "binding": 6},
-        "performance": {
-            "bound": bound,
-            "unschedulable": 0,
-            "errors": 0,
-            "boundsSeconds": [0.1, 1.0],
-            "podCounts": list(counts),
-        },
+        "boundTotal": bound,
+        "podLatency": {"boundsS": [0.1, 1.0], "counts": list(counts)},
         "pendingAlike": alike,
         "pendingPods": 4,
         "replicas": replicas,
@@ -58,12 +56,17 @@ def report(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0), **more: Any) ->
     }
 
 
+def status(*, bound: int = 0, counts: Sequence[int] = (0, 0, 0)) -> SchedulerStatus:
+    """The same as a message."""
+    return json_documents.parse(report(bound=bound, counts=counts), SchedulerStatus())
+
+
 def test_rates_and_latencies_are_of_the_time_between_reports() -> None:
     """The numbers would be those since the start, which hardly change."""
     history = top_figures.ReportHistory()
-    first = history.take(report(bound=100, counts=(100, 0, 0)), 10.0)
+    first = history.take(status(bound=100, counts=(100, 0, 0)), 10.0)
     assert (first.bound, first.p50, first.throughput) == (0.0, None, ())
-    second = history.take(report(bound=120, counts=(100, 20, 0)), 12.0)
+    second = history.take(status(bound=120, counts=(100, 20, 0)), 12.0)
     assert (second.bound, second.throughput) == (10.0, (10.0,))
     assert second.p50 == pytest.approx(0.55)
 
@@ -71,9 +74,9 @@ def test_rates_and_latencies_are_of_the_time_between_reports() -> None:
 def test_a_frontend_that_was_started_again_counts_anew() -> None:
     """There would be negative rates."""
     history = top_figures.ReportHistory()
-    history.take(report(bound=100, counts=(100, 0, 0)), 10.0)
-    assert history.take(report(bound=3, counts=(3, 0, 0)), 11.0).p50 is None
-    again = history.take(report(bound=5, counts=(5, 0, 0)), 12.0)
+    history.take(status(bound=100, counts=(100, 0, 0)), 10.0)
+    assert history.take(status(bound=3, counts=(3, 0, 0)), 11.0).p50 is None
+    again = history.take(status(bound=5, counts=(5, 0, 0)), 12.0)
     assert (again.bound, again.p50) == (2.0, pytest.approx(0.05))
 
 
@@ -82,12 +85,12 @@ def test_a_frontend_that_was_started_again_counts_anew() -> None:
 )
 def test_pending_pods_are_sorted(sorting: str, first: str) -> None:
     """What is most, oldest or tried most often would be out of sight."""
-    assert top_figures.pending_rows(report(), sorting)[0][3] == first
+    assert top_figures.pending_rows(status(), sorting)[0][3] == first
 
 
 def test_what_is_not_well_is_marked() -> None:
     """A phase out of step or an open breaker would look like the others."""
-    assert top_figures.replica_rows(report()) == [
+    assert top_figures.replica_rows(status()) == [
         ("filter", "in step", "unix:/run/filter.sock", True),
         ("bind", "not in step: unreachable", "10.0.0.9:7003", False),
         ("quota", "failing, breaker open", "quota:9000", False),
@@ -197,8 +200,13 @@ async def test_each_reason_has_an_example_and_what_is_cut_off_ends_with_an_ellip
             "waitsFor": {"kind": "time"},
         },
     ]
-    long_state = {"address": "dns:///" + "n" * 90, "inStep": False, "lastError": "it does not answer " * 20}
-    shown = report(pendingAlike=pending, replicas={"filter": [long_state]})
+    long_state = {
+        "phase": "filter",
+        "address": "dns:///" + "n" * 90,
+        "inStep": False,
+        "lastError": "it does not answer " * 20,
+    }
+    shown = report(pendingAlike=pending, replicas=[long_state])
 
     async def fetch() -> dict[str, Any]:
         return shown
@@ -287,8 +295,8 @@ async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() 
 
 def test_a_standby_names_the_leader() -> None:
     """Somebody watches the wrong frontend for an hour."""
-    assert top_screen.standby_text({"leading": False, "holder": "host-1"}) == "stands by, host-1 leads"
-    assert top_screen.standby_text({"leading": False, "holder": ""}) == "stands by, nobody leads"
+    assert top_screen.standby_text(Leadership(holder="host-1")) == "stands by, host-1 leads"
+    assert top_screen.standby_text(Leadership()) == "stands by, nobody leads"
 
 
 def test_without_a_terminal_it_says_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:

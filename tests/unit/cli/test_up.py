@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from trireme.cli import main, processes, up
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.insight import flags
 from trireme_kube.componentbase.cli import arguments
 
@@ -47,7 +47,7 @@ def test_each_replica_of_insight_records_in_a_folder_of_its_own(tmp_path: pathli
     options = parser.parse_args(["up", "--insights", "2", *named])
     layout = up.Layout(tmp_path, tmp_path / "kubeconfig", tmp_path / "admin.sock")
     _, started = up._processes_by_start_order(
-        options, layout, model.LeaderElection(), processes.SharedOutput(lambda: None)
+        options, layout, scheduler_configuration.LeaderElection(), processes.SharedOutput(lambda: None)
     )
     taken = recording_flags_parser()
     folders = [taken.parse_known_args(process._command)[0] for process in started if process.name.startswith("insight")]

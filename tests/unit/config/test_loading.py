@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading
-from trireme.config.model import SchedulerConfiguration
+from trireme.config.scheduler_configuration import SchedulerConfiguration
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.golang import Duration
 

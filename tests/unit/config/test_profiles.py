@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers.config_starts import HEADER, feature_gates
 from trireme.config import loading, profiles
-from trireme.config.model import CompletedProfile
+from trireme.config.scheduler_configuration import CompletedProfile
 from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Registry
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.configuration_files import ConfigurationError

@@ -72,8 +72,8 @@ def test_profiles_plugins_batches_and_waits_may_change(tmp_path: Path, started: 
         pytest.param({}, {"handle": {"listen": "unix:/h"}}, ["handle.listen"], id="handle"),
         pytest.param(
             {"leaderElection": {"resourceName": "x"}, "podMaxBackoffSeconds": 30},
-            {"admin": {"socket": "/a"}, "batch": {"maxPods": 7}},
-            ["leaderElection.resourceName", "admin.socket"],
+            {"admin": {"socket": "/a"}, "batch": {"maxPods": 7}, "compatibility": "Kubernetes"},
+            ["leaderElection.resourceName", "admin.socket", "compatibility"],
             id="several-and-what-may-change",
         ),
     ],

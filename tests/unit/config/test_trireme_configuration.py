@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.config import trireme_configuration
+from trireme.config import service_tls, trireme_configuration
 from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
@@ -33,6 +33,7 @@ def test_without_a_file_everything_runs_on_one_machine() -> None:
     for name in trireme_configuration.PHASES:
         assert (config.phase(name).endpoints, config.phase(name).local_replicas) == ((), 1)
     assert config.fallback.mode == "local"
+    assert config.corrected
     assert declaration.problems_of(config) == []
 
 
@@ -65,6 +66,7 @@ tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
 batch: {maxPods: 7, linger: 1ms}
 handle: {listen: "127.0.0.1:71", allowedIdentities: ["spiffe://a/b"]}
 reload: {listDeadline: 10m}
+compatibility: Kubernetes
 columnCacheClasses: 9
 remotePlugins:
 - name: P
@@ -86,12 +88,13 @@ remotePlugins:
     assert config.handle.allowed_identities == ("spiffe://a/b",)
     assert (config.handle.listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
     assert config.reload.list_deadline == Duration.of(600)
+    assert not config.corrected
     plugin = config.remote_plugin("P")
     assert plugin is not None
     assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
     assert (plugin.deadline, plugin.failure_policy) == (Duration.of(2), "Ignore")
     assert (plugin.circuit_breaker.failures, plugin.circuit_breaker.open_for) == (2, Duration.of(5))
-    assert plugin.tls == trireme_configuration.TLS(ca_file="/pa")
+    assert plugin.tls == service_tls.TLS(ca_file="/pa")
     assert config.remote_plugin("Q") is None
 
 
@@ -146,6 +149,10 @@ remotePlugins:
         ("batch: {maxPods: 5001}", "batch.maxPods: Invalid value: 5001: must not be greater than 5000"),
         ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
         ("reload: {listDeadline: 0s}", 'reload.listDeadline: Invalid value: "0s": must be greater than zero'),
+        (
+            "compatibility: Openshift",
+            'compatibility: Unsupported value: "Openshift": supported values: "Corrected", "Kubernetes"',
+        ),
         ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
         (
             "handle: {listen: '10.0.0.1:70', allowedIdentities: [p]}",

@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 from tests.helpers.config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
+from trireme.config_convert import writing
+from trireme.config_convert.drafts import Sources
 from trireme.registry import legacy
 
 
@@ -224,3 +226,17 @@ def test_conversion_is_idempotent(version: str) -> None:
     once = with_plugins(version, {"score": {"enabled": [{"name": "NodeAffinity", "weight": 7}]}})
     again = from_file(yaml.safe_load(once.text))
     assert [again.profile.plugins, again.profile.plugin_config] == [once.profile.plugins, once.profile.plugin_config]
+
+
+def test_certificates_of_extenders_that_are_not_on_this_machine_are_named_and_not_checked() -> None:
+    files = {"certFile": "/no/x.crt", "keyFile": "/no/x.key"}
+    extender = {"urlPrefix": "https://x", "filterVerb": "f", "enableHTTPS": True, "tlsConfig": files}
+    old = {
+        "apiVersion": f"{GROUP}/v1beta2",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [extender],
+    }
+    text = writing.convert(["f"], Sources(lambda _: yaml.safe_dump(old).encode(), lambda *_: {}))
+    assert yaml.safe_load(text)["extenders"][0]["tlsConfig"]["certFile"] == "/no/x.crt"
+    for file in files.values():
+        assert f"{file} is not on this machine, and not checked" in text

@@ -4,6 +4,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import rule
 
@@ -184,7 +185,8 @@ class EvaluationMachine(SnapshotMachine):
 
 
 TestIncrementalEvaluation = EvaluationMachine.TestCase
-TestIncrementalEvaluation.settings = settings(max_examples=60, stateful_step_count=30)
+TestIncrementalEvaluation.pytestmark = [pytest.mark.timeout(600)]
+TestIncrementalEvaluation.settings = settings(max_examples=400, stateful_step_count=30)
 
 
 def _cluster() -> SnapshotBuilder:

@@ -42,6 +42,19 @@ async def test_of_several_domains_that_do_the_plugins_choose() -> None:
     assert cluster.nodes == dict.fromkeys(("p0", "p1", "p2"), "n1")
 
 
+async def test_what_is_reserved_for_a_member_is_not_free_for_the_next_when_a_placement_is_taken() -> None:
+    """Two pods of one node would get the same device: Reserve finds what is free on the cluster of its generation."""
+    cluster = Cluster([2, 3], racks=["a", "b"], topology=True)
+    cluster.totals = [50, 90]
+    cluster.reserving = True
+    racked(cluster, 2, 3)
+    await cluster.run()
+    assert cluster.nodes == dict.fromkeys(("p0", "p1", "p2"), "n1")
+    generations, pods = zip(*cluster.reserved_at[-3:], strict=True)
+    assert pods == (["p0"], ["p1"], ["p2"])
+    assert list(generations) == sorted(set(generations))
+
+
 async def test_the_message_is_about_the_first_domain_if_none_is_feasible() -> None:
     """Nodes outside of it are not counted in the message."""
     cluster = Cluster([1, 2], racks=["a", "b"], topology=True)

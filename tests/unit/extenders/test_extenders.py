@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from trireme.cache import class_registry, cluster_cache
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.extenders import extender_wire, extenders
 from trireme.framework import status
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_phase_pb2
@@ -54,7 +54,9 @@ class Objects:
 class World:
     """A cluster of ALL nodes, of which filter refuses the last, and a pod of class `self.number`."""
 
-    def __init__(self, *configured: tuple[model.Extender, Mapping[str, Callable[[Json], Any]]]) -> None:
+    def __init__(
+        self, *configured: tuple[scheduler_configuration.Extender, Mapping[str, Callable[[Json], Any]]]
+    ) -> None:
         registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(registry)
         for name in ALL:
@@ -84,9 +86,9 @@ class World:
         return [(name, verb) for name, verb, _ in self.asked]
 
 
-def _extender(name: str, *verbs: str, **settings: Any) -> model.Extender:
+def _extender(name: str, *verbs: str, **settings: Any) -> scheduler_configuration.Extender:
     named = {f"{verb}_verb": verb for verb in verbs}
-    return model.Extender(url_prefix=name, node_cache_capable=True, **named, **settings)
+    return scheduler_configuration.Extender(url_prefix=name, node_cache_capable=True, **named, **settings)
 
 
 def _keeping(*names: str, **failed: str) -> Callable[[Json], Any]:
@@ -210,7 +212,7 @@ async def test_an_extender_gets_only_pods_that_request_its_resources(
     resources: tuple[str, ...], interested: bool
 ) -> None:
     """Without managed resources every pod is; a limit counts as a request does."""
-    managed = tuple(model.ManagedResource(name) for name in resources)
+    managed = tuple(scheduler_configuration.ManagedResource(name) for name in resources)
     world = World((_extender("one", "filter", "bind", managed_resources=managed), {"filter": _keeping(*ALL)}))
     await world.filter_and_prioritize()
     assert bool(world.asked) is interested

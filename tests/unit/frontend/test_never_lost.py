@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, PREPARED_CPUS, World, one_node
 from trireme.extenders import reported_bound
-from trireme.frontend.serving import status_report
+from trireme.frontend.serving import scheduler_status
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, status_pb2
 
 
@@ -170,8 +170,8 @@ def test_a_pod_that_an_extender_falsely_reports_bound_is_retried() -> None:
         world.answer(binding, "lie" if name == "p" else "good")
         world.answer_all()
         world.deliver("pods", 1000)
-    (waits,) = status_report.status(world.frontend_state())["pending"]
-    assert waits["summary"] == "was bound to node n0 according to an extender; waits until the API server shows it"
+    (waits,) = scheduler_status.status(world.frontend_state()).pending
+    assert waits.summary == "was bound to node n0 according to an extender; waits until the API server shows it"
     world.loop.advance(reported_bound.BELIEVED_SECONDS - 1.0)
     assert world.frontend.cluster.cache.statistics().assumed_pods == 1
     world.loop.advance(1.0)

@@ -12,10 +12,10 @@ from tests.helpers.frontend_world import GUARD, T0, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
-from trireme.frontend.serving import scheduler_explanation, status_report
+from trireme.frontend.serving import scheduler_explanation, scheduler_status
 from trireme.queueing import states
 from trireme.scheduling import pre_binding
-from trireme.v1.scheduler_explanation_pb2 import PendingPod, PodWait
+from trireme.v1.scheduler_explanation_pb2 import PodWait
 from trireme.wire import json_documents
 from trireme_kube.client.informers.watch import EventKind
 
@@ -28,11 +28,10 @@ def _world() -> Iterator[World]:
 
 
 def _waits(world: World, name: str) -> tuple[PodWait, str]:
-    report = status_report.status(world.frontend_state())
-    (document,) = (pod for pod in report["pending"] if pod["pod"]["name"] == name)
-    found = json_documents.parse(document, PendingPod())
-    assert any(alike["summary"] == found.summary for alike in report["pendingAlike"])
-    assert f"ns/{name}" in display.as_text(status_command.render(report, one_by_one=True))
+    report = scheduler_status.status(world.frontend_state())
+    (found,) = (pod for pod in report.pending if pod.pod.name == name)
+    assert any(alike.summary == found.summary for alike in report.pending_alike)
+    assert f"ns/{name}" in display.as_text(status_command.render(json_documents.document(report), one_by_one=True))
     explained = scheduler_explanation.explain(world.frontend_state(), f"ns/{name}")
     assert explained is not None
     assert explained.scheduler.summary == found.summary
@@ -94,11 +93,11 @@ def test_pods_that_fail_alike_are_one_row(world: World, monkeypatch: pytest.Monk
     }
     reporter = world.frontend.scheduling.reporter
     monkeypatch.setattr(reporter, "last_failure", lambda uid: texts[uid[0]])
-    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert (alike["count"], alike["example"]["name"]) == (2, "p")
-    assert alike["summary"].endswith(texts["p"])
+    (alike,) = scheduler_status.status(world.frontend_state()).pending_alike
+    assert (alike.count, alike.example.name) == (2, "p")
+    assert alike.summary.endswith(texts["p"])
     texts["q"] = texts["q"].replace("node-1", "node-2")
-    assert [one["count"] for one in status_report.status(world.frontend_state())["pendingAlike"]] == [1, 1]
+    assert [one.count for one in scheduler_status.status(world.frontend_state()).pending_alike] == [1, 1]
 
 
 def test_a_permit(world: World) -> None:
@@ -267,14 +266,18 @@ def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
         world.create(name, 4)
     world.create("s", 5)
     world.answer_all()
-    report = status_report.status(world.frontend_state(), 2)
-    assert [entry["pod"]["name"] for entry in report["pending"]] == ["p", "q"]
-    assert [(entry["count"], entry["example"]["name"]) for entry in report["pendingAlike"]] == [(3, "p"), (1, "s")]
-    *_, header, first, second = display.as_text(status_command.render(report), 200).splitlines()
+    report = scheduler_status.status(world.frontend_state(), 2)
+    assert [entry.pod.name for entry in report.pending] == ["p", "q"]
+    assert [(entry.count, entry.example.name) for entry in report.pending_alike] == [(3, "p"), (1, "s")]
+    *_, header, first, second = display.as_text(
+        status_command.render(json_documents.document(report)), 200
+    ).splitlines()
     assert header.split() == ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", "STATUS"]
     assert re.match(r" +3  ns/p +\d\S* +1  was refused by NodeResourcesFit; ", first)
     assert re.match(r" +1  ns/s +\d\S* +1  was refused by NodeResourcesFit; ", second)
-    *_, third, more = display.as_text(status_command.render(report, one_by_one=True), 200).splitlines()
+    *_, third, more = display.as_text(
+        status_command.render(json_documents.document(report), one_by_one=True), 200
+    ).splitlines()
     assert re.match(r"ns/q +\d\S* +1  was refused by NodeResourcesFit; ", third)
     assert more == "… and 2 more pending pods"
 
@@ -311,10 +314,10 @@ def test_a_pod_is_as_old_as_its_object(world: World) -> None:
     old["metadata"] |= {"name": "old", "uid": "uid-old", "creationTimestamp": "2026-01-05T06:07:08Z"}
     world.api.record("pods", EventKind.ADDED, old)
     world.deliver("pods", 1000)
-    report = status_report.status(world.frontend_state())
-    since = {pod["pod"]["name"]: int(pod["waitingSinceMs"]) for pod in report["pending"]}
+    report = scheduler_status.status(world.frontend_state())
+    since = {pod.pod.name: int(pod.waiting_since_ms) for pod in report.pending}
     assert since["old"] == _ms(datetime.datetime(2026, 1, 5, 6, 7, 8, tzinfo=datetime.UTC).timestamp())
-    assert min(int(alike["waitingSinceMs"]) for alike in report["pendingAlike"]) == min(since.values())
+    assert min(int(alike.waiting_since_ms) for alike in report.pending_alike) == min(since.values())
 
 
 def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
@@ -326,10 +329,10 @@ def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
     gone["metadata"] |= {"deletionTimestamp": "2026-01-05T06:07:08Z", "resourceVersion": "999"}
     world.api.record("pods", EventKind.MODIFIED, gone)
     world.deliver("pods", 1000)
-    report = status_report.status(world.frontend_state())
-    waits = {pod["pod"]["name"]: pod["waitsFor"]["kind"] for pod in report["pending"]}
+    report = scheduler_status.status(world.frontend_state())
+    waits = {pod.pod.name: pod.waits_for.kind for pod in report.pending}
     assert waits == {"p": "deletion", "stays": "event"}
-    assert [alike["count"] for alike in report["pendingAlike"]] == [1, 1]
+    assert [alike.count for alike in report.pending_alike] == [1, 1]
 
 
 def test_an_age_only_grows(world: World) -> None:
@@ -338,8 +341,8 @@ def test_an_age_only_grows(world: World) -> None:
     contents = world.frontend.scheduling.queue.contents
 
     def ages() -> tuple[str, str]:
-        report = status_report.status(world.frontend_state())
-        return report["pending"][0]["waitingSinceMs"], report["pendingAlike"][0]["waitingSinceMs"]
+        report = scheduler_status.status(world.frontend_state())
+        return report.pending[0].waiting_since_ms, report.pending_alike[0].waiting_since_ms
 
     first = ages()
     world.loop.advance(60)

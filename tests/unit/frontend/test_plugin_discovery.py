@@ -13,7 +13,7 @@ import yaml
 
 from tests.contract import certificates
 from tests.helpers import virtual_time
-from trireme.config import addresses, commandline, trireme_configuration
+from trireme.config import addresses, commandline, remote_plugin_settings, trireme_configuration
 from trireme.frontend import monitored_plugin, plugin_discovery, plugin_handshake
 from trireme.frontend.phase_clients import endpoints
 from trireme_kube.componentbase import supervision
@@ -66,7 +66,7 @@ async def test_a_watch_that_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(plugin_discovery, "LIST_SECONDS", 0.0)
     unused: Any = None
     discovery = plugin_discovery.PluginDiscovery(unused, addresses.DiscoveredEndpoints())
-    plugin = trireme_configuration.RemotePlugin("Maintenance", SERVICE, ())
+    plugin = remote_plugin_settings.RemotePlugin("Maintenance", SERVICE, ())
     await discovery.follow(dataclasses.replace(trireme_configuration.TriremeConfiguration(), remote_plugins=(plugin,)))
     with pytest.raises(supervision.TaskEnded, match="KeyError"):
         async with asyncio.timeout(30):
@@ -94,7 +94,7 @@ class Moves:
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Follow the endpoints within the block."""
-        plugin = trireme_configuration.RemotePlugin("Maintenance", SERVICE, ())
+        plugin = remote_plugin_settings.RemotePlugin("Maintenance", SERVICE, ())
         config = dataclasses.replace(trireme_configuration.TriremeConfiguration(), remote_plugins=(plugin,))
         await self._discovery.follow(config)
         running = asyncio.create_task(self._discovery.run(self._apply))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
-from trireme.config import commandline, model, trireme_configuration
+from trireme.config import commandline, scheduler_configuration, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import plugin_monitor, reconfiguration
 from trireme.queueing import states
@@ -76,7 +76,7 @@ def _with_weight(weight: int) -> Change:
     def change(completed: commandline.CompletedConfig) -> commandline.CompletedConfig:
         (profile,) = completed.profiles
         first, *more = profile.plugins[ExtensionPoint.SCORE]
-        plugins = {**profile.plugins, ExtensionPoint.SCORE: (model.Plugin(first.name, weight), *more)}
+        plugins = {**profile.plugins, ExtensionPoint.SCORE: (scheduler_configuration.Plugin(first.name, weight), *more)}
         return dataclasses.replace(completed, profiles=(dataclasses.replace(profile, plugins=plugins),))
 
     return change

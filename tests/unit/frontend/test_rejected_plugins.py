@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
-from trireme.config import trireme_configuration
+from trireme.config import remote_plugin_settings
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import queue_plugin_calls
 from trireme.frontend.serving import scheduler_explanation
@@ -22,7 +22,7 @@ def _world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """One node, and the plugin in the configuration."""
     with one_node() as world:
         membership = world.frontend.context.membership
-        plugin = trireme_configuration.RemotePlugin(
+        plugin = remote_plugin_settings.RemotePlugin(
             GUARD, "127.0.0.1:1", (ExtensionPoint.PERMIT,), failure_policy="Ignore"
         )
         own = dataclasses.replace(membership._completed.trireme, remote_plugins=(plugin,))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.frontend_world import GUARDED_CPUS, PREPARED_CPUS, PendingCall, World
+from trireme.extenders import extender_assembly
 from trireme.scheduling import bind_limits, pre_binding, scheduler
 
 LIMIT = 2
@@ -32,6 +33,10 @@ def answer_others(world: World, *waiting: str) -> None:
 
 def calls(world: World, rpc: str) -> list[PendingCall]:
     return [call for call in world.pending_calls if call.rpc == rpc]
+
+
+def test_extenders_that_bind_leave_connections_for_those_that_filter() -> None:
+    assert bind_limits.MAX_BOUND_BY_EXTENDERS < extender_assembly.MAX_CONNECTIONS
 
 
 def bound(world: World, name: str) -> bool:

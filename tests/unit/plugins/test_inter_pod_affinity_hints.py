@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
+from trireme.framework import feature_gates
 
 Json = dict[str, Any]
 
@@ -68,8 +69,8 @@ BOTH = (_term({"app": "db"}), _term({"tier": "x"}))
             _likes(_term(namespaceSelector={"matchLabels": {"team": "a"}})),
             None,
             _placed(namespace="other"),
-            SKIP,
-            id="selected-namespaces-are-not-looked-up",
+            QUEUE,
+            id="in-a-selected-namespace",
         ),
     ],
 )
@@ -112,3 +113,121 @@ UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 def test_a_term_that_cannot_be_read_wakes_the_pod() -> None:
     waiting = _likes({"labelSelector": UNREADABLE, "topologyKey": "zone"})
     assert Hints("InterPodAffinity").about(waiting, "AssignedPod", "Add", None, _placed()) == ERROR
+
+
+TEAM_A = {"matchLabels": {"team": "a"}}
+NOT_A = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
+FEATURES = {feature_gates.CORRECTED: True}
+
+
+def _namespace(labels: Json | None = None, name: str = "other") -> Json:
+    return entry("Namespace", name, metadata={"labels": labels or {}})
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "labels", "expected"),
+    [
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), False, True, {"team": "a"}, QUEUE, id="liked-added"),
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), False, True, {"team": "b"}, SKIP, id="not-selected"),
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), False, True, None, QUEUE, id="namespace-unknown"),
+        pytest.param(
+            _likes(_term({"app": "web"}, namespaceSelector=TEAM_A)), False, True, None, SKIP, id="unknown-but-unlike"
+        ),
+        pytest.param(_dislikes(_term(namespaceSelector=TEAM_A)), True, False, {"team": "a"}, QUEUE, id="disliked-gone"),
+        pytest.param(_dislikes(_term(namespaceSelector=NOT_A)), True, False, {"team": "a"}, SKIP, id="excluded-gone"),
+        pytest.param(_dislikes(_term(namespaceSelector=NOT_A)), True, False, {"team": "b"}, QUEUE, id="included-gone"),
+        pytest.param(_likes(_term(namespaceSelector=NOT_A)), False, True, {"team": "a"}, SKIP, id="excluded-added"),
+    ],
+)
+def test_the_labels_of_the_pods_namespace_decide(
+    waiting: Json, old: bool, new: bool, labels: Json | None, expected: str
+) -> None:
+    """kubernetes/kubernetes#141953, kubernetes/kubernetes#141954, kubernetes/kubernetes#141526."""
+    placed = _placed(namespace="other")
+    objects = [] if labels is None else [_namespace(labels)]
+    action = "Add" if new else "Delete"
+    sides = placed if old else None, placed if new else None
+    assert Hints("InterPodAffinity", objects).about(waiting, "AssignedPod", action, *sides) == expected
+
+
+def test_a_pod_that_left_is_judged_by_the_waiting_pods_namespace() -> None:
+    """kubernetes/kubernetes#141526: what the gone pod's anti-affinity excludes was not kept out by it."""
+    gone = on("n", _dislikes(_term(namespaceSelector=NOT_A), name="q", namespace="other"))
+    waiting = pod(labels={"app": "db"})
+    for labels, expected in (({"team": "a"}, SKIP), ({"team": "b"}, QUEUE)):
+        hints = Hints("InterPodAffinity", [_namespace(labels, "ns")])
+        assert hints.about(waiting, "AssignedPod", "Delete", gone, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), {}, {"team": "a"}, QUEUE, id="liked-is-selected"),
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), None, {"team": "a"}, QUEUE, id="liked-is-there"),
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), {"team": "a"}, {}, SKIP, id="liked-is-no-more"),
+        pytest.param(_likes(_term(namespaceSelector=TEAM_A)), {}, {"team": "b"}, SKIP, id="other-label"),
+        pytest.param(_dislikes(_term(namespaceSelector=TEAM_A)), {"team": "a"}, {}, QUEUE, id="disliked-is-no-more"),
+        pytest.param(_dislikes(_term(namespaceSelector=TEAM_A)), {}, {"team": "a"}, SKIP, id="disliked-is-selected"),
+        pytest.param(_dislikes(_term(namespaceSelector=TEAM_A)), None, {}, SKIP, id="disliked-is-not-there"),
+        pytest.param(pod(namespace="other"), {}, {"team": "a"}, QUEUE, id="its-own-namespace"),
+        pytest.param(pod(namespace="other"), {"team": "a"}, {"team": "a"}, SKIP, id="same-labels"),
+        pytest.param(_likes(), {}, {"team": "a"}, SKIP, id="no-namespace-selector"),
+    ],
+)
+def test_other_labels_of_a_namespace_wake_the_pods_that_select_by_them(
+    waiting: Json, old: Json | None, new: Json, expected: str
+) -> None:
+    """kubernetes/kubernetes#141953: the pod waited for the flush after five minutes."""
+    before = None if old is None else _namespace(old)
+    hints = Hints("InterPodAffinity", [_namespace(new)], FEATURES)
+    assert hints.about(waiting, "Namespace", "Add" if old is None else "Update", before, _namespace(new)) == expected
+    assert Hints("InterPodAffinity").about(waiting, "Namespace", "Update", before, _namespace(new)) == ""
+
+
+SELF = {"app": "db"}
+AFAR = _term(namespaceSelector=TEAM_A, namespaces=["ns"])
+
+
+@pytest.mark.parametrize(
+    ("waiting", "resource", "old", "new", "expected"),
+    [
+        pytest.param(_likes(labels=SELF), "AssignedPod", _placed(), None, QUEUE, id="last-one-left"),
+        pytest.param(_likes(), "AssignedPod", _placed(), None, SKIP, id="it-is-none-itself"),
+        pytest.param(_likes(*BOTH, labels=SELF), "AssignedPod", _placed(), None, SKIP, id="half-of-its-own-terms"),
+        pytest.param(_likes(labels=SELF), "AssignedPod", _placed({"app": "web"}), None, SKIP, id="another-left"),
+        pytest.param(_likes(labels=SELF), "AssignedPod", _placed(), _placed({"app": "web"}), QUEUE, id="relabelled"),
+        pytest.param(_likes(labels=SELF), "AssignedPod", _placed(), _placed({**SELF, "a": "b"}), SKIP, id="still-one"),
+        pytest.param(_likes(labels=SELF), "Node", Z1, NOWHERE, QUEUE, id="its-node-left-the-domain"),
+        pytest.param(_likes(labels=SELF), "Node", Z1, None, QUEUE, id="its-node-left"),
+        pytest.param(_likes(labels=SELF), "Node", NOWHERE, None, SKIP, id="a-node-of-no-domain-left"),
+        pytest.param(_likes(labels=SELF), "Node", Z1, Z1, SKIP, id="same-node"),
+        pytest.param(_likes(), "Node", Z1, None, SKIP, id="not-for-others"),
+        pytest.param(
+            _likes(AFAR, labels=SELF), "Namespace", _namespace({"team": "a"}), _namespace(), QUEUE, id="deselected"
+        ),
+    ],
+)
+def test_a_pod_that_may_be_the_first_is_woken_when_the_last_one_goes(
+    waiting: Json, resource: str, old: Json, new: Json | None, expected: str
+) -> None:
+    """kubernetes/kubernetes#141354: the replacement of a drained pod slept until the flush; kube-scheduler skips it."""
+    update = {"AssignedPod": "UpdatePodLabel", "Node": "UpdateNodeLabel", "Namespace": "Update"}[resource]
+    action = update if new is not None else "Delete"
+    assert Hints("InterPodAffinity", features=FEATURES).about(waiting, resource, action, old, new) == expected
+    assert Hints("InterPodAffinity").about(waiting, resource, action, old, new) in (SKIP, "")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "gone", "expected"),
+    [
+        pytest.param(_dislikes(), Z1, QUEUE, id="of-a-domain-of-the-term"),
+        pytest.param(_dislikes(), NOWHERE, SKIP, id="of-no-domain"),
+        pytest.param(_likes(), Z1, SKIP, id="not-kept-away"),
+    ],
+)
+def test_a_pod_that_was_kept_away_by_pods_of_a_node_is_woken_when_the_node_goes(
+    waiting: Json, gone: Json, expected: str
+) -> None:
+    """The pods of a node that is gone keep nobody away from its domain: it may be long until they are deleted."""
+    assert Hints("InterPodAffinity", features=FEATURES).about(waiting, "Node", "Delete", gone, None) == expected
+    assert Hints("InterPodAffinity").about(waiting, "Node", "Delete", gone, None) == ""

@@ -20,6 +20,7 @@ def _term(key: str, operator: str, *values: str) -> Json:
 
 SSD = pod(nodeSelector={"disk": "ssd"})
 NAMED = pod(affinity=_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}))
+EITHER = pod(affinity=_affinity(_term("disk", "In", "ssd"), _term("disk", "In", "nvme")))
 UNREADABLE = pod(affinity=_affinity(_term("disk", "Near", "x"), _term("disk", "In", "ssd")))
 
 
@@ -41,6 +42,8 @@ UNREADABLE = pod(affinity=_affinity(_term("disk", "Near", "x"), _term("disk", "I
         pytest.param(pod(affinity=_affinity(_term("a", "NotIn", "b"))), None, node(), QUEUE, id="absent-is-not-in"),
         pytest.param(pod(affinity=_affinity(_term("a", "Exists"))), None, node(), SKIP, id="absent"),
         pytest.param(pod(affinity=_affinity(_term("a", "DoesNotExist"))), None, node(), QUEUE, id="absent-as-asked"),
+        pytest.param(EITHER, None, node(labels={"disk": "ssd"}), QUEUE, id="the-first-term-is-enough"),
+        pytest.param(EITHER, None, node(labels={"disk": "nvme"}), QUEUE, id="the-second-term-is-enough"),
         pytest.param(UNREADABLE, None, node(labels={"disk": "ssd"}), QUEUE, id="one-term-is-enough"),
         pytest.param(UNREADABLE, None, node(), ERROR, id="a-term-that-cannot-be-read"),
     ],

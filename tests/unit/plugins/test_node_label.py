@@ -9,7 +9,7 @@ from tests.helpers.hint_answers import configuration as profile_of
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.plugin_answers import Answers
 from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
-from trireme.config import gates, loading, model, profiles
+from trireme.config import gates, loading, profiles, scheduler_configuration
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -84,10 +84,14 @@ def test_scores_are_the_share_of_preferences_that_a_node_meets(stated: Any, expe
     assert Answers(_cluster(), score.NodeLabelScore(args.read(stated)), pod_of()).scores() == expected
 
 
-def _profile(stated: Any = None, plugins: Any = None) -> model.SchedulerConfiguration:
+def _profile(stated: Any = None, plugins: Any = None) -> scheduler_configuration.SchedulerConfiguration:
     config = [] if stated is None else [{"name": "NodeLabel", "args": stated}]
     profile = {"pluginConfig": config, **({"plugins": plugins} if plugins else {})}
-    document = {"apiVersion": model.API_VERSION, "kind": model.KIND, "profiles": [profile]}
+    document = {
+        "apiVersion": scheduler_configuration.API_VERSION,
+        "kind": scheduler_configuration.KIND,
+        "profiles": [profile],
+    }
     return loading.load(json.dumps(document).encode(), gates.FeatureGates(), lambda line: None)
 
 
@@ -115,13 +119,13 @@ _ARGS = "profiles[0].pluginConfig[0].args"
 )
 def test_a_label_may_not_be_both_present_and_absent(stated: Any, problems: list[str]) -> None:
     """No node would do, and the pods would wait for ever."""
-    assert model.validate(_profile(stated), gates.FeatureGates()) == problems
+    assert scheduler_configuration.validate(_profile(stated), gates.FeatureGates()) == problems
 
 
 def test_no_profile_has_it_unless_it_names_it() -> None:
     """kube-scheduler's default profile does not; where it is named it filters and scores."""
 
-    def completed(plugins: Any) -> model.CompletedProfile:
+    def completed(plugins: Any) -> scheduler_configuration.CompletedProfile:
         config = _profile({"presentLabels": ["a"]}, plugins)
         return profiles.construct_profiles(config, IN_TREE, gates.FeatureGates(), lambda line: None).profiles[0]
 
@@ -181,3 +185,18 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     filtered = await evaluators.filter(PROFILE, 1, 1, builder.snap.generation)
     placed = await evaluators.place(PROFILE, 1, 1, filtered)
     assert [builder.snap.nodes.names[slot] for slot in placed.slots] == ["both"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "helps"),
+    [("ab", True), ("a", False), ("b", False), ("abx", False), ("aby", False)],
+    ids=["all", "one is missing", "the other is missing", "one forbidden", "the other forbidden"],
+)
+def test_a_node_wakes_pods_with_all_labels_and_no_forbidden_one(labels: str, helps: bool) -> None:
+    _, features = profile_of()
+    unused: Any = None
+    stated = {"presentLabels": ["a", "b"], "absentLabels": ["x", "y"]}
+    (registered,) = hints.events_to_register(hints_api.HintContext(stated, features, unused))
+    assert registered.hint is not None
+    node = node_of("n", labels=dict.fromkeys(labels, ""))
+    assert registered.hint(None, node)(classes.PodClass(1, pod_of())) is helps

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
 from tests.helpers.plugin_answers import Answers
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of
-from trireme.config import gates, loading, model, profiles
+from trireme.config import gates, loading, profiles, scheduler_configuration
 from trireme.evaluation import engine
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.in_process import in_process_evaluators
@@ -61,9 +61,13 @@ def test_without_any_integer_the_plugin_does_nothing() -> None:
     assert _scores("Lowest", a=None, b="cheap") is None
 
 
-def _profile(config: Any, plugins: Any = None) -> model.SchedulerConfiguration:
+def _profile(config: Any, plugins: Any = None) -> scheduler_configuration.SchedulerConfiguration:
     profile = {"pluginConfig": config, **({"plugins": plugins} if plugins else {})}
-    document = {"apiVersion": model.API_VERSION, "kind": model.KIND, "profiles": [profile]}
+    document = {
+        "apiVersion": scheduler_configuration.API_VERSION,
+        "kind": scheduler_configuration.KIND,
+        "profiles": [profile],
+    }
     return loading.load(json.dumps(document).encode(), gates.FeatureGates(), lambda line: None)
 
 
@@ -85,12 +89,12 @@ _ARGS = "profiles[0].pluginConfig[0].args"
 )
 def test_wrong_arguments_are_named_by_their_field(stated: Any, problems: list[str]) -> None:
     config = _profile([{"name": "NodeLabelValue", "args": stated}])
-    assert model.validate(config, gates.FeatureGates()) == problems
+    assert scheduler_configuration.validate(config, gates.FeatureGates()) == problems
 
 
 def test_a_key_that_no_label_can_have_is_wrong() -> None:
     config = _profile([{"name": "NodeLabelValue", "args": {"labelKey": "a b"}}])
-    (problem,) = model.validate(config, gates.FeatureGates())
+    (problem,) = scheduler_configuration.validate(config, gates.FeatureGates())
     assert problem.startswith(f'{_ARGS}.labelKey: Invalid value: "a b": name part must consist of')
 
 
@@ -100,7 +104,7 @@ def test_an_unknown_argument_is_an_error() -> None:
 
 
 def test_no_profile_has_it_unless_it_names_it() -> None:
-    def completed(plugins: Any) -> model.CompletedProfile:
+    def completed(plugins: Any) -> scheduler_configuration.CompletedProfile:
         config = _profile([{"name": "NodeLabelValue", "args": {"labelKey": KEY}}], plugins)
         return profiles.construct_profiles(config, IN_TREE, gates.FeatureGates(), lambda line: None).profiles[0]
 

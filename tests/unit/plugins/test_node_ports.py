@@ -41,9 +41,11 @@ def test_a_host_port_is_given_once(used: Json, wanted: Json, clashes: bool) -> N
 
 
 def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
+    """kubernetes/kubernetes#132037: two pods with one host port in their sidecars were put on one node."""
     plugin = node_ports.NodePorts()
     sidecar = _with_ports(PORT, kind="initContainers", restartPolicy="Always")
     assert Answers(one_node(NODE, sidecar), plugin, _with_ports(PORT)).refusals() != {}
+    assert Answers(one_node(NODE, sidecar), plugin, sidecar).refusals() != {}
     ended = _with_ports(PORT, kind="initContainers")
     assert Answers(one_node(NODE, ended), plugin, _with_ports(PORT)).refusals() == {}
     assert Answers(one_node(NODE), plugin, ended).pre_filter.skip

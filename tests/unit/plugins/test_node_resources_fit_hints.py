@@ -16,7 +16,11 @@ def _has(**allocatable: str) -> Json:
 
 GPU = "example_com__gpu"
 ONE, NO_PODS = _has(cpu="1", memory="1Gi"), node(status={"allocatable": {"cpu": "2"}})
-DEVICES = [entry("DeviceClass", "gpus", spec={"extendedResourceName": "example.com/gpu"})]
+DEVICES = [
+    entry("DeviceClass", "a", spec={}),
+    entry("DeviceClass", "gpus", spec={"extendedResourceName": "example.com/gpu"}),
+    entry("DeviceClass", "z", spec={}),
+]
 
 
 @pytest.mark.parametrize(

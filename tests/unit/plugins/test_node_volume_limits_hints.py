@@ -36,6 +36,12 @@ def test_limits_and_pods_that_end(gone: Json, expected: str) -> None:
             QUEUE,
             id="the-second",
         ),
+        pytest.param(
+            pod(volumes=[*AZURE_FILE["spec"]["volumes"], *INLINE["spec"]["volumes"]]),
+            "ebs.csi.aws.com",
+            QUEUE,
+            id="the-second-that-was-migrated",
+        ),
         pytest.param(EPHEMERAL, "any", SKIP, id="ephemeral"),
         pytest.param(pod(), "any", SKIP, id="no-volumes"),
         pytest.param(

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from tests.contract import metrics_document
 from tests.helpers import configuration_document
 from trireme.framework import cluster_event
 
@@ -13,6 +14,11 @@ _ROOT = pathlib.Path(__file__).parents[3]
 def test_the_configuration_reference_is_up_to_date() -> None:
     """An operator would look for a field, or rely on a default, that is not there."""
     assert configuration_document.write() == configuration_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+def test_the_metrics_page_is_up_to_date(tmp_path: pathlib.Path) -> None:
+    """The page lists the metrics that the processes serve, with their present meaning."""
+    assert metrics_document.write(tmp_path) == metrics_document.DOCUMENT.read_text(), "run `make docs`"
 
 
 @pytest.mark.parametrize(

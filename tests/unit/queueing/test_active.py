@@ -235,3 +235,26 @@ def test_a_class_that_comes_back_to_its_turn_takes_the_place_that_it_left() -> N
     left.container.discard(left)
     clock.pod(pods, record("a3", 1), timestamp=T0)
     assert _drain(pods, clock, 8) == [["b"], ["a3"]]
+
+
+def test_the_next_classes_are_those_of_the_next_batches() -> None:
+    """Prepared ahead: a class that is announced and not handed out was prepared in vain."""
+    clock, pods = Clock(), ActiveQueue()
+    for number, class_id in enumerate((1, 2, 3, 1, 2, 4)):
+        clock.pod(pods, record(f"p{number}", class_id), T0 + number)
+    while pods.size:
+        announced = [each.key for each in pods.next_classes(10)]
+        assert len(announced) == len(set(announced))
+        assert [each.key for each in pods.next_classes(1)] == announced[:1]
+        (first,) = pods.take(1, clock.now, clock.stamp)
+        assert first.record.class_id == announced[0]
+
+
+def test_a_class_that_ended_and_comes_back_is_served_once() -> None:
+    clock, pods = Clock(), ActiveQueue()
+    clock.pod(pods, record("a", 1))
+    clock.pod(pods, record("b", 2))
+    assert clock.take(pods, 8) == ["a"]
+    clock.pod(pods, record("c", 1))
+    clock.pod(pods, record("d", 1))
+    assert _drain(pods, clock, 1) == [["b"], ["c"], ["d"]]

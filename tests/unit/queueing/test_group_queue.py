@@ -500,3 +500,63 @@ def test_a_group_that_waits_is_gated_again(remote: bool) -> None:
     gates[0] = PreEnqueueResult.ALLOWED
     queue.on_event(NODE_ADD, None, object(), T0)
     assert names(popped(queue)[1]) == ["p0"]
+
+
+def _forgotten(queue: SchedulingQueue) -> bool:
+    """Whether the queue keeps no event for anybody."""
+    queue.on_event(NODE_ADD, None, object(), T0)
+    return not queue.statistics().in_flight_events
+
+
+@pytest.mark.parametrize("how", GroupAttemptResult)
+def test_no_event_is_kept_for_an_attempt_that_has_ended(how: GroupAttemptResult) -> None:
+    """Events of a busy cluster would fill the memory within a day."""
+    queue = grouping_queue(registrations=(EventRegistration("Fit", NODE_ADD),))
+    of_three(queue)
+    group = popped_and_refused(queue)
+    assert not _forgotten(queue)
+    queue.groups.finish_attempt(group, how, T0)
+    assert _forgotten(queue)
+
+
+def test_no_event_is_kept_for_a_call_that_was_repeated() -> None:
+    queue = _asking_queue((EventRegistration("Remote", NODE_ADD),))
+    queue.groups.set_group(pod_group("g"), T0)
+    calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
+    assert not _forgotten(queue)
+    assert queue.repeat_pre_enqueue(calls["p0"])
+    for call_id in calls.values():
+        for again in _calls(queue.pre_enqueue_answered(call_id, "", T0)).values():
+            queue.pre_enqueue_answered(again, "", T0)
+    assert _forgotten(queue)
+    assert not queue.repeat_pre_enqueue(calls["p0"])
+
+
+@pytest.mark.parametrize(
+    ("how", "age"), [(GroupAttemptResult.UNSCHEDULABLE, 9.0), (GroupAttemptResult.ERROR, 9.0)], ids=str
+)
+def test_a_group_that_failed_queues_behind_those_that_waited(how: GroupAttemptResult, age: float) -> None:
+    queue = grouping_queue()
+    of_three(queue)
+    group = popped_and_refused(queue)
+    queue.groups.finish_attempt(group, how, T0 + age)
+    assert group.timestamp == T0 + age
+
+
+def test_a_group_that_is_being_tried_is_not_reported_as_incomplete() -> None:
+    notified = Notified()
+    queue = grouping_queue(notified)
+    of_three(queue)
+    popped(queue)
+    queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
+    assert notified.lacking == []
+
+
+def test_pre_enqueue_of_another_profile_changes_nothing_for_a_group() -> None:
+    queue = grouping_queue()
+    of_three(queue)
+    queue.recheck_pre_enqueue("another", NODE_ADD, T0)
+    assert queue.statistics().active == 3
+    popped(queue)
+    queue.recheck_pre_enqueue(PROFILE, NODE_ADD, T0)
+    assert queue.pop(T0, 100) is None, "a group that is being tried does not enter again"

@@ -15,6 +15,7 @@ from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
+from trireme.queueing.scheduling_queue import PodBatch
 from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, QueueState, WaitingForGroup
 
 GROUPS = ("g", "h")
@@ -142,7 +143,10 @@ class Machine:
     def pop(self) -> None:
         if self.flying is not None:
             return
+        ahead = self.queue.peek_next_batch()
         batch = self.queue.pop(self.now, 9)
+        if ahead is not None and isinstance(batch, PodBatch):
+            assert (ahead.key, ahead.head) == (batch.class_id, batch.pods[0])
         if batch is not None:
             group = batch.group
             assert group.attempt

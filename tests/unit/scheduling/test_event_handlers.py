@@ -1,79 +1,22 @@
 """What the consumer of the informers tells the queue of, beside what objects say of themselves."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.helpers.cluster_objects import KINDS
-from tests.helpers.queue_builders import exact
-from trireme.cache import class_registry, cluster_cache, pod_projection
-from trireme.framework.cluster_event import ClusterEvent
+from tests.helpers.queue_builders import record
+from tests.helpers.watched_events import PROFILE, Watched
+from trireme.cache import pod_projection
+from trireme.framework import cluster_event
 from trireme.frontend import scheduler_metrics
-from trireme.queueing.assembly import build_queue
-from trireme.queueing.hints import hint_evaluation, queueing_hint_map
-from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.scheduling import event_handlers, pending_pods
-from trireme.v1 import snapshot_pb2
+from trireme.scheduling import queue_notifier
+from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
 
-PROFILE = "default-scheduler"
 Json = dict[str, Any]
-
-
-class RecordingQueue:
-    """A queue that wants every event, and writes down which it gets."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, Any, Any]] = []
-        hints = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({PROFILE: ()}))
-        self._queue = build_queue(hints, lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
-
-    def needs_events(self) -> bool:
-        return True
-
-    def on_event(self, event: ClusterEvent, old: Any, new: Any, now: float, *more: Any) -> Any:
-        self.events.append((event.label, old, new))
-        return self._queue.on_event(event, old, new, now, *more)
-
-
-class Watched:
-    """A watch over an empty cluster."""
-
-    def __init__(self) -> None:
-        self.metrics = scheduler_metrics.SchedulerMetrics()
-        self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
-        self.queue = RecordingQueue()
-        self.watch = event_handlers.EventHandlers(
-            self.cache,
-            self.queue,
-            pending_pods.PendingPods(self.cache),
-            frozenset({PROFILE}),
-            now=lambda: 0.0,
-            execute=lambda _: None,
-            deleted=lambda _: None,
-            bound=lambda _: None,
-            observer=self.metrics,
-        )
-
-    def show_pod(self, version: int, **status: Any) -> None:
-        """The pending pod p is so."""
-        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
-        raw = {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}, "status": status}
-        self.watch.pods.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw))])
-
-    def show(self, kind: str, change: EventKind = EventKind.MODIFIED, **fields: Any) -> None:
-        """The object changed so."""
-        message = decode.decode(fields, KINDS[kind].message)
-        self.watch.objects.on_objects(KINDS[kind], [Event(change, message)])
-
-    def take(self) -> list[tuple[str, Any, Any]]:
-        """The events since the last time."""
-        events, self.queue.events = self.queue.events, []
-        return events
 
 
 @pytest.mark.parametrize("then", ["", "n2"], ids=["cleared", "moved"])
@@ -183,3 +126,98 @@ def test_each_change_is_timed_by_what_it_was() -> None:
     samples = watched.metrics.instruments.event_seconds.family().samples
     counts = {sample.labels["event"]: sample.value for sample in samples if sample.name.endswith("_count")}
     assert counts == {"UnscheduledPodAdd": 1, "UnscheduledPodUpdate": 1, "resource.k8s.io/ResourceClaimAdd": 1}
+
+
+def _pod(name: str, scheduler: str = PROFILE, **fields: Any) -> pod_projection.ParsedPod:
+    metadata = {
+        "namespace": "ns",
+        "name": name,
+        "uid": name,
+        "resourceVersion": "1",
+        "labels": fields.pop("labels", {}),
+    }
+    return pod_projection.parse(
+        {"metadata": metadata, "spec": {"schedulerName": scheduler, "containers": [], **fields}, "status": {}}
+    )
+
+
+def test_a_pod_of_another_scheduler_is_known_until_it_is_placed_or_gone() -> None:
+    watched = Watched()
+    pods = watched.watch.pods
+    pods.on_pods([Event(EventKind.ADDED, _pod(name, "other")) for name in ("a", "b")])
+    assert [pods.other_scheduler_of(f"ns/{name}") for name in ("a", "b", "c")] == ["other", "other", ""]
+    pods.on_pods([Event(EventKind.MODIFIED, _pod("a", "other", nodeName="n"))])
+    pods.on_pods([Event(EventKind.DELETED, _pod("b", "other"))])
+    assert [pods.other_scheduler_of(f"ns/{name}") for name in ("a", "b")] == ["", ""]
+
+
+def test_pods_of_a_profile_that_is_gone_are_another_schedulers() -> None:
+    watched = Watched()
+    pods = watched.watch.pods
+    pods.on_pods([Event(EventKind.ADDED, _pod("a"))])
+    assert [pod.uid for pod in watched.queue.contents.waiting_pods()] == ["a"]
+    pods.set_profiles(frozenset({"other"}))
+    assert watched.queue.contents.waiting_pods() == []
+    assert pods.other_scheduler_of("ns/a") == PROFILE
+    pods.set_profiles(frozenset({"other", PROFILE}))
+    assert pods.other_scheduler_of("ns/a") == PROFILE
+
+
+def test_a_pod_that_a_new_list_leaves_out_is_gone() -> None:
+    """Placed or pending, ours or not: its deletion came while nobody watched."""
+    watched = Watched()
+    pods = watched.watch.pods
+    both = [("foreign", "other", ""), ("pending", PROFILE, ""), ("placed", PROFILE, "n"), ("stays", PROFILE, "n")]
+    pods.on_pods([Event(EventKind.ADDED, _pod(name, scheduler, nodeName=node)) for name, scheduler, node in both])
+    watched.take()
+    listed = [
+        Event(EventKind.LIST_START, None),
+        Event(EventKind.LISTED, _pod("stays", nodeName="n")),
+        Event(EventKind.LIST_END, None),
+    ]
+    pods.on_pods(listed)
+    assert pods.other_scheduler_of("ns/foreign") == ""
+    assert watched.queue.contents.waiting_pods() == []
+    assert [pod.uid for pod in watched.cache.pods()] == ["stays"]
+    assert [(label, old.uid) for label, old, _ in watched.take()] == [("AssignedPodDelete", "placed")]
+
+
+def test_a_node_that_is_shown_again_unchanged_wakes_nobody() -> None:
+    watched = Watched()
+    node = decode.decode({"metadata": {"name": "n"}, "spec": {}}, core_pb2.Node)
+    for kind, label in ((EventKind.ADDED, ["NodeAdd"]), (EventKind.LISTED, []), (EventKind.DELETED, ["NodeDelete"])):
+        watched.watch.objects.on_nodes([Event(kind, node)])
+        assert [each for each, _, _ in watched.take()] == label
+
+
+def test_a_taint_rule_that_is_shown_again_unchanged_wakes_nobody() -> None:
+    watched = Watched()
+    watched.show("ResourceSlice", metadata={"name": "s"}, spec={"driver": "d", "devices": [{"name": "x"}]})
+    watched.show("DeviceTaintRule", **_rule(None, "NoExecute"))
+    watched.take()
+    rule = _rule(None, "NoExecute")
+    rule["metadata"] |= {"resourceVersion": "9", "labels": {"a": "b"}}
+    watched.show("DeviceTaintRule", **rule)
+    assert watched.take() == []
+
+
+@pytest.mark.parametrize("change", ["add", "update", "delete", "event", "lost nomination"])
+def test_what_a_change_asks_of_remote_plugins_is_done(change: str) -> None:
+    """A pod whose remote hint is not called waits for five minutes."""
+    executed: list[Any] = []
+    instructions = ["call"]
+    answers = dict.fromkeys(("add", "update", "delete", "on_event"), lambda *_: instructions)
+    queue: Any = SimpleNamespace(**answers, needs_events=lambda: True)
+    notifier = queue_notifier.QueueNotifier(
+        queue, lambda: 0.0, executed.append, scheduler_metrics.SchedulerMetrics(), None
+    )
+    pod, pending = record("p"), SimpleNamespace(parsed=SimpleNamespace(priority=0, uid="u"))
+    call: dict[str, Any] = {
+        "add": lambda: notifier.add(pod),
+        "update": lambda: notifier.update(pod, (), None, None),
+        "delete": lambda: notifier.delete("ns/p", "u", "gone"),
+        "event": lambda: notifier.notify_of_event(cluster_event.NODE_ADD, None, None),
+        "lost nomination": lambda: notifier.notify_of_lost_nomination(pending, None),
+    }
+    call[change]()
+    assert executed == [instructions]

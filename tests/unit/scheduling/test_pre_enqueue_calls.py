@@ -9,7 +9,7 @@ from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.frontend.serving import scheduler_explanation, status_report
+from trireme.frontend.serving import scheduler_explanation, scheduler_status
 from trireme.queueing import remote_calls, states
 from trireme.queueing.hints import queueing_hint_map
 from trireme.v1 import core_pb2
@@ -165,8 +165,8 @@ def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, fa
     assert explained.scheduler.summary == (
         "plugin Far failed: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC"
     )
-    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert (alike["count"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
+    (alike,) = scheduler_status.status(world.frontend_state()).pending_alike
+    assert (alike.count, alike.waits_for.because) == (2, "far:1: UNAVAILABLE: refused")
 
 
 def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> None:
@@ -180,5 +180,5 @@ def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> Non
     assert report.scheduler.history[-1].cause == "UnscheduledPodAdd, gated by Far: held"
     shown = display.as_text(explain_command.render(json_documents.document(report)))
     assert "it came into the queue, gated by Far: held" in shown
-    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert alike["summary"] == "is held back by Far: held"
+    (alike,) = scheduler_status.status(world.frontend_state()).pending_alike
+    assert alike.summary == "is held back by Far: held"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.helpers.shadow_cluster import CONFIGURED
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.scheduling import profile_roles
 
@@ -13,12 +13,14 @@ OFF = gates.FeatureGates(values={"GenericWorkload": False, "SchedulerAsyncPreemp
 OF_BIND = ("permit", "pre_bind", "post_bind", "remote", "remote_bind")
 
 
-def _profile(*points: ExtensionPoint, name: str = "one") -> model.CompletedProfile:
+def _profile(*points: ExtensionPoint, name: str = "one") -> scheduler_configuration.CompletedProfile:
     """A profile with the plugin at these points, and the in-tree binder."""
-    plugins = {ExtensionPoint.BIND: (model.Plugin("DefaultBinder", 0),)}
+    plugins = {ExtensionPoint.BIND: (scheduler_configuration.Plugin("DefaultBinder", 0),)}
     for point in points:
-        plugins[point] = (*plugins.get(point, ()), model.Plugin(FAR, 0))
-    return model.CompletedProfile(name, 0, plugins, (), model.Profile(scheduler_name=name))
+        plugins[point] = (*plugins.get(point, ()), scheduler_configuration.Plugin(FAR, 0))
+    return scheduler_configuration.CompletedProfile(
+        name, 0, plugins, (), scheduler_configuration.Profile(scheduler_name=name)
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,8 +51,15 @@ def test_no_profile_speculates_beside_extenders() -> None:
 def test_permit_of_the_cycles_themselves_is_not_called_in_bind() -> None:
     """Gangs would cost a call of bind for each batch."""
     assert "GangScheduling" in profile_roles.OWN_PERMIT
-    own = {ExtensionPoint.PERMIT: (model.Plugin("GangScheduling", 0),)}
-    made = profile_roles.roles_of([model.CompletedProfile("one", 0, own, (), model.Profile(scheduler_name="one"))], OFF)
+    own = {ExtensionPoint.PERMIT: (scheduler_configuration.Plugin("GangScheduling", 0),)}
+    made = profile_roles.roles_of(
+        [
+            scheduler_configuration.CompletedProfile(
+                "one", 0, own, (), scheduler_configuration.Profile(scheduler_name="one")
+            )
+        ],
+        OFF,
+    )
     assert (made.permit, made.gang) == (set(), {"one"})
 
 

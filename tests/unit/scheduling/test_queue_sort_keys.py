@@ -12,7 +12,7 @@ from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
 from trireme.frontend import queue_plugin_calls
-from trireme.frontend.serving import scheduler_explanation, status_report
+from trireme.frontend.serving import scheduler_explanation, scheduler_status
 from trireme.queueing import states
 from trireme.remote import remote_queue_sort
 from trireme.scheduling import queue_executor
@@ -136,8 +136,8 @@ def test_a_pod_that_the_plugin_has_no_key_for_keeps_no_other_waiting(
     if ignored:
         return
     assert isinstance(_state(world, "odd"), states.PreEnqueuePending)
-    (report,) = (pod for pod in status_report.status(world.frontend_state())["pending"] if pod["pod"]["name"] == "odd")
-    assert report["summary"].startswith("plugin Sorter failed: far:1: UNAVAILABLE: refused; is tried again at ")
+    (report,) = (pod for pod in scheduler_status.status(world.frontend_state()).pending if pod.pod.name == "odd")
+    assert report.summary.startswith("plugin Sorter failed: far:1: UNAVAILABLE: refused; is tried again at ")
     sorter.keyless = set()
     world.loop.advance(1.0)
     assert _levels(world)["odd"] == (0,)
@@ -272,9 +272,7 @@ def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_fail
         world.create(name, 1)
     sorter.keyless = {"b"}
     _configure(world, sorter, "others")
-    summaries = {
-        pod["example"]["name"]: pod["summary"] for pod in status_report.status(world.frontend_state())["pendingAlike"]
-    }
+    summaries = {pod.example.name: pod.summary for pod in scheduler_status.status(world.frontend_state()).pending_alike}
     waits = "waits for filter, which is not available"
     assert summaries == {
         "a": waits,
@@ -291,8 +289,8 @@ def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_fail
     )
     sorter.keyless = set()
     world.loop.advance(2)
-    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
-    assert (alike["count"], alike["summary"]) == (2, waits)
+    (alike,) = scheduler_status.status(world.frontend_state()).pending_alike
+    assert (alike.count, alike.summary) == (2, waits)
 
 
 def test_a_new_key_that_failed_and_is_ignored_leaves_the_pod_to_its_priority(world: World, sorter: Sorter) -> None:

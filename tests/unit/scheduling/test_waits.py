@@ -261,3 +261,22 @@ def test_a_pod_waits_before_the_task_that_waits_begins() -> None:
         assert waiting.pods() == []
 
     virtual_time.run(main)
+
+
+@pytest.mark.parametrize("ends", ["rejected", "cancelled", "timed out"])
+def test_a_wait_that_has_ended_leaves_no_timer(ends: str) -> None:
+    """Timers of 15 minutes would keep each pod that once waited."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        waiting = waiting_pods.WaitingPods()
+        wait = asyncio.create_task(waiting.begin_wait("u", "default/web", {"A": 900.0, "B": 900.0, "C": 5.0})())
+        await asyncio.sleep(0)
+        if ends == "rejected":
+            waiting.reject("u", "", "no")
+        elif ends == "cancelled":
+            wait.cancel()
+        await asyncio.wait([wait])
+        assert waiting.pods() == []
+        assert not [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]
+
+    virtual_time.run(main)

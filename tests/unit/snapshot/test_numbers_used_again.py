@@ -291,8 +291,9 @@ def _nominations(nominated: dict[str, tuple[int, int]]) -> list[snapshot_pb2.Nom
 
 
 TestNumbersUsedAgain = ReuseMachine.TestCase
+TestNumbersUsedAgain.pytestmark = [pytest.mark.timeout(600)]
 TestNumbersUsedAgain.settings = settings(
-    max_examples=30, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=200, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -52,6 +52,7 @@ FILTERED = FilterAnswer(
     evaluated=["Fit"],
     timings=[TIMING],
     post_filter_results=[filter_phase_pb2.PostFilterResult(duration_us=9)],
+    demand={"cpu": 100},
     update=node_columns.to_message(COLUMNS),
 )
 REFUSED = FilterAnswer(refusal=FULL, evaluated=["Fit"], update=filter_pb2.NodeColumns())

@@ -4,6 +4,8 @@ A template is a folder of `templates/`; each of its files ends with `.template`,
 Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too. The packages of the SDK are copied into the
 new repository's `packages/`, so that it builds without anything else of Trireme. In a checkout they are built first,
 unless those that are there are of the present sources; packages of another folder are taken as they are.
+
+Tests: tests/unit/cli/test_plugin_development.py, tests/e2e/test_plugin_tutorials.py.
 """
 
 import argparse

@@ -11,6 +11,8 @@ samples:                               # OPTIONAL
   pods: 3
 
 docs/plugin-project.md is for those who write plugins.
+
+Tests: tests/unit/cli/test_plugin_development.py.
 """
 
 import pathlib

@@ -1,4 +1,7 @@
-"""Whether files changed, by their size and time of modification."""
+"""Whether files changed, by their size and time of modification.
+
+Tests: tests/unit/cli/test_plugin_development.py.
+"""
 
 import itertools
 import os

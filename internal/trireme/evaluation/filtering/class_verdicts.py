@@ -54,9 +54,20 @@ class ClassVerdicts:
     unanswered_statuses: set[int] = field(default_factory=set)
 
     @property
+    def has_feasible_node(self) -> bool:
+        """Whether some node takes the class."""
+        return bool(((self.index == interfaces.PASSES) & (self.capacity > 0)).any())
+
+    @property
+    def has_error(self) -> bool:
+        """Whether a plugin failed for some node."""
+        errors = [number for number, each in enumerate(self.table.statuses, 1) if each.code is status.Code.ERROR]
+        return bool(errors) and bool(np.isin(self.index, errors).any())
+
+    @property
     def only_unanswered_may_pass(self) -> bool:
         """Whether no node passes, and some are refused only because an AsyncFilter has not answered about them."""
-        if not self.unanswered_statuses or ((self.index == interfaces.PASSES) & (self.capacity > 0)).any():
+        if not self.unanswered_statuses or self.has_feasible_node:
             return False
         return bool(np.isin(self.index, list(self.unanswered_statuses)).any())
 

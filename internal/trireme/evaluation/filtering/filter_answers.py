@@ -1,12 +1,15 @@
-"""What filter answers about a class: its columns, whole or as a patch, and what PreFilter of its plugins answered."""
+"""What filter answers about a class: its columns, whole or as a patch, and what PreFilter of its plugins answered.
 
-from collections.abc import Sequence
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py, tests/unit/filter/test_post_filter_results.py.
+"""
+
+from collections.abc import Mapping, Sequence
 
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated_filter
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
-from trireme.snapshot import snapshot
+from trireme.snapshot import classes, snapshot
 from trireme.wire import domain_constraints, node_columns, phase_answers
 
 
@@ -103,6 +106,23 @@ class FilterAnswers:
             (name, sum(node in known for node in cached.plugins[name].prefilter.nodes or ()))
             for name in sorted(cached.narrowed_by)
         )
+
+    def demand_of_class(
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
+    ) -> Mapping[str, int] | None:
+        """What a pod of the class takes of its node, where a placed pod changes nothing else for those that have this.
+
+        None: some plugin that looks at placed pods is not skipped, the pods need Reserve, or nominated pods count.
+        """
+        plugins, demanding = cached.plugins, self._chain.demanding
+        if demanding is None or cached.nominated.size or self._always_reserve or pod_class.resize_deferred:
+            return None
+        if any(name in plugins and not plugins[name].prefilter.skip for name in self._chain.depending_on_pods):
+            return None
+        if any(each.max_batch or each.reserves for each in self._pre_filter_results(cached)):
+            return None
+        own = plugins.get(demanding.name)
+        return None if own is None or own.prefilter.skip else demanding.demand(pod_class, own.prefilter.state)
 
     def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
         reserves = any(result.reserves for result in self._pre_filter_results(cached))

@@ -2,6 +2,8 @@
 
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py.
 """
 
 from collections.abc import Sequence
@@ -30,6 +32,16 @@ class FilterChain:
         self.isolated: dict[str, interfaces.IsolatedFilter] = {
             plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.IsolatedFilter)
         }
+        #: The one that says what pods take of their nodes, if the profile has it.
+        self.demanding = next(
+            (plugin for plugin in self.synchronous if isinstance(plugin, interfaces.DemandFilter)), None
+        )
+        #: Those whose verdict on a node may depend on placed pods, but for `demanding`.
+        self.depending_on_pods = tuple(
+            plugin.name
+            for plugin in plugins
+            if plugin is not self.demanding and plugin.depends_on != interfaces.Dependency.NODE
+        )
         self._not_for_resizes = not_for_resizes
 
     @property

@@ -4,6 +4,8 @@ A node with nominated pods of at least the class's priority must take a pod of t
 without. A pod that is nominated itself does not count there for itself.
 
 Source: pkg/scheduler/framework/runtime (RunFilterPluginsWithNominatedPods).
+
+Tests: tests/unit/evaluation/test_preparing.py, tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Sequence

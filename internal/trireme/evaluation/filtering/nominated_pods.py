@@ -1,4 +1,7 @@
-"""The nominated pods that count for a class: those of at least its priority, each on the node that it waits for."""
+"""The nominated pods that count for a class: those of at least its priority, each on the node that it waits for.
+
+Tests: tests/unit/evaluation/test_preparing.py.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""PreFilter of the synchronous plugins: called where its answer may have changed, and put together for the class."""
+"""PreFilter of the synchronous plugins: called where its answer may have changed, and put together for the class.
+
+Tests: tests/unit/evaluation/test_filtering.py.
+"""
 
 from collections.abc import Sequence
 

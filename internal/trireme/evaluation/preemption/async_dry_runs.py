@@ -4,6 +4,8 @@ The column of an asynchronous plugin that depends on the node alone holds: no vi
 about each node with its victims removed: once beside the pods nominated to the node, if there are any, and once without
 them, as the synchronous plugins are. They are called in the profile's order, each about the nodes that passed those
 before it.
+
+Tests: tests/contract/test_recorded_dry_runs.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """Selects among the nodes where preemption makes room, and converts them to messages and back.
 
 Source: pkg/scheduler/framework/preemption (SelectCandidate, pickOneNodeForPreemption).
+
+Tests: tests/unit/in_process/test_in_process_evaluators.py.
 """
 
 import operator

@@ -1,6 +1,8 @@
 """Disruption budgets: which victims' evictions would violate one.
 
 Source: pkg/scheduler/framework/preemption (FilterVictimsWithPDBViolation).
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ Preemptors of one class often come in a row, and between two of them little chan
 nominated to, and the nodes whose pods were deleted. Where the result on a node follows from the node, its pods and the
 pods nominated to it alone, it holds for the next preemptor until one of these changes. Nothing is cached where a plugin
 depends on the whole cluster, plugins are asynchronous, or disruption budgets count victims.
+
+Tests: tests/unit/filter/test_post_filter_results.py.
 """
 
 from collections.abc import MutableMapping, Sequence

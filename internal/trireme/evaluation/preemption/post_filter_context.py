@@ -1,4 +1,8 @@
-"""What a PostFilter plugin decides by: a pod that no node takes, and why."""
+"""What a PostFilter plugin decides by: a pod that no node takes, and why.
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py,
+tests/unit/plugins/default_preemption/test_post_filter.py.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

@@ -4,6 +4,8 @@ A success, an unresolvable refusal and an error end the run; the messages of the
 of the plugins before are executed in any case: kube-scheduler's plugins have executed theirs by then.
 
 Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The pods that may be evicted for a pod of a priority: all of lower priority, in the order of their importance."""
+"""The pods that may be evicted for a pod of a priority: all of lower priority, in the order of their importance.
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
+"""
 
 import numpy as np
 

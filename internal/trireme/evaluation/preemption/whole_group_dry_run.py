@@ -5,6 +5,8 @@ another, and plugins that depend on the whole cluster see all of it gone. The gr
 one candidate is selected in the end, so it is evicted once.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 In-tree plugins compute such scores when they are needed. Those of a service are found out ahead, for the nodes that a
 batch is likely to go to; where one is missing, the batch ends before the pod that needs it (`placement.UnknownScore`),
 is found out, and the batch is placed again.
+
+Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 from collections.abc import Callable

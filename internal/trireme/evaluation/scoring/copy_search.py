@@ -2,6 +2,8 @@
 
 Placing a batch says which score it lacks. That one is found out together with those that are likely to be next: of the
 nodes that are best now, with as many copies as one node got of the class's batch before.
+
+Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 import collections

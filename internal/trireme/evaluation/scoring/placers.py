@@ -4,6 +4,7 @@ Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batch
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,20 @@ from trireme.evaluation.scoring import (
 )
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PodsBefore:
+    """The nodes with pods of other classes that the snapshot lacks. Shapes: (node,); slots ascending.
+
+    `capacity` is how many pods of the class each takes beside them.
+    """
+
+    slots: arrays.SlotArray
+    usage: node_usage.NodeUsage
+    capacity: arrays.Int64Array
+
 
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
@@ -67,6 +81,49 @@ class PlacerFactory:
         """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
         chain = self._chain
         return not (constraints or chain.percentage or self._scores_many_nodes() or chain.custom_normalization)
+
+    def affects_usage_only(self) -> bool:
+        """Whether all nodes are scored, and of placed pods only what they use of their nodes' resources matters."""
+        chain, plugins = self._chain, self._cached.plugins
+        if chain.asynchronous or not self.affects_own_node_only(()):
+            return False
+        return all(plugins[name].silent for name in chain.by_pods)
+
+    def make_beside(self, slots: arrays.SlotArray, beside: "PodsBefore", open_count: int) -> placement.Placer:
+        """Make the placer over these slots, ascending, beside pods that the snapshot lacks: no other can be chosen.
+
+        `open_count`: so many nodes take pods.
+        """
+        cached, ranked = self._cached, self._ranked
+        where = np.searchsorted(slots, beside.slots)
+        capacity, own_now = cached.capacity[slots], ranked.own[slots]
+        capacity[where] = beside.capacity
+        own_now[where] = self._usage_scores(beside.usage, 1)[:, 0]
+        plain = self._make_own_scores_function(slots)
+
+        def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
+            """As without the pods, but for the nodes where they are. Shape: (node, copy)."""
+            assert plain is not None
+            total = plain(nodes, copies)
+            changed = np.isin(nodes, where)
+            if changed.any():
+                total[changed] = self._usage_scores(beside.usage, copies)[np.searchsorted(where, nodes[changed])]
+            return total
+
+        static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
+        own = None if plain is None else own_scores
+        nodes = placement.ScoredNodes(capacity, self._ties[slots], [static], own, own_now=own_now)
+        return placement.Placer(nodes, open_count)
+
+    def _usage_scores(self, usage: node_usage.NodeUsage, copies: int) -> arrays.Int64Array:
+        """The weighted sum of the scores of nodes with this usage with 1, 2, … copies. Shape: (node, copy)."""
+        total = np.zeros((usage.count, copies), dtype=np.int64)
+        for name, plugin in self._chain.by_usage.items():
+            column = self._cached.plugins[name]
+            if not column.silent:
+                scores = plugin.score_usage(self._class, usage, column.state, copies)
+                total += placement.apply_weight(scores, self._chain.weights[name])
+        return total
 
     def make_for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""

@@ -2,6 +2,8 @@
 
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
+
+Tests: tests/unit/evaluation/test_scoring.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,6 +37,19 @@ class ScoreChain:
         self.copying = {each.name: each for each in self.asynchronous.values() if _is_called_for_copies(each)}
         #: All synchronous ones but the joint ones.
         self.plain = {each.name: each for each in self.synchronous if not isinstance(each, interfaces.JointScorePlugin)}
+
+        #: Of those in `own_node` those that look at the usage of resources alone.
+        self.by_usage: Mapping[str, interfaces.UsageScore] = {
+            name: each
+            for name, each in self.plain.items()
+            if isinstance(each, interfaces.UsageScore) and each.depends_on == interfaces.Dependency.NODE_PODS
+        }
+        #: The synchronous ones whose scores placed pods may change in another way.
+        self.by_pods = tuple(
+            each.name
+            for each in self.synchronous
+            if each.name not in self.by_usage and each.depends_on != interfaces.Dependency.NODE
+        )
 
     @property
     def custom_normalization(self) -> bool:

@@ -1,4 +1,7 @@
-"""One score plugin's raw scores of one class about all slots, cached between calls."""
+"""One score plugin's raw scores of one class about all slots, cached between calls.
+
+Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any

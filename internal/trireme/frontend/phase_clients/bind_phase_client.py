@@ -1,37 +1,33 @@
-"""The client of the bind phase: announces the leader to each replica, and makes each call on any of them.
+"""The client of the bind phase: makes each call on any replica that knows this leader (`bind_link`).
 
 A call that fails on one replica is repeated on the next. Binding is idempotent, so the calls in progress on a replica
 that died are repeated elsewhere, until one is answered or the leadership ends.
 
 A call that streams results lasts as long as its work, which may wait for bind's rate limit: it fails when nothing came
-for `SILENCE_SECONDS`, not even a heartbeat. While such calls are open Fence is repeated, so that bind may begin what
-still waits there.
+for `SILENCE_SECONDS`, not even a heartbeat.
 """
 
 import asyncio
-import functools
 import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import divided_calls, endpoints, failure_log, replica_link
+from trireme.frontend.phase_clients import bind_link, divided_calls, endpoints
+from trireme.frontend.phase_clients.bind_link import BindLink
 from trireme.rpc import dialing, fencing, message_sizes
 from trireme.scheduling import ports
-from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-FENCE_SECONDS = 5.0
 RETRY_SECONDS = 0.1
-MAX_RETRY_SECONDS = 2.0
 # After how long a call is repeated that a replica refused because too much waits there already.
 BUSY_SECONDS = 0.5
 # A replica that has sent nothing for so long, no heartbeat either, is not waited for. Bind sends one every second.
@@ -43,55 +39,6 @@ STREAM_SECONDS = 3600.0
 UNARY_TRIES = 3
 # How such a call ends when its replica does, which cancels what it has under way.
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-# How often Fence is repeated while calls are open. Less than the shortest Lease in use is valid for.
-RENEW_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class BindLinkStatistics:
-    """The state of one bind replica."""
-
-    address: str
-    fenced: bool
-    in_flight: int  # calls
-    last_error: str
-
-
-class _BindLink:
-    """The link to one bind replica. A replica that is not `callable` gets Fence calls alone."""
-
-    def __init__(self, address: str, dialer: dialing.Dialer) -> None:
-        self.address = address
-        self.connection = dialer.open(address, replica_link.CHANNEL_OPTIONS)
-        self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
-        self.callable = True
-        self.fenced = False
-        # Whether it has ever known this leader: then it has begun nothing for an earlier one since.
-        self.announced = False
-        self.in_flight = 0
-        self.last_error = ""
-        self.failures = failure_log.FailureLog(log)
-        self.broken = asyncio.Event()
-
-    def log_call_failure(self, error: BaseException) -> None:
-        """Log the failure of a call and name it in the statistics; the replica is called on as before."""
-        self.last_error = str(error) or type(error).__name__
-        kind = type(error).__name__
-        if isinstance(error, aio.AioRpcError):
-            kind = error.code().name
-            self.last_error = self.connection.error_text(error)
-        self.failures.log_failure(kind, f"bind {self.address}: {self.last_error}")
-
-    def record_answer(self) -> None:
-        """Forget the last failure: a call was answered to its end."""
-        if self.fenced and self.last_error:
-            self.last_error = ""
-            self.failures.clear()
-
-    def renew(self) -> None:
-        """Open another channel if the connection broke or certificates changed, for the next call."""
-        if self.connection.renew():
-            self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
 
 
 class BindPhaseClient:
@@ -122,7 +69,7 @@ class BindPhaseClient:
         self._changed = changed
         self._addresses: Sequence[str] = ()
         self._discovery = endpoints.Discovery(complete=True)
-        self._links: dict[str, _BindLink] = {}
+        self._links: dict[str, BindLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # The links' own tasks, and those that drain links to endpoints that are gone.
         self.supervisor = supervision.Supervisor()
@@ -142,12 +89,9 @@ class BindPhaseClient:
         """The addresses of the replicas that may be called and know this leader."""
         return [link.address for link in self._fenced_replicas()]
 
-    def statistics(self) -> list[BindLinkStatistics]:
+    def statistics(self) -> list[bind_link.BindLinkStatistics]:
         """How each replica stands."""
-        return [
-            BindLinkStatistics(link.address, link.fenced, link.in_flight, link.last_error)
-            for link in self._links.values()
-        ]
+        return [link.statistics() for link in self._links.values()]
 
     def observe(self, discovery: endpoints.Discovery) -> None:
         """Take what is known of replicas that may not be called, and whether more may be found.
@@ -166,16 +110,24 @@ class BindPhaseClient:
         """Link to each replica that may be called, and until the leader is announced to others too; close the rest."""
         wanted = {*self._addresses, *(() if self._announced else self._discovery.uncallable)}
         for address in self._links.keys() - wanted:
-            self.supervisor.start(self._close_after_last_call(self._links.pop(address), self._tasks.pop(address)))
+            link = self._links.pop(address)
+            link.is_leaving = True
+            self.supervisor.start(self._close_after_last_call(link, self._tasks.pop(address)))
         for address in sorted(wanted - self._links.keys()):
-            link = self._links[address] = _BindLink(address, self._dialer)
-            self._tasks[address] = self.supervisor.keep(f"bind {address}", functools.partial(self._keep_fenced, link))
+            link = self._links[address] = BindLink(
+                address, self._dialer, self._fence_request, self._notify_of_change, self._note_older_work
+            )
+            self._tasks[address] = self.supervisor.keep(f"bind {address}", link.keep_fenced)
         for address, link in self._links.items():
             link.callable = address in self._addresses
-        self._fenced.set()  # there may be fewer to wait for
+        self._notify_of_change()
+
+    def _notify_of_change(self) -> None:
+        """Have what waits for replicas look again: there may be another one, or fewer to wait for."""
+        self._fenced.set()
         self._changed()
 
-    async def _close_after_last_call(self, link: _BindLink, task: asyncio.Task[None]) -> None:
+    async def _close_after_last_call(self, link: BindLink, task: asyncio.Task[None]) -> None:
         """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
         try:
             await link.connection.drain()
@@ -359,7 +311,7 @@ class BindPhaseClient:
         while any(not items[index].cancelled for index in missing):
             sent: list[int] = []
 
-            def choose_and_report_replica(sent: list[int] = sent) -> _BindLink | None:
+            def choose_and_report_replica(sent: list[int] = sent) -> BindLink | None:
                 link = self._next_fenced_replica()
                 if link is not None:
                     sent[:] = sorted(index for index in missing if not items[index].cancelled)
@@ -409,9 +361,7 @@ class BindPhaseClient:
     def announce_again(self) -> None:
         """Announce the leader again, because the configuration changed."""
         for link in self._links.values():
-            link.fenced = False
-            link.broken.set()
-        self._changed()
+            link.announce_again()
 
     def channels(self) -> list[tuple[str, aio.Channel]]:
         """The address and the channel of each replica."""
@@ -440,10 +390,10 @@ class BindPhaseClient:
             try:
                 return await call(link.stub)
             except aio.AioRpcError as error:
-                _raise_if_cancelled(error)
+                bind_link.raise_if_cancelled(error)
                 if error.code() not in _GONE and not _lacks_configuration(error):
                     raise
-                self._stop_calling(link, error)
+                link.stop_calling(error)
                 if not tries_left:
                     raise
             finally:
@@ -451,7 +401,7 @@ class BindPhaseClient:
         raise AssertionError("the last try answers or raises")
 
     async def _stream_from_replica(
-        self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
+        self, call: Callable[[Any], Any], choose: Callable[[], BindLink | None] | None = None
     ) -> AsyncIterator[Any]:
         """Yield the results of one streaming call on the replica that `choose` returns, by default the next.
 
@@ -475,20 +425,20 @@ class BindPhaseClient:
                     answered = True
                     yield result
         except (aio.AioRpcError, TimeoutError) as error:
-            _raise_if_cancelled(error)
+            bind_link.raise_if_cancelled(error)
             if isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
                 # It refuses this call alone: the others go on, and it still knows this leader.
                 link.log_call_failure(error)
                 delay = BUSY_SECONDS
             else:
-                self._stop_calling(link, error)
+                link.stop_calling(error)
             answered = False
         finally:
             link.in_flight -= 1
         if not answered:  # a replica that ends without a result is not called again at once
             await asyncio.sleep(delay)
 
-    async def _wait_for_replica(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
+    async def _wait_for_replica(self, choose: Callable[[], BindLink | None] | None = None) -> BindLink:
         """Return the next replica that knows this leader, or what `choose` returns; waits while there is none."""
         while True:
             link = (choose or self._next_fenced_replica)()
@@ -497,65 +447,21 @@ class BindPhaseClient:
             self._fenced.clear()
             await self._fenced.wait()
 
-    def _next_fenced_replica(self) -> _BindLink | None:
+    def _next_fenced_replica(self) -> BindLink | None:
         """The next replica that knows this leader; None: there is none."""
         fenced = self._fenced_replicas()
         return fenced[next(self._turn) % len(fenced)] if fenced else None
 
-    def _fenced_replicas(self) -> list[_BindLink]:
+    def _fenced_replicas(self) -> list[bind_link.BindLink]:
         """The replicas that may be called and know this leader."""
-        return [link for link in self._links.values() if link.fenced and link.callable]
+        return [link for link in self._links.values() if link.is_usable]
 
-    def _fenced_replica_at(self, address: str) -> _BindLink | None:
+    def _fenced_replica_at(self, address: str) -> BindLink | None:
         """The replica with that address if it knows this leader, else any."""
         link = self._links.get(address)
-        return link if link is not None and link.fenced and link.callable else self._next_fenced_replica()
+        return link if link is not None and link.is_usable else self._next_fenced_replica()
 
-    def _stop_calling(self, link: _BindLink, error: BaseException) -> None:
-        """Call the replica no more until it has answered Fence again."""
-        link.log_call_failure(error)
-        link.fenced = False
-        link.broken.set()
-        self._changed()
-
-    async def _keep_fenced(self, link: _BindLink) -> None:
-        """Announce the leader, and again whenever the replica may have forgotten it."""
-        delay = RETRY_SECONDS
-        try:
-            while True:
-                # What breaks the link from here on, a new configuration among it, makes the answer one to another
-                # question: the leader is announced again.
-                link.broken.clear()
-                try:
-                    answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
-                except aio.AioRpcError as error:
-                    _raise_if_cancelled(error)
-                    reason = link.connection.error_text(error)
-                    link.failures.log_failure(
-                        error.code().name, f"bind {link.address} does not take the epoch: {reason}"
-                    )
-                    link.last_error = reason
-                    await asyncio.sleep(delay)
-                    delay = min(delay * 2, MAX_RETRY_SECONDS)
-                    link.renew()
-                    continue
-                link.announced = True
-                self._note_older_work(link, answer.drain_ms / 1000)
-                if link.broken.is_set():
-                    continue
-                link.fenced = True
-                link.last_error = ""
-                delay = RETRY_SECONDS
-                link.failures.clear()
-                log.info("bind %s: knows epoch %d", link.address, answer.epoch)
-                self._fenced.set()
-                self._changed()
-                await self._wait_until_broken_or_disconnected(link)
-                link.renew()
-        finally:
-            link.fenced = False
-
-    def _note_older_work(self, link: _BindLink, seconds: float) -> None:
+    def _note_older_work(self, address: str, seconds: float) -> None:
         """Note until when this replica's work for an earlier leader may take effect; returns at once.
 
         `wait_until_announced` returns how long that is; of a replica that is found only later the log warns.
@@ -564,56 +470,13 @@ class BindPhaseClient:
         if seconds and self._announced:
             log.warning(
                 "bind %s was found late: what it does for an earlier leader may take effect for %.1f s",
-                link.address,
+                address,
                 seconds,
             )
-
-    async def _wait_until_broken_or_disconnected(self, link: _BindLink) -> None:
-        """Wait until the replica may not be called any more: its channel is not ready, or a call of it failed.
-
-        Meanwhile the leader is announced again and again while calls are open. On return the link is not fenced.
-        """
-        broken = asyncio.create_task(link.broken.wait())
-        try:
-            channel = link.connection.channel
-            state = channel.get_state()
-            while state == grpc.ChannelConnectivity.READY and not broken.done():
-                changing = asyncio.create_task(channel.wait_for_state_change(state))
-                try:
-                    await self._renew_until_done(link, {broken, changing})
-                finally:
-                    changing.cancel()
-                state = channel.get_state()
-        finally:
-            broken.cancel()
-        link.fenced = False
-        self._changed()
-
-    async def _renew_until_done(self, link: _BindLink, tasks: set[asyncio.Task[Any]]) -> None:
-        """Return when one of the tasks is done; until then repeat Fence while calls are open."""
-        while True:
-            done, _ = await asyncio.wait(tasks, timeout=RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if done:
-                return
-            if link.in_flight and self._links.get(link.address) is link:
-                try:
-                    await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
-                except aio.AioRpcError as error:
-                    _raise_if_cancelled(error)
-                    self._stop_calling(link, error)
 
     def _unannounced_addresses(self) -> list[str]:
         """The addresses of the replicas that have not learned of this leader."""
         return [link.address for link in self._links.values() if not link.announced]
-
-
-def _raise_if_cancelled(error: BaseException) -> None:
-    """Raise CancelledError if the task is being cancelled.
-
-    When a call fails at that moment, gRPC reports the failure alone, and a caller that went on would never end.
-    """
-    if supervision.is_being_cancelled():
-        raise asyncio.CancelledError from error
 
 
 def _lacks_configuration(error: aio.AioRpcError) -> bool:

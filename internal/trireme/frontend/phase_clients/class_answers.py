@@ -3,6 +3,8 @@
 Filter's answer about a class is a column over all slots. The frontend keeps it with the generation it is of; the next
 answer comes as a patch to it, from whichever replica, and goes on to score as the same patch where that replica has the
 rest. `explain` reads it too: it is why a class is pending.
+
+Tests: tests/unit/frontend/test_reconfiguration.py.
 """
 
 from collections import OrderedDict
@@ -25,6 +27,10 @@ class ClassAnswer:
     columns: node_columns.NodeColumns = field(default_factory=node_columns.NodeColumns)
     # The replica, and which of its streams; it alone can answer by a patch.
     source: tuple[str, int] | None = None
+
+    def base_generation_for(self, replica: tuple[str, int]) -> int:
+        """The generation that this replica may patch: each numbers statuses for itself. 0: it answers completely."""
+        return self.columns.generation if self.source == replica else 0
 
 
 class ClassAnswers:

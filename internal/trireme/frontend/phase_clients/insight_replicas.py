@@ -1,4 +1,7 @@
-"""The replicas of insight, which follow the cluster and the queue and explain pods. Scheduling never waits for them."""
+"""The replicas of insight, which follow the cluster and the queue and explain pods. Scheduling never waits for them.
+
+Tests: tests/contract/test_insight_explanations.py, tests/contract/test_insight_status_feed.py.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

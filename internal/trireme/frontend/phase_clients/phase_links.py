@@ -1,4 +1,7 @@
-"""The links to the replicas of all three phases, and of insight where it runs."""
+"""The links to the replicas of all three phases, and of insight where it runs.
+
+Tests: tests/contract/test_endpoints_that_change.py.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple

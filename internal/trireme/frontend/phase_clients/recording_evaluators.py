@@ -210,6 +210,30 @@ class RecordingEvaluators(ports.Evaluators):
             self._log.add(class_key, columns.generation, decision, seconds=seconds, remote=answer.remote_answers)
         return answer
 
+    async def place_in_turn(
+        self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
+    ) -> Sequence[tuple[FilterAnswer, PlaceAnswer]]:
+        """Record what is answered about each class as Filter and Place, with the pods that were placed before."""
+        answers, seconds = await self._timed(self._evaluators.place_in_turn(profile, wanted, generation))
+        if not self._log.wanted():
+            return answers
+        classes: list[int] = []
+        slots: list[int] = []
+        for (class_id, count), (filtered, placed) in zip(wanted, answers, strict=False):
+            class_key, columns = (profile, class_id), filtered.columns
+            filter_decision = decision_pb2.Decision(filter=decision_pb2.FilterDecision(count=count))
+            self._log.add(class_key, generation, filter_decision, seconds=seconds / len(answers))
+            self._filtered = class_key, columns, generation
+            about = decision_pb2.PlaceDecision(
+                count=count, slots=placed.slots, before_classes=classes, before_slots=slots
+            )
+            if placed.failure is not None:
+                about.failure.CopyFrom(wire_status.to_message(placed.failure))
+            self._log.add(class_key, columns.generation, decision_pb2.Decision(place=about), seconds=0.0)
+            classes += [class_id] * len(placed.slots)
+            slots += placed.slots
+        return answers
+
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:

@@ -128,8 +128,7 @@ class RemoteEvaluators:
         answered_by: list[tuple[str, int]] = []
 
         async def call_filter(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
-            # Each replica numbers statuses for itself: only the one that gave the complete answer can patch it.
-            request.base_generation = known.columns.generation if known.source == link.identity else 0
+            request.base_generation = known.base_generation_for(link.identity)
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             response = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
@@ -262,15 +261,13 @@ class RemoteEvaluators:
         One that has lost them (FAILED_PRECONDITION) gets all of them, in a second call.
         """
         key = (profile, class_id)
-        generation, update = filtered.columns.generation, filtered.update
+        generation = filtered.columns.generation
 
         async def call_place(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceResponse:
-            patched = 0 if update is None else update.base_generation
-            usable = update is not None and (not patched or link.capacities.get(key) == patched)
             request = score_phase_pb2.PlaceRequest(
                 cycle=self.cycle(profile, class_id, generation),
                 count=count,
-                capacities=update if usable else node_columns.to_message(filtered.columns),
+                capacities=self._capacities_for(link, key, filtered),
                 constraints=filtered.constraints,
                 extra_scores=extra_scores,
                 seed=generation,
@@ -280,7 +277,7 @@ class RemoteEvaluators:
             try:
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
             except aio.AioRpcError as error:
-                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not (usable and patched):
+                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not request.capacities.base_generation:
                     raise
                 request.capacities.CopyFrom(node_columns.to_message(filtered.columns))
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
@@ -293,6 +290,89 @@ class RemoteEvaluators:
         )
         _check_generation("score", response.evaluated_generation, generation)
         return phase_answers.place_answer(response)
+
+    async def place_in_turn(
+        self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
+    ) -> Sequence[tuple[FilterAnswer, PlaceAnswer]]:
+        """Have filter, and then score, answer about the classes, in a call of each.
+
+        Raises: PhaseUnavailable; PhaseFault.
+        """
+        filtered = await self._filter_classes(profile, wanted, generation)
+        if not filtered:
+            return ()
+        cycle = self.cycle(profile, 0, filtered[0].columns.generation)
+
+        async def call_place_classes(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceClassesResponse:
+            request = score_phase_pb2.PlaceClassesRequest(cycle=cycle)
+            for (class_id, count), answer in zip(wanted, filtered, strict=False):
+                each = request.classes.add(pod_class=class_id, count=count)
+                each.demand.amounts.update(answer.demand or {})
+                each.demand.SetInParent()
+                each.capacities.CopyFrom(self._capacities_for(link, (profile, class_id), answer))
+                link.capacities.pop((profile, class_id), None)
+            stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
+            try:
+                response = await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
+            except aio.AioRpcError as error:
+                patched = any(each.capacities.base_generation for each in request.classes)
+                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not patched:
+                    raise
+                for each, answer in zip(request.classes, filtered, strict=True):
+                    each.capacities.CopyFrom(node_columns.to_message(answer.columns))
+                response = await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
+            for (class_id, _), answer, _ in zip(wanted, filtered, response.answers, strict=False):
+                if self._answers.has((profile, class_id), answer.columns):
+                    link.note_capacities((profile, class_id), answer.columns.generation)
+            return response
+
+        answering = self._scores.call(profile, wanted[0][0], call_place_classes)
+        response = await self._measure_and_map_errors("score", "PlaceClasses", answering)
+        _check_generation("score", response.evaluated_generation, cycle.generation)
+        if not 1 <= len(response.answers) <= len(filtered):
+            raise ports.PhaseFault(f"score answered about {len(response.answers)} classes of {len(filtered)}")
+        return list(zip(filtered, map(phase_answers.place_answer, response.answers), strict=False))
+
+    async def _filter_classes(
+        self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
+    ) -> list[FilterAnswer]:
+        """Have filter answer about the first classes; a replica that gave the last answer sends what changed."""
+        known = [self._answers.get_or_add((profile, class_id)) for class_id, _ in wanted]
+        request = filter_phase_pb2.FilterClassesRequest(cycle=self.cycle(profile, 0, generation))
+        answered_by: list[tuple[str, int]] = []
+
+        async def call_filter_classes(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterClassesResponse:
+            del request.classes[:]
+            for (class_id, count), each in zip(wanted, known, strict=True):
+                base = each.base_generation_for(link.identity)
+                request.classes.add(pod_class=class_id, count=count, base_generation=base)
+            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
+            response = await stub.FilterClasses(request, timeout=self._filters.deadline_seconds)
+            answered_by.append(link.identity)
+            return response
+
+        answering = self._filters.call(profile, wanted[0][0], call_filter_classes)
+        response = await self._measure_and_map_errors("filter", "FilterClasses", answering)
+        _check_generation("filter", response.evaluated_generation, generation)
+        out = []
+        try:
+            for answer, each in zip(response.answers, known, strict=False):
+                out.append(phase_answers.filter_answer(answer, each.columns))
+                each.source = answered_by[-1]
+                if out[-1].demand is None:
+                    raise ports.PhaseFault("filter answered about a class without its demand")
+        except ValueError as error:
+            raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
+        return out
+
+    def _capacities_for(
+        self, link: replica_link.ReplicaLink, key: ports.ClassKey, filtered: FilterAnswer
+    ) -> filter_pb2.NodeColumns:
+        """Filter's answer for this replica of score: what changed, where it has the rest."""
+        update = filtered.update
+        if update is None or (update.base_generation and link.capacities.get(key) != update.base_generation):
+            return node_columns.to_message(filtered.columns)
+        return update
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

@@ -1,6 +1,8 @@
 """The certificates that a frontend presents, and the authorities by which it knows others.
 
 To and of its callers, phases and plugins, and the API server.
+
+Tests: tests/contract/test_serving_metrics.py.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,7 @@
-"""The explanation of a pod: insight's answer, to which the frontend adds what it knows itself (`scheduler`)."""
+"""The explanation of a pod: insight's answer, to which the frontend adds what it knows itself (`scheduler`).
+
+Tests: tests/contract/test_insight_explanations.py.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias

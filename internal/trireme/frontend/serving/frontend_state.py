@@ -1,4 +1,7 @@
-"""The state that HTTP pages read: the frontend's records, and what runs beside them."""
+"""The state that HTTP pages read: the frontend's records, and what runs beside them.
+
+Tests: tests/unit/frontend/test_scheduler_status.py, tests/unit/frontend/test_pending_report.py.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +13,7 @@ from trireme.frontend.app import App
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.pending_report import PendingReport
+from trireme.v1 import scheduler_status_pb2
 from trireme_kube.client.events import event_recorder
 from trireme_kube.client.informers import informer
 from trireme_kube.componentbase import clocks
@@ -19,7 +23,7 @@ from trireme_kube.componentbase import clocks
 class FrontendState:
     """What the serving endpoints read of the frontend.
 
-    `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns whether the informer
+    `plugins` are the remote plugins as `trireme status` shows them; `candidate_synced` returns whether the informer
     of our LeaseCandidate has synced, `lease_error` why the last request for the Lease failed (empty: it did not),
     `events` the counters of the recorder of events.
     """
@@ -30,7 +34,7 @@ class FrontendState:
     scheduling: Scheduling
     informers: Sequence[informer.Informer[Any]]
     local: local_phases.LocalPhases
-    plugin_rows: Callable[[], list[dict[str, Any]]] = list
+    plugins: Callable[[], list[scheduler_status_pb2.PluginStatus]] = list
     candidate_synced: Callable[[], bool] = lambda: False
     lease_error: Callable[[], str] = str
     events: Callable[[], event_recorder.EventStatistics] = event_recorder.EventStatistics
@@ -81,7 +85,7 @@ class FrontendState:
 def state_of_app(
     app: App,
     local: local_phases.LocalPhases,
-    plugin_rows: Callable[[], list[dict[str, Any]]] = list,
+    plugins: Callable[[], list[scheduler_status_pb2.PluginStatus]] = list,
     candidate_synced: Callable[[], bool] = lambda: False,
     lease_error: Callable[[], str] = str,
 ) -> FrontendState:
@@ -93,7 +97,7 @@ def state_of_app(
         app.scheduling,
         app.informers,
         local,
-        plugin_rows,
+        plugins,
         candidate_synced,
         lease_error,
         app.recorder.statistics,

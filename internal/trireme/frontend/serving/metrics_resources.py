@@ -4,6 +4,8 @@ Computed once per pod class, then written once per pod. Pods of another schedule
 not store them.
 
 Source: pkg/scheduler/metrics/resources, k8s.io/component-helpers/resource.
+
+Tests: tests/contract/test_serving_metrics.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -2,6 +2,8 @@
 
 Everything here is read from the scheduler's own state at the moment of the request: the queue's states, Filter's last
 answer about the pod's class. So an explanation cannot differ from what happened.
+
+Tests: tests/unit/frontend/test_pending_report.py, tests/unit/scheduling/test_pre_enqueue_calls.py.
 """
 
 from collections.abc import Iterable

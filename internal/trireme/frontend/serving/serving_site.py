@@ -28,8 +28,8 @@ from trireme.frontend.serving import (
     metrics_resources,
     plugin_metrics,
     scheduler_explanation,
+    scheduler_status,
     simulation_relay,
-    status_report,
     unknown_pod,
 )
 from trireme.frontend.serving.frontend_state import FrontendState
@@ -153,7 +153,7 @@ class FrontendSite:
         }
 
     def _plugin_notes(self) -> list[str]:
-        return [plugin_calls.one_line(row) for row in self._served.plugin_rows()]
+        return [plugin_calls.one_line(plugin) for plugin in self._served.plugins()]
 
     def _election_problem(self) -> str:
         """The problem of a leader whose Lease has expired for a while; empty: none."""
@@ -187,7 +187,7 @@ class FrontendSite:
             "/metrics/slis": self._service_levels_reply,
             "/metrics/resources": self._resources_reply,
             "/configz": self._configz_reply,
-            "/trireme/v1/status": self._status_report_reply,
+            "/trireme/v1/status": self._status_reply,
             "/trireme/v1/explain": self._explain_reply,
             "/trireme/v1/simulate": self._simulate_reply,
         }
@@ -313,13 +313,13 @@ class FrontendSite:
         klog.set_verbosity(int(level))
         return http_site.text(f"successfully set klog.logging.verbosity to {level}\n", 200, "text/plain")
 
-    async def _status_report_reply(self, request: Request) -> Reply:
+    async def _status_reply(self, request: Request) -> Reply:
         """What `trireme status` shows; `?pods=` limits the pending pods."""
         try:
-            pods = int(request.query.get("pods", [str(status_report.MAX_PODS)])[0])
+            pods = int(request.query.get("pods", [str(scheduler_status.MAX_PODS)])[0])
         except ValueError:
             return http_site.text("pods must be a number\n", 400)
-        return _json_reply(status_report.status(self._served, pods))
+        return _json_reply(json_documents.document(scheduler_status.status(self._served, pods)))
 
     async def _explain_reply(self, request: Request) -> Reply:
         """The explanation of a pod, an ExplainResponse."""

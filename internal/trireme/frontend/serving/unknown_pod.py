@@ -1,4 +1,7 @@
-"""What a frontend says of a pod that it does not know: that there is none, or that it cannot tell yet."""
+"""What a frontend says of a pod that it does not know: that there is none, or that it cannot tell yet.
+
+Tests: tests/contract/test_serving_access.py.
+"""
 
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client.informers import informer

@@ -2,6 +2,8 @@
 
 A path is looked up among the names of these files, and never in the file system: there is nothing to traverse. The page
 may load scripts and styles from this server alone, and runs neither inline ones nor text as code.
+
+Tests: tests/unit/insight/http_api/test_recorded_gaps.py.
 """
 
 import functools

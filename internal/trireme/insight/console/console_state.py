@@ -1,4 +1,7 @@
-"""What the console's pages are made from: the cluster and queue that insight follows, and what it remembers of both."""
+"""What the console's pages are made from: the cluster and queue that insight follows, and what it remembers of both.
+
+Tests: tests/unit/insight/console/test_views.py.
+"""
 
 import uuid
 from collections.abc import Callable

@@ -9,16 +9,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.insight import path_names
+from trireme.insight import path_names, request_errors
 from trireme.insight.console import console_state, documents, node_documents
 from trireme.insight.console.documents import Json, Sight
 
 MAX_INTEGER = (1 << 63) - 1
 MAX_POD_ROWS = 1_000
-
-
-class ParameterError(ValueError):
-    """The query is not one of this view; the message names what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +26,13 @@ class Parameter:
     longest: int = 400
 
     def parse(self, name: str, text: str) -> int | str:
-        """The value. Raises: ParameterError."""
+        """The value. Raises: BadRequest."""
         if isinstance(self.default, int):
             if not (text.isascii() and text.isdecimal() and int(text) <= self.largest):
-                raise ParameterError(f"{name}: the value in the query is no whole number from 0 to {self.largest}")
+                raise request_errors.wrong_value(name, f"whole number from 0 to {self.largest}")
             return int(text)
         if len(text) > self.longest or not text.isprintable():
-            raise ParameterError(f"{name}: the value in the query is no printable text of {self.longest} characters")
+            raise request_errors.wrong_value(name, f"printable text of {self.longest} characters")
         return text
 
 
@@ -73,15 +69,14 @@ class View:
         return names
 
     def arguments(self, query: Mapping[str, Sequence[str]]) -> dict[str, int | str]:
-        """The values of all parameters. Raises: ParameterError."""
+        """The values of all parameters. Raises: BadRequest."""
         values = {name: parameter.default for name, parameter in self.parameters.items()}
         for name, texts in query.items():
             parameter = self.parameters.get(name)
             if parameter is None:
-                known = ", ".join(sorted(self.parameters)) or "none but pretty"
-                raise ParameterError(f"the query has an unknown name; known are {known}")
+                raise request_errors.unknown_name(self.parameters)
             if len(texts) > 1:
-                raise ParameterError(f"{name}: the query has it more than once")
+                raise request_errors.repeated(name)
             values[name] = parameter.parse(name, texts[0])
         return values
 

@@ -44,12 +44,14 @@ class EvaluatedDecision:
 def with_pods_before(
     past: cluster_history.PastCluster, placement: decision_history.Placement
 ) -> cluster_history.PastCluster:
-    """The cluster with the pods of the same answer before this one on their nodes."""
-    slots = np.array(placement.answer.slots[: placement.position], dtype=np.int32)
-    if not slots.size:
+    """The cluster with the pods of the same call before this one on their nodes."""
+    decision = placement.answer.made.decision
+    own = placement.answer.slots[: placement.position]
+    numbers = [*decision.place.before_classes, *[decision.pod_class] * len(own)]
+    if not numbers:
         return past
-    number = placement.answer.made.decision.pod_class
-    snap = past.snap.fork(_NO_ROWS, np.full(slots.shape, number, dtype=np.int32), slots)
+    slots = np.array([*decision.place.before_slots, *own], dtype=np.int32)
+    snap = past.snap.fork(_NO_ROWS, np.array(numbers, dtype=np.int32), slots)
     return cluster_history.PastCluster(snap, past.plugins)
 
 

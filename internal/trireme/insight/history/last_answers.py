@@ -1,4 +1,7 @@
-"""What remote plugins answered last about a class, for insight that cannot call them, as on a recording."""
+"""What remote plugins answered last about a class, for insight that cannot call them, as on a recording.
+
+Tests: tests/contract/test_recorded_dry_runs.py.
+"""
 
 import contextlib
 import dataclasses

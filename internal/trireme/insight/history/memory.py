@@ -1,4 +1,7 @@
-"""Insight's memory: the clusters of the last time and the decisions on them, from one stream of messages."""
+"""Insight's memory: the clusters of the last time and the decisions on them, from one stream of messages.
+
+Tests: tests/unit/insight/history/test_decision_explanations.py.
+"""
 
 from collections.abc import Callable
 from typing import NoReturn

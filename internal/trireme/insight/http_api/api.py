@@ -19,7 +19,7 @@ from typing import Any
 from aiohttp import web
 from google.protobuf import message
 
-from trireme.insight import http_metrics, service
+from trireme.insight import http_metrics, request_errors, service
 from trireme.insight.http_api import (
     access,
     console_pages,
@@ -172,7 +172,7 @@ class HttpApi:
         message.pod.namespace, message.pod.name = namespace, name
         try:
             requests.fill_from_query(message, _query_of(request))
-        except requests.BadRequest as error:
+        except request_errors.BadRequest as error:
             raise failures.bad_request(str(error)) from error
         if len(getattr(message, "nodes", ())) and not viewer.lists_nodes:
             text = f'User "{user.name}" may not list nodes, so it may not name any: leave nodes out of the query'
@@ -222,7 +222,7 @@ class HttpApi:
         page, (namespace, name) = found
         try:
             requests.check_names(namespace, name)
-        except requests.BadRequest as error:
+        except request_errors.BadRequest as error:
             raise failures.bad_request(str(error)) from error
         return page, namespace, name
 

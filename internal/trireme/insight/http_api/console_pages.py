@@ -2,6 +2,8 @@
 
 Readers ask again every second or two. A view that has not changed since is not made again: the reader sends the tag of
 the one that it has, and gets 304.
+
+Tests: tests/security/test_insight_http.py.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 from aiohttp import web
 
+from trireme.insight import request_errors
 from trireme.insight.console import assets, console_state, documents, views
 from trireme.insight.http_api import access, failures, visibility
 from trireme_kube.componentbase.server import http_site
@@ -61,7 +64,7 @@ class ConsolePages:
         try:
             query = {name: request.query.getall(name) for name in request.query if name != "pretty"}
             arguments = found.view.arguments(query)
-        except views.ParameterError as error:
+        except request_errors.BadRequest as error:
             raise failures.bad_request(str(error)) from error
         if not self._state.cluster.synced:
             raise failures.unavailable("no frontend has sent this replica all of the cluster yet: try again")

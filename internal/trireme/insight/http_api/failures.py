@@ -1,4 +1,7 @@
-"""Failures of HTTP requests, as Kubernetes' `Status` objects that say what the caller can do."""
+"""Failures of HTTP requests, as Kubernetes' `Status` objects that say what the caller can do.
+
+Tests: tests/unit/insight/http_api/test_recorded_moments.py, tests/security/test_insight_http.py.
+"""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,8 @@
 """Serves insight's HTTP API: over HTTPS for callers that the API server reviews, or on loopback for this machine.
 
 This module alone of insight has a connection to an API server, for reviews and nothing else.
+
+Tests: tests/security/test_insight_http.py.
 """
 
 import contextlib

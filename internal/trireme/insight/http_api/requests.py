@@ -10,7 +10,8 @@ from typing import Any
 
 from google.protobuf import descriptor, message
 
-from trireme.insight import path_names
+from trireme.insight import path_names, request_errors
+from trireme.insight.request_errors import BadRequest
 
 FieldDescriptor = descriptor.FieldDescriptor
 
@@ -25,10 +26,6 @@ _INTEGERS = frozenset(
         FieldDescriptor.TYPE_SINT64,
     }
 )
-
-
-class BadRequest(ValueError):
-    """The path or query makes no request; the message names what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +66,20 @@ def fill_from_query(request: message.Message, query: Mapping[str, Sequence[str]]
     for name, values in query.items():
         field = known.get(name)
         if field is None:
-            raise BadRequest(f"the query has an unknown name; known are {', '.join(sorted(known))} and pretty")
+            raise request_errors.unknown_name(known)
         parse = _PARSERS.get(field.type, int)
         try:
             if field.is_repeated:
                 parts = [part for value in values for part in value.split(",") if part]
                 getattr(request, field.name).extend(parse(part) for part in parts)
             elif len(values) > 1:
-                raise BadRequest(f"{name}: the query has it more than once")
+                raise request_errors.repeated(name)
             else:
                 setattr(request, field.name, parse(values[0]))
         except BadRequest:
             raise
         except ValueError as error:
-            raise BadRequest(f"{name}: the value in the query is no {_KINDS.get(field.type, 'number')}") from error
+            raise request_errors.wrong_value(name, _KINDS.get(field.type, "number")) from error
 
 
 def _parse_boolean(text: str) -> bool:

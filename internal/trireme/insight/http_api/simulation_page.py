@@ -6,6 +6,7 @@ An answer names nodes and pods of all namespaces, so it is for those alone who m
 from aiohttp import web
 from google.protobuf import json_format
 
+from trireme.insight import request_errors
 from trireme.insight.http_api import failures
 from trireme.v1 import simulation_pb2
 
@@ -20,9 +21,8 @@ async def read_request(request: web.Request) -> simulation_pb2.SimulateRequest:
     if request.content_type != "application/json":
         text = "the body must be JSON: send Content-Type: application/json"
         raise failures.HttpFailure(415, "UnsupportedMediaType", text)
-    unknown = [name for name in request.query if name != "pretty"]
-    if unknown:
-        raise failures.bad_request("the query has an unknown name; known is pretty")
+    if any(name != "pretty" for name in request.query):
+        raise failures.bad_request(str(request_errors.unknown_name()))
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge as error:

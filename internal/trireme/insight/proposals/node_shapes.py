@@ -1,4 +1,7 @@
-"""The shapes of nodes: what one more node would be like."""
+"""The shapes of nodes: what one more node would be like.
+
+Tests: tests/unit/insight/test_proposals.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Candidates that change the pod but not its requests: tolerations to add, and constraints to drop."""
+"""Candidates that change the pod but not its requests: tolerations to add, and constraints to drop.
+
+Tests: tests/unit/insight/test_proposals.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Candidates that lower a request of the pod: the largest readable amount that a node has left."""
+"""Candidates that lower a request of the pod: the largest readable amount that a node has left.
+
+Tests: tests/unit/insight/test_proposals.py.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

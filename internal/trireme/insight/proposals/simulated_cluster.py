@@ -2,6 +2,8 @@
 
 A proposal is made only if this says that it works: the copy is a fork of the snapshot, and the engine and its plugins
 are those that explain the pod.
+
+Tests: tests/unit/insight/test_volume_proposals.py.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Deletions of pods of lower priority: those that preemption's own dry runs find on one node."""
+"""Deletions of pods of lower priority: those that preemption's own dry runs find on one node.
+
+Tests: tests/unit/insight/test_proposals.py.
+"""
 
 from collections.abc import Sequence
 

@@ -2,6 +2,8 @@
 
 A group preempts as a whole, in the whole cluster: which victims it takes depends on where all its members go. So there
 are no candidates to compare, as for a pod.
+
+Tests: tests/unit/simulation/test_group_preemption.py.
 """
 
 from collections.abc import Sequence

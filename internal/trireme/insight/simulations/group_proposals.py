@@ -1,6 +1,8 @@
 """Checks proposals for a member of a group: with the change, the scheduler's own cycle places the group.
 
 That nodes take one member says little: the others need room, too, and a group is scheduled as a whole.
+
+Tests: tests/unit/simulation/test_group_proposals.py.
 """
 
 import asyncio

@@ -1,9 +1,12 @@
-"""How pods are scheduled in a simulation: by the scheduler's profiles, by others, or without some of the plugins."""
+"""How pods are scheduled in a simulation: by the scheduler's profiles, by others, or without some of the plugins.
+
+Tests: tests/unit/simulation/test_scenarios.py.
+"""
 
 from collections.abc import Iterable, Sequence
 
 from trireme.cache import pod_read_set
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.framework import canaries
 from trireme.plugin_api import plugin_info_validation
 from trireme.registry import filter_profiles, score_profiles
@@ -66,7 +69,7 @@ def make_setup(
 
 
 def _reads_of(
-    completed: Iterable[model.CompletedProfile], remotes: Iterable[snapshot_pb2.RemotePlugin]
+    completed: Iterable[scheduler_configuration.CompletedProfile], remotes: Iterable[snapshot_pb2.RemotePlugin]
 ) -> pod_read_set.PodReadSet:
     """What plugins read of pods: the scheduler reads it for all remote plugins, of whatever profile."""
     in_tree = IN_TREE.pod_fields({name for profile in completed for name in profile.all_names()})

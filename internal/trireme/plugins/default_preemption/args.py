@@ -1,6 +1,8 @@
 """The arguments of DefaultPreemption.
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+
+Tests: tests/conformance/test_config_golden.py.
 """
 
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 A claim counts from when it is assumed to have its devices. What a claim with admin access looks at stays free.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (allocateddevices.go, dra_manager.go).
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections import Counter

@@ -1,6 +1,8 @@
 """What a search found, as a claim's status states it.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go (Allocate).
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Callable, Iterable, MutableSequence, Sequence

@@ -1,6 +1,8 @@
 """The arguments of DynamicResources.
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+
+Tests: tests/unit/plugins/dynamic_resources/test_features.py.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Where the devices of claims that are allocated can be used, and which claims a pod must not use at all."""
+"""Where the devices of claims that are allocated can be used, and which claims a pod must not use at all.
+
+Tests: tests/conformance/test_decisions.py.
+"""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,6 +1,8 @@
 """Binding conditions: whether the devices of an allocated claim are prepared, have failed, or were waited for too long.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (isClaimReadyForBinding, isClaimTimeout).
+
+Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 
 from trireme.v1 import meta_pb2, resource_pb2

@@ -1,4 +1,7 @@
-"""What Reserve leaves for PreBind of each claim, as entries of `reserve_state`."""
+"""What Reserve leaves for PreBind of each claim, as entries of `reserve_state`.
+
+Tests: tests/conformance/test_decisions.py.
+"""
 
 from collections.abc import Sequence
 

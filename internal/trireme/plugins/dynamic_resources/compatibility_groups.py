@@ -3,6 +3,8 @@
 Devices without groups go with each other alone.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/experimental (compatibility_groups.go).
+
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Iterable

@@ -4,6 +4,8 @@ A request is rounded up to what the device's policy offers. What cannot be compu
 ends the search, and not a reason to try another device.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Mapping

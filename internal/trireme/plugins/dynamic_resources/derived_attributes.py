@@ -1,6 +1,8 @@
 """What the expression of a derived attribute comes to, as an attribute of the device.
 
 Source: k8s.io/dynamic-resource-allocation/cel (valToDeviceAttribute).
+
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from typing import Any, Final

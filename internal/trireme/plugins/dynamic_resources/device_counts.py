@@ -4,6 +4,8 @@ That is what the resource scorers look at where a node's device plugin has none 
 complete or not, of whatever generation.
 
 Source: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (calculateDRAResourceTotals).
+
+Tests: tests/unit/plugins/dynamic_resources/test_counts.py.
 """
 
 from collections.abc import Mapping, Sequence

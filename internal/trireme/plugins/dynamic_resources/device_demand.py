@@ -2,6 +2,8 @@
 
 PreFilter's part: claims that are not there, or not as they must be, refuse the pods before any node is looked at, with
 kube-scheduler's words.
+
+Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Mapping

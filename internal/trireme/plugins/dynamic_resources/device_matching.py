@@ -1,6 +1,8 @@
 """Whether a device is what a request asks for: the selectors of its class and its own, and attributes it computes.
 
 What is found out about a device holds for the whole search.
+
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,6 +2,8 @@
 
 Nothing is filled in here: what the API server has defaulted is there, and a request that it has not is refused as
 kube-scheduler refuses it.
+
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Mapping

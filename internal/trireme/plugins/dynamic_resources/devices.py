@@ -175,9 +175,16 @@ class DeviceSlice:
 
 
 def read_slice(
-    message: resource_pb2.ResourceSlice, rules: Iterable[resource_pb2.DeviceTaintRule], *, shareable: bool = True
+    message: resource_pb2.ResourceSlice,
+    rules: Iterable[resource_pb2.DeviceTaintRule],
+    *,
+    shareable: bool = True,
+    corrected: bool = False,
 ) -> DeviceSlice:
     """The slice, with the taints that the rules put on its devices. `shareable`: several claims may share a device.
+
+    `corrected`: a slice or device with a malformed node selector is on no node. Otherwise it is an error of those that
+    come upon it.
 
     Raises: ValueError where it cannot be read.
     """
@@ -188,19 +195,26 @@ def read_slice(
         pool,
         spec.pool.generation,
         spec.pool.resource_slice_count,
-        _read_placement(spec),
+        _read_placement(spec, corrected),
         spec.per_device_node_selection,
         message,
         tuple((entry.name, _counter_amounts(entry.counters)) for entry in spec.shared_counters),
     )
     out.stands_for_resources = any(device.node_allocatable_resources for device in spec.devices)
     applying = [rule for rule in rules if _rule_applies_to_pool(rule.spec, pool)]
-    out.devices = tuple(_read_device(device, out, applying, shareable) for device in spec.devices)
+    out.devices = tuple(
+        _read_device(device, out, applying, shareable=shareable, corrected=corrected) for device in spec.devices
+    )
     return out
 
 
 def _read_device(
-    message: resource_pb2.Device, owner: DeviceSlice, rules: Sequence[resource_pb2.DeviceTaintRule], shareable: bool
+    message: resource_pb2.Device,
+    owner: DeviceSlice,
+    rules: Sequence[resource_pb2.DeviceTaintRule],
+    *,
+    shareable: bool,
+    corrected: bool,
 ) -> Device:
     """A device of a slice with its amounts parsed, and the taints that rules add to it."""
     added = [
@@ -215,7 +229,7 @@ def _read_device(
         {name: _read_capacity(entry) for name, entry in message.capacity.items()},
         shareable and message.allow_multiple_allocations,
         tuple((entry.counter_set, _counter_amounts(entry.counters)) for entry in message.consumes_counters),
-        _read_placement(message),
+        _read_placement(message, corrected),
         (*message.taints, *added),
     )
 
@@ -228,13 +242,18 @@ def _rule_applies_to_pool(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) 
     return not selector.HasField("pool") or selector.pool == pool[1]
 
 
-def _read_placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> DevicePlacement:
-    """Read where a slice or a device is; `problem` says why a node selector is invalid."""
+def _read_placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device, corrected: bool) -> DevicePlacement:
+    """Read where a slice or a device is; `problem` says why a node selector is invalid.
+
+    `corrected`: an invalid selector, or one with several terms, which an allocation cannot state, selects no node.
+    """
     selector = spec.node_selector if spec.HasField("node_selector") else None
     if selector is None or spec.node_name or spec.all_nodes:
         return DevicePlacement(spec.node_name, spec.all_nodes, selector)
-    terms = selectors.parse_terms(selector.node_selector_terms)
-    return DevicePlacement("", False, selector, terms, node_selectors.selector_problem(selector))
+    problem = node_selectors.selector_problem(selector)
+    if corrected and (problem or len(selector.node_selector_terms) > 1):
+        return DevicePlacement("", False, selector)
+    return DevicePlacement("", False, selector, selectors.parse_terms(selector.node_selector_terms), problem)
 
 
 def _counter_amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:

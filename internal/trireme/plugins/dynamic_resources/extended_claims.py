@@ -3,6 +3,8 @@
 Its name has the form that a generated one has, but follows from the pod and from what the claim is for. So a call that
 is repeated, perhaps on another replica, finds the claim that the first one made, and who gives it back finds it though
 nobody noted its name.
+
+Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 
 import hashlib

@@ -5,6 +5,8 @@ container and resource. What only runs before the other containers may use their
 these are too few.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trireme.framework import feature_gates
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -32,6 +34,8 @@ class Features:
     pod_level_resources: bool = True
     # Slices may skip steps on the node, if the node declares that it supports this.
     optional_node_operations: bool = False
+    # What is wrong with one device concerns that device alone; kube-scheduler ends the pod's attempt.
+    corrected: bool = False
 
     @property
     def experimental(self) -> bool:
@@ -79,4 +83,5 @@ def of_gates(gates: Mapping[str, bool]) -> Features:
         node_allocatable=is_off_by_default("DRANodeAllocatableResources"),
         pod_level_resources=is_on_by_default("PodLevelResources"),
         optional_node_operations=is_off_by_default("DRAOptionalNodeOperations"),
+        corrected=is_off_by_default(feature_gates.CORRECTED),
     )

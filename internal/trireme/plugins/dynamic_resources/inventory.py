@@ -238,7 +238,7 @@ class DeviceInventory:
         if message is None:
             return concerned
         try:
-            entry = devices.read_slice(message, rules, shareable=not self._on.stable)
+            entry = devices.read_slice(message, rules, shareable=not self._on.stable, corrected=self._on.corrected)
         except ValueError as error:
             # Its pool is incomplete without it; nothing else suffers.
             log.warning("resourceslice %s is left out: %s", name, error)

@@ -1,6 +1,8 @@
 """What kube-scheduler says of a node selector that cannot be read.
 
 Source: k8s.io/dynamic-resource-allocation/structured (NodeMatches), k8s.io/component-helpers (nodeaffinity).
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Sequence

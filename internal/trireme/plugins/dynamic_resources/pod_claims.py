@@ -4,8 +4,6 @@ A claim of a PodGroup is one that a pod of it names by the same name and from th
 the group, not the pod, that uses such a claim; who looks at a pod alone knows its group by name.
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim.
-
-Tests: tests/unit/plugins/dynamic_resources/test_group_claims.py.
 """
 
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ Tests: tests/conformance/test_group_claims.py.
 
 from collections.abc import Iterator, MutableSequence, Sequence
 
-from trireme.framework import status
+from trireme.framework import fit_reasons, status
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import filter as device_filter
 from trireme.plugins.dynamic_resources import pod_claims, reserve_state
@@ -25,7 +25,6 @@ from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
 
-_CLAIMS_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 _FREED = "deallocation of PodGroup ResourceClaim completed"
 _LEFT = "ResourceClaim unreserved for PodGroup"
 
@@ -89,7 +88,8 @@ def _list_releasable_claims(
             result = _release_claim_of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:
             result = status.error(plugin.name, str(error))
-    out.status.CopyFrom(wire_status.to_message(result or status.unschedulable(plugin.name, _CLAIMS_LOOKED_AT)))
+    result = result or status.unschedulable(plugin.name, fit_reasons.NO_CLAIM_TO_RELEASE)
+    out.status.CopyFrom(wire_status.to_message(result))
     return out
 
 

@@ -5,6 +5,8 @@ not count. A pool of which not all slices are known gives no device; where two d
 on a counter that is not there, the pool is invalid.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating (GatherPools).
+
+Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,6 +4,8 @@ Only claims that nobody else uses are taken away, one at a time; the change of t
 that was made for the pod's extended resources in an earlier attempt is deleted.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (PostFilter).
+
+Tests: tests/conformance/test_decisions.py.
 """
 
 from collections.abc import Sequence

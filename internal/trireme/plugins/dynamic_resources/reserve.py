@@ -1,4 +1,7 @@
-"""DynamicResources' Reserve: writes down the devices that were found for the claims on the one node that was picked."""
+"""DynamicResources' Reserve: writes down the devices that were found for the claims on the one node that was picked.
+
+Tests: tests/conformance/test_decisions.py.
+"""
 
 import uuid
 from collections.abc import Sequence

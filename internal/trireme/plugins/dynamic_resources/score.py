@@ -1,4 +1,7 @@
-"""DynamicResources' Score: prefers nodes where claims get alternatives that stand early in their lists."""
+"""DynamicResources' Score: prefers nodes where claims get alternatives that stand early in their lists.
+
+Tests: tests/conformance/test_decisions.py.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 """Counters that devices of a pool share: what allocated devices leave of them, while the allocator selects others.
 
 A device that is a part of another one consumes counters of its pool, and so cannot be had beside the whole.
+
+Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 
 from collections.abc import Callable, Sequence

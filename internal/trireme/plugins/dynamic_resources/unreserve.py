@@ -1,6 +1,8 @@
 """DynamicResources' Unreserve: gives back what PreBind wrote for a pod that is not bound after all.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (Unreserve).
+
+Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
 class NodeResourcesBalancedAllocation:
@@ -40,14 +40,32 @@ class NodeResourcesBalancedAllocation:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        scored: tuple[resource_usage.ScoredResource, ...] = state
+        known = self._scores_without_pod(snap, state, slots) if copies == 1 else None
+        return self._gain(node_usage.NodeUsage(snap, slots), state, copies, known)
+
+    def score_usage(
+        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
+    ) -> arrays.Int64Array:
+        """As score_copies, of nodes with this usage."""
+        return self._gain(usage, state, copies, None)
+
+    def _gain(
+        self,
+        usage: node_usage.NodeUsage,
+        scored: Sequence[resource_usage.ScoredResource],
+        copies: int,
+        known: arrays.Int64Array | None,
+    ) -> arrays.Int64Array:
+        """The scores by what is in use, and by the balance without the pod, if it is known.
+
+        Shapes: known (node, 1), result (node, copy).
+        """
         after: list[arrays.Float64Array] = []
         before: list[arrays.Float64Array] = []
         counts: list[arrays.BoolArray] = []
-        known = self._scores_without_pod(snap, scored, slots) if copies == 1 else None
         for entry in scored:
             capacity, used = resource_usage.allocatable_and_usage(
-                snap, entry, slots, copies, nonzero=False, devices=self._devices
+                usage, entry, copies, nonzero=False, devices=self._devices
             )
             divisor = np.maximum(capacity, 1).astype(np.float64)
             after.append(_fraction(used, divisor))

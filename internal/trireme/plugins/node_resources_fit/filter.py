@@ -124,6 +124,13 @@ class NodeResourcesFitFilter:
             np.maximum(copies, 0, out=copies)
         return interfaces.Verdicts(index, np.minimum(copies, interfaces.UNLIMITED, out=copies).astype(np.int32))
 
+    def demand(self, pod_class: classes.PodClass, state: Any) -> Mapping[str, int] | None:
+        """What the class asks for; None where devices may stand for it, or it is that of a pod on a node already."""
+        demand: _RequestedResources = state
+        if any(demand.device_backed) or pod_class.pod.spec.node_name:
+            return None
+        return dict(zip(demand.names, demand.amounts, strict=True))
+
     def _is_ignored(self, name: str) -> bool:
         """Whether the arguments have the resource ignored, by its name or its group; only extended resources can be."""
         if not amounts.is_extended(name):

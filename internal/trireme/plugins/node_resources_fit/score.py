@@ -11,7 +11,7 @@ import numpy as np
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_fit import args as fit_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
 def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
@@ -63,13 +63,19 @@ class NodeResourcesFitScore:
         A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is
         rounded.
         """
+        return self.score_usage(pod_class, node_usage.NodeUsage(snap, slots), state, copies)
+
+    def score_usage(
+        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
+    ) -> arrays.Int64Array:
+        """As score_copies, of nodes with this usage."""
         scored: tuple[resource_usage.ScoredResource, ...] = state
-        total = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        total = np.zeros((usage.count, copies), dtype=np.int64)
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
         for entry in scored:
             capacity, requested = resource_usage.allocatable_and_usage(
-                snap, entry, slots, copies, nonzero=True, devices=self._devices
+                usage, entry, copies, nonzero=True, devices=self._devices
             )
             counts: arrays.BoolArray = capacity > 0
             everywhere = bool(counts.all())

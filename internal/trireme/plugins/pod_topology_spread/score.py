@@ -1,6 +1,8 @@
 """PodTopologySpread's Score: prefers nodes in domains with few pods of the kind.
 
 The scores are kept up to date while a batch is placed.
+
+Tests: tests/unit/evaluation/test_placement_domains.py.
 """
 
 import itertools

@@ -1,6 +1,8 @@
 """TopologyPlacementGenerator: each value of the node label that a group names is a placement.
 
 Source: pkg/scheduler/framework/plugins/topologyaware.
+
+Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,6 +2,8 @@
 
 Filter makes it, the frontend forwards it unread, and bind reads it. Between two calls of PreBind it also records the
 versions that bind wrote, so that a call on another replica continues where the one before stopped.
+
+Tests: tests/unit/plugins/test_volume_binding_bind.py.
 """
 
 from collections.abc import Mapping

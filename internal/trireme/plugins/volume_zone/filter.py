@@ -2,6 +2,8 @@
 
 The labels of the bound volumes are read once per class; a node is compared with them by its label columns. Nodes
 without any zone or region label are taken to be in a cluster that has no zones.
+
+Tests: tests/conformance/test_volume_sequences.py, tests/unit/plugins/test_volume_zone_hints.py.
 """
 
 from dataclasses import dataclass

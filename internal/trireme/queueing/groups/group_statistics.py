@@ -1,4 +1,7 @@
-"""The queue in numbers where there are groups: groups are queued, and what is counted are pods."""
+"""The queue in numbers where there are groups: groups are queued, and what is counted are pods.
+
+Tests: tests/unit/queueing/test_group_state_machine.py.
+"""
 
 import dataclasses
 from collections import Counter

@@ -5,6 +5,8 @@ All members have to pass before their group enters, each time that it does; mean
 the plugin is called for that member first, alone: a large group that is held back costs one call.
 
 Pure, as the queue is: calls become instructions to its shell.
+
+Tests: tests/unit/queueing/test_group_queue.py.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 Plugins derive what they need of a pod once and store it on its class, so an event that is evaluated for thousands of
 classes parses nothing twice. What is derived of a class lives as long as the registry has the class. The pod of an
 event may be of one that is gone already; of those the latest are remembered, by their message.
+
+Tests: tests/unit/plugins/test_hints_table.py.
 """
 
 from collections import OrderedDict

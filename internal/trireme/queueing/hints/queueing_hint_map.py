@@ -1,6 +1,8 @@
 """Maps cluster events to the hints that plugins have registered for them.
 
 Source: buildQueueingHintMap in pkg/scheduler/scheduler.go.
+
+Tests: tests/unit/queueing/test_hint_evaluation.py.
 """
 
 import enum

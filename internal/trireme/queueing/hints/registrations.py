@@ -1,12 +1,14 @@
 """Which events plugins register that may help pods which they refused, each with its hint.
 
 Source: EventsToRegister of the plugins.
+
+Tests: tests/unit/plugins/test_hints_table.py, tests/unit/plugins/test_node_volume_limits_hints.py.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.config import gates, model
+from trireme.config import gates, scheduler_configuration
 from trireme.framework import cluster_event
 from trireme.plugin_api.hints import ClassHint, EventHint, HintContext
 from trireme.queueing.hints.cluster_view import CacheView
@@ -33,7 +35,7 @@ _POD_GROUP = "scheduling.k8s.io/PodGroup"
 
 
 def of_in_tree_plugins(
-    profile: model.CompletedProfile, features: gates.FeatureGates, cluster: CacheView
+    profile: scheduler_configuration.CompletedProfile, features: gates.FeatureGates, cluster: CacheView
 ) -> list[EventRegistration]:
     """The events that the profile's in-tree plugins register."""
     return [

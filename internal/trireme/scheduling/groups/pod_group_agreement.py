@@ -1,6 +1,8 @@
 """What all pods of a group have to agree on: schedulerName, priority and preemption policy.
 
 Source: pkg/scheduler/schedule_one_podgroup.go.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 from collections.abc import Iterator, Sequence

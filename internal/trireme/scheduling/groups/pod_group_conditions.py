@@ -5,6 +5,8 @@ whether it has: if a client removes the condition, it is written again. Only a w
 object shows it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 from collections.abc import Callable

@@ -16,7 +16,7 @@ Tests: tests/unit/evaluation/test_pod_group_placements.py.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.cache import cluster_cache
-from trireme.config import model
+from trireme.config import scheduler_configuration
 from trireme.framework import status
 from trireme.plugin_api import placements
 from trireme.queueing.groups import queued_group
@@ -49,7 +49,7 @@ class PodGroupPlacements:
         publish: Callable[[], int],
         trials: PodGroupTrials,
         generators: Mapping[str, placements.PlacementGeneratePlugin],
-        scorers: Mapping[str, Sequence[model.Plugin]],
+        scorers: Mapping[str, Sequence[scheduler_configuration.Plugin]],
         random: ports.Random,
     ) -> None:
         """`generators` and `scorers` are each profile's plugin at PlacementGenerate and those at PlacementScore.
@@ -97,7 +97,7 @@ class PodGroupPlacements:
                 return result
             first = first or result
             if result.succeeded:
-                self._trials.undo(list(result.placed_members()))
+                self._trials.unassume_all(list(result.placed_members()))
                 found.append((placement, result))
         if not found and first is not None:
             first.status = _status_without_feasible_placement(len(candidates), first.status)
@@ -148,7 +148,7 @@ class PodGroupPlacements:
         return result
 
     def _undo_results(self, results: Sequence[PodGroupResult]) -> None:
-        self._trials.undo([member for result in results for member in result.placed_members()])
+        self._trials.unassume_all([member for result in results for member in result.placed_members()])
 
     def _generate_placements(
         self,

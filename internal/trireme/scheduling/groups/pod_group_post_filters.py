@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from trireme.cache import cluster_cache
-from trireme.framework import status
+from trireme.framework import fit_reasons, status
 from trireme.queueing import queued_pod
 from trireme.registry import group_plugins, in_tree
 from trireme.scheduling import ports
@@ -29,8 +29,6 @@ from trireme.scheduling.groups.pod_group_results import (
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
-
-_CLAIMS_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 
 
 class _HasIdentity(Protocol):
@@ -136,7 +134,7 @@ class PodGroupPostFilters:
             return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _CLAIMS_LOOKED_AT)
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, fit_reasons.NO_CLAIM_TO_RELEASE)
         message = self._list_claims_request(request, group, tried)
         try:
             response = await self._evaluators.list_releasable_claims(message)
@@ -233,7 +231,7 @@ class PodGroupPostFilters:
             nominated = {member.pod.uid: assumed.node_name for member, assumed in proposed}
             return _result_from_status(response.status, response.actions, nominated)
         finally:
-            self._trials.undo(list(result.placed_members()))
+            self._trials.unassume_all(list(result.placed_members()))
 
     def _make_cycle(self, pod: queued_pod.QueuedPodInfo) -> cycle_pb2.Cycle:
         """The context of a call about a group, of which this is the first pod."""

@@ -1,4 +1,7 @@
-"""Reports how the attempt of a pod group ended: failures of members, conditions of PodGroups, and the log."""
+"""Reports how the attempt of a pod group ended: failures of members, conditions of PodGroups, and the log.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py.
+"""
 
 import dataclasses
 import logging

@@ -12,7 +12,6 @@ Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test
 """
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache
@@ -75,10 +74,10 @@ class PodGroupTrials:
         try:
             group_status = await self._try_members_without_undo(members, min_count, scheduled, trial, attempts)
         except BaseException:
-            self.undo(attempts)
+            self.unassume_all(attempts)
             raise
         if group_status.code is not GroupCode.SUCCESS:
-            self.undo(attempts)
+            self.unassume_all(attempts)
         return group_status, attempts
 
     async def try_on_all_nodes(self, request: PodGroupRequest) -> PodGroupResult:
@@ -116,12 +115,12 @@ class PodGroupTrials:
                 attempts.append(member)
                 if member.failed_by_error and member.failure is not None:
                     text = f"failed to schedule other pod from a pod group: {member.failure.message}"
-                    self.undo(tried[index + 1 :])
+                    self.unassume_all(tried[index + 1 :])
                     return GroupStatus(GroupCode.ERROR, (text,))
                 scheduled += member.assumed is not None
                 prospect = placement_feasible(min_count, scheduled, len(members) - len(attempts))
                 if prospect.code is GroupCode.UNSCHEDULABLE:
-                    self.undo(tried[index + 1 :])
+                    self.unassume_all(tried[index + 1 :])
                     return prospect
         return prospect
 
@@ -132,23 +131,24 @@ class PodGroupTrials:
         are.
         """
         done: list[MemberAttempt] = []
+        cycle: cycle_pb2.Cycle | None = None
         try:
-            for class_id, run in itertools.groupby(attempts, key=lambda member: member.pod.record.class_id):
-                of_class = list(run)
-                cycle = self._evaluators.cycle(of_class[0].pod.record.profile, class_id, self._publish())
-                for member in of_class:
-                    failed = self._reassume_member(member)
-                    if failed:
-                        self.undo(done)
-                        return failed
+            for member in attempts:
+                record = member.pod.record
+                reserves = member.assumed is not None and member.assumed.reserved
+                if cycle is None or reserves or (cycle.profile, cycle.pod_class) != (record.profile, record.class_id):
+                    # What is reserved for a member is not free for the next one.
+                    cycle = self._evaluators.cycle(record.profile, record.class_id, self._publish())
+                failed = self._reassume_member(member)
+                if not failed:
                     member.cycle = cycle
                     done.append(member)
-                failed = await self._reserve_again(cycle, of_class)
+                    failed = await self._reserve_again(member) if reserves else ""
                 if failed:
-                    self.undo(done)
+                    self.unassume_all(done)
                     return failed
         except BaseException:
-            self.undo(done)
+            self.unassume_all(done)
             raise
         return ""
 
@@ -164,27 +164,20 @@ class PodGroupTrials:
         self._attempts.assume_on(member.pod, assumed.node_name)
         return ""
 
-    async def _reserve_again(self, cycle: cycle_pb2.Cycle, attempts: Sequence[MemberAttempt]) -> str:
-        """Reserve for those of the members, all of one class, that had something reserved; answers what failed."""
-        again: list[tuple[MemberAttempt, assumed_pod.AssumedPod]] = []
-        for member in attempts:
-            if member.assumed is not None and member.assumed.reserved:
-                member.assumed = dataclasses.replace(member.assumed, reserved=False)
-                again.append((member, member.assumed))
-        if not again:
+    async def _reserve_again(self, member: MemberAttempt) -> str:
+        """Reserve for the member what it had reserved, beside the members before it; answers what failed."""
+        assert member.assumed is not None
+        assert member.cycle is not None
+        member.assumed = assumed = dataclasses.replace(member.assumed, reserved=False)
+        group = queued_group.pod_group_name(member.pod)
+        (result,) = await self._attempts.reserve(member.cycle, [assumed], assumed.pre_bind, group)
+        if isinstance(result, assumed_pod.AssumedPod):
+            member.assumed = result
             return ""
-        first, assumed = again[0]
-        results = await self._attempts.reserve(
-            cycle, [each for _, each in again], assumed.pre_bind, queued_group.pod_group_name(first.pod)
-        )
-        for (member, _), result in zip(again, results, strict=True):
-            if isinstance(result, assumed_pod.AssumedPod):
-                member.assumed = result
-            else:
-                member.assumed, member.failure = None, result
-        return next((member.failure.message for member, _ in again if member.failure is not None), "")
+        member.assumed, member.failure = None, result
+        return result.message
 
-    def undo(self, attempts: Sequence[MemberAttempt]) -> None:
+    def unassume_all(self, attempts: Sequence[MemberAttempt]) -> None:
         """Unassume these members, newest first. The attempts still hold where they fitted."""
         for member in reversed(attempts):
             self.unassume(member)
@@ -223,7 +216,7 @@ class PodGroupTrials:
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             attempts.append(MemberAttempt(pods[len(attempts)], failure=Failure(str(error), nominated_node="")))
         except BaseException:
-            self.undo(attempts)
+            self.unassume_all(attempts)
             raise
         return attempts
 

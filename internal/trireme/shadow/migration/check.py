@@ -1,4 +1,7 @@
-"""The whole check: reads, judges, and prints."""
+"""The whole check: reads, judges, and prints.
+
+Tests: tests/unit/shadow/test_migration_findings.py.
+"""
 
 import logging
 import pathlib

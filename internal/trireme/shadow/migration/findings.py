@@ -16,7 +16,7 @@ from trireme.config import (
     gates,
     inspection,
     loading,
-    model,
+    scheduler_configuration,
     trireme_configuration,
 )
 from trireme.config.gates import FeatureGates
@@ -103,8 +103,8 @@ def unreadable_text(configuration: bytes) -> str:
         return str(error)
     if not kind.kind or not kind.version:
         return "it has no apiVersion and kind, so it is no KubeSchedulerConfiguration"
-    if kind.kind != model.KIND:
-        return f"it is a {kind.kind} of {kind.api_version}, and no {model.KIND}"
+    if kind.kind != scheduler_configuration.KIND:
+        return f"it is a {kind.kind} of {kind.api_version}, and no {scheduler_configuration.KIND}"
     return ""
 
 

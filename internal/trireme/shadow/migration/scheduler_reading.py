@@ -2,6 +2,8 @@
 
 A static pod's file lies on the control plane's node; the kubelet shows it as a pod with the same spec. A configuration
 file on that node is not visible; one in a ConfigMap is. Managed clusters show neither.
+
+Tests: tests/unit/shadow/test_migration_findings.py.
 """
 
 import posixpath

@@ -6,6 +6,8 @@ shape, with parameters of a type without values: then the library itself reports
 it does not know, or without arguments, are found here.
 
 Source: github.com/google/cel-go/checker (resolveOverload).
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 import re

@@ -1,6 +1,8 @@
 """The checker's types, and their names in messages.
 
 Source: github.com/google/cel-spec/proto/cel/expr (checked.proto), github.com/google/cel-go/checker (format).
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 import functools

@@ -1,6 +1,8 @@
 """The steps of a program that call functions and operators, with their cost.
 
 Source: github.com/google/cel-go/interpreter (interpretable, runtimecost).
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 from collections.abc import Callable, Sequence

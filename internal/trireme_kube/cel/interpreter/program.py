@@ -5,6 +5,8 @@ depend on it, and the second operand is evaluated, and counted, even if the firs
 evaluated at its first use. `planner` makes programs.
 
 Source: github.com/google/cel-go/interpreter (interpretable, activation, runtimecost).
+
+Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 
 from collections.abc import Callable

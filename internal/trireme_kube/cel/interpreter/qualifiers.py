@@ -4,6 +4,8 @@ A chain of selections is one step of a program: it costs one for its start and o
 optional selection, a missing entry ends the chain, and the result is an optional.
 
 Source: github.com/google/cel-go/interpreter (attributes).
+
+Tests: tests/conformance/test_selectors.py.
 """
 
 from collections.abc import Callable

@@ -6,6 +6,8 @@ after a 404 or 429: paging would not help there, and the informer lists by itsel
 
 The prefetch decodes nothing and buffers at most AHEAD_BYTES; beyond that, back-pressure stops the server. Once the
 informer takes over, it reads the buffer first and then the stream itself.
+
+Tests: tests/contract/test_kube_informer.py.
 """
 
 import asyncio

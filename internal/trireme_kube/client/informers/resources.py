@@ -3,6 +3,8 @@
 One frozen record per collection: its path, which of its objects matter, and whether the scheduler can do without it.
 The list is kube-scheduler's.
 Source: the informers of kube-scheduler v1.37.0.
+
+Tests: tests/unit/client/informers/test_pages.py.
 """
 
 import dataclasses

@@ -4,6 +4,8 @@ They find every mistake that can be found without connecting, with kube-schedule
 the reading of kubeconfigs because they need the library for certificates, which not every program loads.
 
 Source: k8s.io/client-go/rest, k8s.io/client-go/transport.
+
+Tests: tests/unit/client/kubeconfig/test_connection.py.
 """
 
 from trireme_kube.apimachinery.configuration_files import ConfigurationError

@@ -3,6 +3,8 @@
 Checked before anything connects, with the messages of Go's `net/url`.
 
 Source: k8s.io/client-go/rest.
+
+Tests: tests/unit/client/kubeconfig/test_connection.py.
 """
 
 import re

@@ -1,6 +1,8 @@
 """Validates the cluster and the user of a kubeconfig's context, with client-go's messages.
 
 Source: k8s.io/client-go/tools/clientcmd (validation.go).
+
+Tests: tests/unit/client/kubeconfig/test_connection.py.
 """
 
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 Separate from lists and watches because the response to any request may be an error in this encoding.
 Source: apimachinery's runtime/serializer/protobuf.
+
+Tests: tests/unit/client/informers/test_protobuf.py.
 """
 
 from typing import Any

@@ -3,6 +3,8 @@
 `kubernetes.aio` obtains and renews them. It raises whatever exception a mistake happens to cause; this module turns
 that into one line that names the file and the field. Importing this module imports the package, so `credentials`
 imports it only where it is needed.
+
+Tests: tests/unit/client/rest/test_credentials.py.
 """
 
 import asyncio

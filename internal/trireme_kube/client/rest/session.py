@@ -3,6 +3,8 @@
 client-go closes all connections, with the requests in flight, when it finds a new certificate. Here requests may
 finish, since an aborted write has to be read back; watches are aborted, and continue on new connections.
 Source: client-go transport/cert_rotation.go.
+
+Tests: tests/contract/test_kube_client.py.
 """
 
 from collections.abc import AsyncIterator
@@ -17,7 +19,7 @@ class Session:
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self._http = http
         self._under_way = 0
-        self._streams: set[aiohttp.ClientResponse] = set()
+        self._streams: dict[aiohttp.ClientResponse, None] = {}
         self._retired = False
 
     @property
@@ -39,11 +41,11 @@ class Session:
     @asynccontextmanager
     async def streaming(self, response: aiohttp.ClientResponse) -> AsyncIterator[None]:
         """Read an endless response within the block; it is aborted when the block ends or the session retires."""
-        self._streams.add(response)
+        self._streams[response] = None
         try:
             yield
         finally:
-            self._streams.discard(response)
+            self._streams.pop(response, None)
             abort(response)
 
     async def retire(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from trireme_kube.apimachinery.golang import quote
 
-#: The kube-scheduler whose behaviour this is, and the oldest that can be emulated.
+#: The Kubernetes whose behaviour this is, of the embedded cluster too, and the oldest that can be emulated.
 KUBERNETES = "v1.38.0-beta.0"
 OLDEST = (1, 35)
 _MAX_UINT = 1 << 64

@@ -2,6 +2,8 @@
 
 A line is given as its severity letter, a space and the text, which for a structured one is the quoted message and
 `key=value` pairs. It is written in klog's text format or as JSON, which log collectors for kube-scheduler parse.
+
+Tests: tests/unit/config/test_start.py.
 """
 
 import os

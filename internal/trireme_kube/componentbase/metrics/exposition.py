@@ -2,6 +2,8 @@
 
 Not prometheus_client's own writer, because that appends `_total` to every counter (Kubernetes has some without), and
 prints whole numbers as `3.0`.
+
+Tests: tests/unit/componentbase/metrics/test_instruments.py.
 """
 
 import gzip

@@ -1,4 +1,7 @@
-"""The kernel's statistics of this process, under the names that every Prometheus client uses."""
+"""The kernel's statistics of this process, under the names that every Prometheus client uses.
+
+Tests: tests/contract/test_serving_metrics.py.
+"""
 
 import os
 import resource

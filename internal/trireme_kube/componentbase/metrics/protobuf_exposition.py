@@ -2,6 +2,8 @@
 
 The message type is declared here, field by field, because no package that we depend on has it; the numbers are those of
 the public metrics.proto. Only the kinds that we have are declared.
+
+Tests: tests/unit/componentbase/metrics/test_instruments.py.
 """
 
 import io

@@ -1,4 +1,7 @@
-"""A guard that counts callers and verdicts, under the names that Kubernetes' servers use."""
+"""A guard that counts callers and verdicts, under the names that Kubernetes' servers use.
+
+Tests: tests/contract/test_serving_access.py.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

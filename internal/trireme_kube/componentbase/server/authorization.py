@@ -1,6 +1,8 @@
 """Authorises callers: paths that everybody may read, the administrators' group, else a SubjectAccessReview.
 
 Source: k8s.io/apiserver/pkg/server/options/authorization.go.
+
+Tests: tests/unit/componentbase/server/test_access.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

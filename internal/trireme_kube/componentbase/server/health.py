@@ -3,6 +3,8 @@
 A check returns its problem, or empty text. The list has only the names of those that fail, because anybody may read it;
 the reason is in the log and at the check's own path. Checks that kube-scheduler does not have are quiet: they are
 listed only if they fail, so that a list without failures equals kube-scheduler's.
+
+Tests: tests/contract/test_serving_http.py.
 """
 
 import logging

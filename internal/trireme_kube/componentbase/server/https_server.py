@@ -1,4 +1,7 @@
-"""Serves an application over HTTPS on a listening socket, with the certificate that is in the files at that moment."""
+"""Serves an application over HTTPS on a listening socket, with the certificate that is in the files at that moment.
+
+Tests: tests/security/test_https_attacks.py.
+"""
 
 import contextlib
 import logging

@@ -3,6 +3,8 @@
 A phase is ready once it can answer: it follows a frontend, which has sent its configuration. If no frontend comes for a
 while, because another scheduler leads, it stands by, and counts as ready for the frontend that will lead: a rollout
 must not wait until leadership changes.
+
+Tests: tests/contract/test_replica_metrics.py, tests/security/test_insight_http.py.
 """
 
 import asyncio

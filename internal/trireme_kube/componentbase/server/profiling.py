@@ -2,6 +2,8 @@
 
 Their contents are Python's: `profile` has the functions in which the event loop's thread spent its time, `goroutine`
 the stack of every thread and task.
+
+Tests: tests/contract/test_serving_http.py.
 """
 
 import asyncio

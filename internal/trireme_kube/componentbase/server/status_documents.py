@@ -2,6 +2,8 @@
 
 The text of the latter two is for people: kube-scheduler chooses the separator at random so that nobody parses it.
 Programs request a version of the document by name, as JSON or YAML.
+
+Tests: tests/contract/test_serving_http.py.
 """
 
 import json

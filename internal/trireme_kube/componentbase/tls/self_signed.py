@@ -2,6 +2,8 @@
 
 It lets a scraper talk to a scheduler without any preparation. It is valid for a year and has its own authority, as in
 Kubernetes' components.
+
+Tests: tests/unit/client/rest/test_credentials.py.
 """
 
 import ipaddress

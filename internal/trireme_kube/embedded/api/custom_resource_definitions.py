@@ -4,6 +4,8 @@ Custom resources are stored without a schema: only their metadata is validated, 
 discovery, selectors, columns, the status and scale subresources, and versions that differ in name alone.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions.
+
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 import re

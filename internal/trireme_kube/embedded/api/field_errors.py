@@ -1,4 +1,7 @@
-"""Problems of single fields, in the API server's words (Source: k8s.io/apimachinery, pkg/util/validation/field)."""
+"""Problems of single fields, in the API server's words (Source: k8s.io/apimachinery, pkg/util/validation/field).
+
+Tests: tests/unit/embedded/validation/test_refusals.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,6 +1,8 @@
 """The resources that one cluster serves: the table's, and those that CustomResourceDefinitions add.
 
 Routing and discovery read it; `revision` tells them that it has changed.
+
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 from collections.abc import Callable

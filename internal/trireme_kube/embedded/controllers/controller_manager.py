@@ -1,4 +1,7 @@
-"""Runs the controllers of the embedded cluster."""
+"""Runs the controllers of the embedded cluster.
+
+Tests: tests/unit/embedded/controllers/test_controller_ref_manager.py, tests/contract/test_bind_service.py.
+"""
 
 import asyncio
 from collections.abc import Callable

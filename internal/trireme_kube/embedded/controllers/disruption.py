@@ -1,6 +1,8 @@
 """Disruption budgets: how many disruptions are allowed now.
 
 Source: k8s.io/kubernetes, pkg/controller/disruption.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 """What a pod contributes to the endpoints of a Service: its address and the numbers of its ports.
 
 Source: k8s.io/endpointslice (utils.go, util/controller_utils.go).
+
+Tests: tests/unit/embedded/controllers/test_endpoints.py.
 """
 
 from trireme_kube.embedded.api.resources import Object

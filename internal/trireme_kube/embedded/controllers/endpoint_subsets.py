@@ -1,6 +1,8 @@
 """The subsets of a Service's Endpoints, and how they are cut off at a thousand addresses.
 
 Source: k8s.io/kubernetes, pkg/controller/endpoint/endpoints_controller.go and pkg/api/v1/endpoints/util.go.
+
+Tests: tests/unit/embedded/controllers/test_endpoints.py.
 """
 
 import math

@@ -3,6 +3,8 @@
 An event that was recorded before, about the same object with the same text, is counted instead of stored again.
 
 Source: k8s.io/client-go, tools/record.
+
+Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 
 import collections

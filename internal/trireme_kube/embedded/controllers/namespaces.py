@@ -1,6 +1,8 @@
 """Deleting a namespace: first everything in it, then the namespace itself.
 
 Source: k8s.io/kubernetes, pkg/controller/namespace.
+
+Tests: tests/unit/embedded/controllers/test_system_objects.py.
 """
 
 from collections.abc import Callable

@@ -4,6 +4,8 @@ A scheduler reads taints, not conditions; this controller derives the taints fro
 that every node is created with once the node is ready.
 
 Source: k8s.io/kubernetes, pkg/controller/nodelifecycle.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 """Creates and deletes the pods of workloads, and records events about it.
 
 Source: k8s.io/kubernetes, pkg/controller/controller_utils.go (RealPodControl).
+
+Tests: tests/unit/embedded/controllers/test_controller_ref_manager.py.
 """
 
 from trireme_kube.embedded.api import api_errors

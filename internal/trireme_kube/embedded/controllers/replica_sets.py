@@ -1,6 +1,8 @@
 """ReplicaSets and ReplicationControllers: maintain the requested number of pods.
 
 Source: k8s.io/kubernetes, pkg/controller/replicaset.
+
+Tests: tests/unit/embedded/controllers/test_endpoints.py.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""An index of objects with selectors by label, to find those that select an object without a full scan."""
+"""An index of objects with selectors by label, to find those that select an object without a full scan.
+
+Tests: tests/unit/embedded/controllers/test_endpoints.py.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

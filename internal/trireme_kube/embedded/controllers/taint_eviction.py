@@ -1,6 +1,8 @@
 """NoExecute taints: deletes pods that do not tolerate them, at once or after their tolerationSeconds.
 
 Source: k8s.io/kubernetes, pkg/controller/tainteviction.
+
+Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 
 from collections.abc import Callable

@@ -3,6 +3,8 @@
 Controllers never scan all objects on a timer: an event adds the key of the affected object here, and one task processes
 the keys, a few at a time, so that a burst of thousands does not block the server. A key whose processing fails is
 retried later, while the others continue.
+
+Tests: tests/unit/embedded/test_parts.py.
 """
 
 import asyncio

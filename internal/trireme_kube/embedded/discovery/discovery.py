@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
+from trireme_kube.componentbase.cli import versions
 from trireme_kube.embedded.api.custom_resource_definitions import version_order
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import Object, Resource
@@ -19,13 +20,13 @@ from trireme_kube.embedded.discovery.openapi import GroupVersion
 from trireme_kube.embedded.registry.reviews import REVIEWS
 
 VERSION = {
-    "major": "1",
-    "minor": "37",
-    "emulationMajor": "1",
-    "emulationMinor": "37",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "36",
-    "gitVersion": "v1.37.0+trireme",
+    "major": str(versions.DEFAULT.emulated[0]),
+    "minor": str(versions.DEFAULT.emulated[1]),
+    "emulationMajor": str(versions.DEFAULT.emulated[0]),
+    "emulationMinor": str(versions.DEFAULT.emulated[1]),
+    "minCompatibilityMajor": str(versions.DEFAULT.oldest_peer[0]),
+    "minCompatibilityMinor": str(versions.DEFAULT.oldest_peer[1]),
+    "gitVersion": f"{versions.KUBERNETES}+trireme",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -146,16 +147,16 @@ def _aggregated_groups(core: bool, served: dict[GroupVersion, list[Resource]]) -
         )
         groups.setdefault(group, []).append({"version": version, "freshness": "Current", "resources": resources})
     items = []
-    for name, versions in groups.items():
+    for name, entries in groups.items():
         # Clients prefer the first.
-        versions.sort(key=lambda one: version_order(one["version"]))
-        items.append({"metadata": {"name": name} if name else {}, "versions": versions})
+        entries.sort(key=lambda one: version_order(one["version"]))
+        items.append({"metadata": {"name": name} if name else {}, "versions": entries})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
 def _api_group_document(name: str, served: Iterable[GroupVersion]) -> Object:
-    versions = sorted((version for group, version in served if group == name), key=version_order)
-    entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    names = sorted((version for group, version in served if group == name), key=version_order)
+    entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in names]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 

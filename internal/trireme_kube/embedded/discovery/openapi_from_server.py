@@ -7,6 +7,8 @@ Run by hand for a new release, with KUBECONFIG naming a cluster of that release:
         --runtime-config scheduling.k8s.io/v1alpha3=true --feature-gate GenericWorkload=true \
         --feature-gate TopologyAwareWorkloadScheduling=true --feature-gate CompositePodGroup=true \
         -- python -m trireme_kube.embedded.discovery.openapi_from_server
+
+Tests: tests/e2e/test_embedded_kubectl.py.
 """
 
 import gzip

@@ -1,6 +1,8 @@
 """Writes an OpenAPI v2 document in protobuf, the only encoding in which `kubectl` and Helm ask for it.
 
 Source: github.com/google/gnostic-models, openapiv2/OpenAPIv2.proto; the numbers below are the fields of its messages.
+
+Tests: tests/unit/embedded/controllers/test_custom_resources.py.
 """
 
 from collections.abc import Iterable

@@ -4,6 +4,8 @@ Events of the events.k8s.io group are stored in the core form; all versions of c
 differ in nothing but its name. Requests and responses are converted.
 
 Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
+
+Tests: tests/unit/embedded/controllers/test_custom_resources.py, tests/unit/embedded/endpoints/test_reads.py.
 """
 
 from trireme_kube.embedded.api.resources import EVENTS, Object, Resource

@@ -3,6 +3,8 @@
 A fault matches requests by method and path and strikes a given number of times: it returns an error instead of acting,
 waits, drops the connection before acting, or acts and *then* drops the connection, so that the client cannot know
 whether its write happened. Without faults the list is empty and costs nothing.
+
+Tests: tests/unit/embedded/test_parts.py.
 """
 
 import enum

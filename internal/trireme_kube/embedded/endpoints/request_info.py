@@ -2,6 +2,8 @@
 
 `/api/v1/namespaces/default/pods/web/status` and its relatives, for every resource in the table; other paths (the
 discovery documents, health, reviews) are matched as a whole elsewhere.
+
+Tests: tests/unit/embedded/endpoints/test_reads.py.
 """
 
 from dataclasses import dataclass

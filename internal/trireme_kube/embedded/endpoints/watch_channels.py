@@ -4,6 +4,8 @@ A client that upgrades to WebSocket (fabric8's informers do) gets one text messa
 API server's rules: an Origin is required, and at most one subprotocol may be offered, which is accepted.
 
 Source: k8s.io/apiserver, pkg/endpoints/handlers/watch.go (HandleWS), and golang.org/x/net/websocket.
+
+Tests: tests/e2e/test_embedded_http.py.
 """
 
 import asyncio

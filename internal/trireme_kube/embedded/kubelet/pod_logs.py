@@ -3,6 +3,8 @@
 Requests are refused as by the API server and the kubelet, so that clients wait and choose containers as elsewhere.
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy.go (LogLocation) and pkg/kubelet/kubelet_pods.go.
+
+Tests: tests/e2e/test_embedded_logs.py.
 """
 
 import asyncio

@@ -1,8 +1,12 @@
-"""The shape of the simulated nodes, and the Node objects made from it."""
+"""The shape of the simulated nodes, and the Node objects made from it.
+
+Tests: tests/unit/embedded/test_parts.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trireme_kube.componentbase.cli import versions
 from trireme_kube.embedded.api.resources import Object
 
 
@@ -49,7 +53,7 @@ def node(shape: NodeShape, index: int) -> Object:
         "kernelVersion": "6.1.0-simulated",
         "osImage": "Simulated Linux",
         "containerRuntimeVersion": "simulated://1.0",
-        "kubeletVersion": "v1.37.0",
+        "kubeletVersion": versions.KUBERNETES,
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": "amd64",

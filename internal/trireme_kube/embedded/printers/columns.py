@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trireme_kube.apimachinery import human_durations
 from trireme_kube.embedded.api.resources import Object, PrintedColumn, Resource
 from trireme_kube.embedded.api.timestamps import parse_timestamp
-from trireme_kube.embedded.printers import human_durations
+from trireme_kube.embedded.printers import ages
 from trireme_kube.embedded.printers.pod_cells import ready_cell, restarts_cell, status_cell
 from trireme_kube.embedded.registry.subresources import selector_text
 
@@ -56,7 +57,7 @@ def _flag_column(name: str, path: str) -> Column:
 
 def _age_column(name: str, path: str, *, wide: bool = False) -> Column:
     """A column with the time since the moment at the path."""
-    return Column(name, lambda obj, now: human_durations.age_text(value_at(obj, path), now), wide=wide)
+    return Column(name, lambda obj, now: ages.age_text(value_at(obj, path), now), wide=wide)
 
 
 def _count_column(name: str, path: str) -> Column:
@@ -160,7 +161,7 @@ def _job_duration(obj: Object, now: float) -> str:
     started, ended = value_at(obj, "status.startTime"), value_at(obj, "status.completionTime")
     if not started:
         return ""
-    return human_durations.age_text(started, parse_timestamp(ended) if ended else now)
+    return ages.age_text(started, parse_timestamp(ended) if ended else now)
 
 
 def _service_ports(obj: Object, now: float) -> str:
@@ -181,12 +182,12 @@ def _event_object(obj: Object, now: float) -> str:
 def _event_first_seen(obj: Object, now: float) -> str:
     """The cell FIRST SEEN of an Event."""
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp")
-    return human_durations.age_text(first or obj.get("eventTime"), now)
+    return ages.age_text(first or obj.get("eventTime"), now)
 
 
 def _event_last_seen(obj: Object, now: float) -> str:
     last = value_at(obj, "series.lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
-    return human_durations.age_text(last, now) if last else _event_first_seen(obj, now)
+    return ages.age_text(last, now) if last else _event_first_seen(obj, now)
 
 
 def _event_source(obj: Object, now: float) -> str:
@@ -529,7 +530,7 @@ def _custom_column(column: PrintedColumn) -> Column:
             else:
                 return None
         if column.type == "date":
-            return human_durations.age_text(value, now) if isinstance(value, str) else None
+            return ages.age_text(value, now) if isinstance(value, str) else None
         return value if column.type != "string" or value is None or isinstance(value, str) else str(value)
 
     return Column(column.name, value_of_path, column.type, column.priority > 0, column.description)

@@ -1,6 +1,8 @@
 """The three cells of a pod's row that take more than a lookup: Ready, Status and Restarts.
 
 Source: printPod in k8s.io/kubernetes, pkg/printers/internalversion/printers.go.
+
+Tests: tests/unit/embedded/printers/test_tables.py.
 """
 
 from typing import Any

@@ -7,9 +7,9 @@ behaviour depends on. Defaults that need nothing but the object itself are in `d
 Tests: tests/unit/embedded/registry/test_registry.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from trireme_kube.embedded.api import api_errors, field_errors
+from trireme_kube.embedded.api import api_errors, field_errors, quantities
 from trireme_kube.embedded.api.custom_resource_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.api.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.clock_and_ids import ClockAndIds
@@ -83,6 +83,18 @@ class Admission:
         if node_name := spec.get("nodeName"):
             copy_node_topology_labels(self._store, pod["metadata"], node_name)
 
+    def _check_overhead(self, resource: Resource, pod: Object, defined: Mapping[str, object] | None) -> None:
+        """Check that a pod states no other overhead than its runtime class. Raises: ApiError: 403."""
+        stated = pod["spec"].get("overhead")
+        if not stated or (defined and quantities.parse_amounts(stated) == quantities.parse_amounts(defined)):
+            return
+        why = (
+            "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            if defined
+            else "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+        raise api_errors.forbidden(resource, pod["metadata"].get("name", ""), f"pod rejected: {why}")
+
     def _apply_runtime_class(self, resource: Resource, pod: Object) -> None:
         """Add the overhead, node selector and tolerations of the pod's runtime class.
 
@@ -92,14 +104,13 @@ class Admission:
         spec, pod_name = pod["spec"], pod["metadata"].get("name", "")
         name = spec.get("runtimeClassName")
         if not name:
+            self._check_overhead(resource, pod, None)
             return
         record = self._store.get(_RUNTIME_CLASSES, "", name)
         if record is None:
             raise api_errors.forbidden(resource, pod_name, f'pod rejected: RuntimeClass "{name}" not found')
         overhead = (record.object.get("overhead") or {}).get("podFixed")
-        if overhead and spec.get("overhead") not in (None, overhead):
-            why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-            raise api_errors.forbidden(resource, pod_name, why)
+        self._check_overhead(resource, pod, overhead)
         if overhead:
             spec["overhead"] = dict(overhead)
         scheduling, selector = record.object.get("scheduling") or {}, spec.get("nodeSelector") or {}

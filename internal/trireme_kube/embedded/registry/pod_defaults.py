@@ -14,6 +14,7 @@ from typing import Any
 
 from trireme_kube.embedded.api.pod_resources import containers, qos_class
 from trireme_kube.embedded.api.resources import Object
+from trireme_kube.embedded.registry.quotas import pod_usage
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -94,6 +95,24 @@ def _default_pod_only(spec: Object) -> None:
         if spec.get("hostNetwork"):
             for port in container.get("ports") or ():
                 port.setdefault("hostPort", port.get("containerPort"))
+
+
+def _default_pod_level_requests(pod: Object) -> None:
+    """Requests of the pod as a whole, where it has limits: what its containers request together, else the limit."""
+    resources = pod["spec"].get("resources") or {}
+    limits = resources.get("limits")
+    if not limits:
+        return
+    together = pod_usage.sum_of_containers(pod, lambda container, _: container["resources"].get("requests"))
+    requests = dict(resources.get("requests") or {})
+    for name in ("cpu", "memory"):
+        if name in together:
+            requests.setdefault(name, str(together[name]))
+    for name, amount in limits.items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            requests.setdefault(name, amount)
+    if requests:
+        resources["requests"] = requests
 
 
 def default_tolerations(spec: Object) -> None:
@@ -187,6 +206,7 @@ def default_pod(pod: Object) -> None:
     spec = pod["spec"]
     default_spec(spec)
     _default_pod_only(spec)
+    _default_pod_level_requests(pod)
 
 
 def initial_status(pod: Object, now: str) -> Object:

@@ -8,6 +8,8 @@ Run by hand for a new release:
 The field numbers and types come from the modules' .proto files; what those do not say (which messages are inlined in
 JSON, and which zero values JSON leaves out) comes from the struct tags beside them. The result holds nothing but
 numbers, names and types.
+
+Tests: tests/unit/embedded/serializer/test_bodies.py.
 """
 
 import re

@@ -1,6 +1,8 @@
 """Validates the objects of dynamic resource allocation: what a claim asks for, and whose devices a slice lists.
 
 Source: k8s.io/kubernetes, pkg/apis/resource/validation.
+
+Tests: tests/unit/embedded/validation/test_refusals.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Validates names and labels, with the API server's messages.
 
 Source: k8s.io/apimachinery, pkg/util/validation and pkg/api/validation.
+
+Tests: tests/unit/embedded/registry/test_registry.py.
 """
 
 import re

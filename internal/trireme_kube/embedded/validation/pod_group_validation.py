@@ -4,6 +4,8 @@ A group is of pods or of groups, and only its minimum may be changed later. Mess
 turns them into a response.
 
 Source: k8s.io/kubernetes, pkg/apis/scheduling/v1alpha3 and v1beta1, zz_generated.validations.go.
+
+Tests: tests/unit/embedded/registry/test_groups.py.
 """
 
 from collections.abc import Callable

@@ -20,6 +20,7 @@ _PULLS = ("Always", "IfNotPresent", "Never")
 _TOLERATION_OPERATORS = ("Equal", "Exists")
 # The API server names those behind its feature gate, which is off here, as well.
 _NAMED_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
@@ -123,14 +124,47 @@ def _validate_containers(path: str, spec: Object, volumes: set[str]) -> list[Cau
     return causes
 
 
-def _validate_required_node_affinity(path: str, spec: Object) -> list[Cause]:
-    """Return what is wrong with the required node affinity: it has terms."""
+def _validate_node_affinity(path: str, spec: Object) -> list[Cause]:
+    """Return what is wrong with the node affinity: the required one has terms, and their expressions are complete."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    path = f"{path}.affinity.nodeAffinity"
+    causes: list[Cause] = []
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None or required.get("nodeSelectorTerms"):
-        return []
-    where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    return [field_errors.required(where, "must have at least one node selector term")]
+    where = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    if required is not None:
+        terms = required.get("nodeSelectorTerms") or ()
+        if not terms:
+            causes.append(field_errors.required(where, "must have at least one node selector term"))
+        for index, term in enumerate(terms):
+            causes += _validate_node_selector_term(f"{where}[{index}]", term)
+    where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+    for index, preferred in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        weight = preferred.get("weight", 0)
+        if not 1 <= weight <= 100:
+            causes.append(field_errors.invalid(f"{where}[{index}].weight", weight, "must be in the range 1-100"))
+        causes += _validate_node_selector_term(f"{where}[{index}].preference", preferred.get("preference") or {})
+    return causes
+
+
+def _validate_node_selector_term(path: str, term: Object) -> list[Cause]:
+    """Return the expressions on labels with an unknown operator, or not the values that theirs takes."""
+    causes: list[Cause] = []
+    for index, expression in enumerate(term.get("matchExpressions") or ()):
+        where, operator = f"{path}.matchExpressions[{index}]", expression.get("operator", "")
+        values = expression.get("values") or ()
+        if operator in ("In", "NotIn") and not values:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            causes.append(field_errors.required(f"{where}.values", text))
+        elif operator in ("Exists", "DoesNotExist") and values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.append(field_errors.forbidden(f"{where}.values", text))
+        elif operator in ("Gt", "Lt") and len(values) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            causes.append(field_errors.required(f"{where}.values", text))
+        elif operator not in _NODE_OPERATORS:
+            causes.append(field_errors.invalid(f"{where}.operator", operator, "not a valid selector operator"))
+        causes += name_validation.validate_qualified_name(f"{where}.key", expression.get("key", ""))
+    return causes
 
 
 def _validate_resource_claims(path: str, spec: Object) -> list[Cause]:
@@ -163,7 +197,7 @@ def validate_pod_spec(path: str, spec: Any) -> list[Cause]:
     for part in ("hostname", "subdomain"):
         if spec.get(part):
             causes += name_validation.validate_label(f"{path}.{part}", spec[part])
-    causes += _validate_required_node_affinity(path, spec)
+    causes += _validate_node_affinity(path, spec)
     return causes + _validate_tolerations(f"{path}.tolerations", spec)
 
 

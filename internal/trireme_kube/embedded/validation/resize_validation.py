@@ -1,6 +1,8 @@
 """Validates the resize of a pod: which amounts of its containers may change.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodResize).
+
+Tests: tests/unit/embedded/registry/test_resizes.py.
 """
 
 from trireme_kube.embedded.api import field_errors, pod_resources

@@ -3211,8 +3211,670 @@ pub struct ResourceClaimTemplateSpec {
     #[prost(message, optional, tag = "2")]
     pub spec: ::core::option::Option<ResourceClaimSpec>,
 }
-/// SchedulerStatus is the state of the leading frontend at one moment. It is sent once a second at most, and to replicas
-/// of insight alone. Counters count since the frontend started; a smaller one than before: it was started again.
+/// Reason is one refusal in machine-readable form, so that `trireme explain` can show more than the event does.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Reason {
+    /// REQUIRED. What refused, as a stable name in lower camel case, e.g. `insufficientResource`, `untoleratedTaint`.
+    #[prost(string, tag = "1")]
+    pub code: ::prost::alloc::string::String,
+    /// OPTIONAL. What the code is about, e.g. {resource: cpu, asked: 2000m}; amounts as Kubernetes writes quantities.
+    #[prost(map = "string, string", tag = "2")]
+    pub parameters: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+/// Status is one answer about one pod or one pod on one node.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Status {
+    /// REQUIRED. What happens next.
+    #[prost(enumeration = "Code", tag = "1")]
+    pub code: i32,
+    /// REQUIRED where code is not CODE_SUCCESS or CODE_SKIP. The plugin that answered.
+    #[prost(string, tag = "2")]
+    pub plugin: ::prost::alloc::string::String,
+    /// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event.
+    #[prost(string, repeated, tag = "3")]
+    pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. The same refusals as data, for `trireme explain`.
+    #[prost(message, repeated, tag = "4")]
+    pub reasons: ::prost::alloc::vec::Vec<Reason>,
+}
+/// Code is what happens next; the names are those of the scheduling framework.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Code {
+    /// Not set. A receiver treats it as CODE_ERROR: an answer without a code is a defect of the service.
+    Unspecified = 0,
+    /// The pod (or the node for it) passes this plugin.
+    Success = 1,
+    /// The plugin failed. The pod returns to the queue with the back-off of errors; preemption is not tried.
+    Error = 2,
+    /// Refused now. Evicting pods may help: the node is a candidate for preemption.
+    Unschedulable = 3,
+    /// Refused, and evicting pods would not help: the node is no candidate for preemption.
+    UnschedulableAndUnresolvable = 4,
+    /// Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
+    /// PreBind: until an object that the plugin names has changed; then PreBind is called again.
+    Wait = 5,
+    /// PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
+    /// step is left out.
+    Skip = 6,
+    /// Refused until something outside the scheduler has happened; the event that the plugin waits for skips the back-off.
+    Pending = 7,
+}
+impl Code {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CODE_UNSPECIFIED",
+            Self::Success => "CODE_SUCCESS",
+            Self::Error => "CODE_ERROR",
+            Self::Unschedulable => "CODE_UNSCHEDULABLE",
+            Self::UnschedulableAndUnresolvable => "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE",
+            Self::Wait => "CODE_WAIT",
+            Self::Skip => "CODE_SKIP",
+            Self::Pending => "CODE_PENDING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "CODE_SUCCESS" => Some(Self::Success),
+            "CODE_ERROR" => Some(Self::Error),
+            "CODE_UNSCHEDULABLE" => Some(Self::Unschedulable),
+            "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE" => {
+                Some(Self::UnschedulableAndUnresolvable)
+            }
+            "CODE_WAIT" => Some(Self::Wait),
+            "CODE_SKIP" => Some(Self::Skip),
+            "CODE_PENDING" => Some(Self::Pending),
+            _ => None,
+        }
+    }
+}
+/// ExplainDecisionRequest is about one pod that has a node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainDecisionRequest {
+    /// REQUIRED. Namespace and name of the pod. Its UID is OPTIONAL: with one, a pod of that name with another UID is
+    /// NOT_FOUND.
+    #[prost(message, optional, tag = "1")]
+    pub pod: ::core::option::Option<PodIdentity>,
+    /// OPTIONAL. Of the nodes that refused the pod and of the feasible ones, name these alone; empty: all that refused it,
+    /// and the best feasible ones. A name that no node had: INVALID_ARGUMENT.
+    #[prost(string, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. How many feasible nodes are named at most, the chosen one included; 0: ten.
+    #[prost(uint32, tag = "3")]
+    pub max_feasible_nodes: u32,
+}
+/// ExplainDecisionResponse is the decision by which a pod got its node. What is not recorded is evaluated again, on the
+/// cluster as it was at that generation, with the pods of its batch before it on their nodes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainDecisionResponse {
+    /// REQUIRED. The node.
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    /// REQUIRED. How it was found.
+    #[prost(enumeration = "DecisionKind", tag = "2")]
+    pub kind: i32,
+    /// REQUIRED. The generation of the snapshot that was decided on.
+    #[prost(uint64, tag = "3")]
+    pub generation: u64,
+    /// REQUIRED. When insight received the decision, in milliseconds since 1970.
+    #[prost(uint64, tag = "4")]
+    pub decided_unix_ms: u64,
+    /// REQUIRED. The profile.
+    #[prost(string, tag = "5")]
+    pub profile: ::prost::alloc::string::String,
+    /// OPTIONAL. The cluster changed before the phase answered: it may have decided on a later generation.
+    #[prost(bool, tag = "6")]
+    pub inexact: bool,
+    /// OPTIONAL. Evaluated again, another node comes first; not_known says what may be the reason.
+    #[prost(bool, tag = "7")]
+    pub differs: bool,
+    /// OPTIONAL. What the evaluation lacks, in words: answers of HTTP extenders or remote plugins that are not recorded.
+    #[prost(string, repeated, tag = "8")]
+    pub not_known: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// REQUIRED. How many nodes the cluster had.
+    #[prost(uint32, tag = "9")]
+    pub node_count: u32,
+    /// REQUIRED. How many of them were feasible for this pod.
+    #[prost(uint32, tag = "10")]
+    pub feasible_count: u32,
+    /// OPTIONAL. The nodes that refused the pod, those with one status together; the status of most nodes first.
+    #[prost(message, repeated, tag = "11")]
+    pub refusals: ::prost::alloc::vec::Vec<DecisionRefusal>,
+    /// OPTIONAL. The score plugins of the profile, in their order; empty where nothing was scored.
+    #[prost(message, repeated, tag = "12")]
+    pub score_plugins: ::prost::alloc::vec::Vec<DecisionScorePlugin>,
+    /// OPTIONAL. The feasible nodes, best first, the chosen one included.
+    #[prost(message, repeated, tag = "13")]
+    pub feasible_nodes: ::prost::alloc::vec::Vec<DecisionNode>,
+    /// OPTIONAL. By how much the chosen node's total was more than that of the next one.
+    #[prost(sint64, tag = "14")]
+    pub margin: i64,
+    /// OPTIONAL. How many other nodes had the same total, which the fixed order of slots decided against.
+    #[prost(uint32, tag = "15")]
+    pub tied_count: u32,
+    /// REQUIRED. How many pods the same answer placed so far as insight knows, this one included.
+    #[prost(uint32, tag = "16")]
+    pub batch_size: u32,
+    /// OPTIONAL. Those of them that were placed before this one, in order, at most a hundred.
+    #[prost(message, repeated, tag = "17")]
+    pub batch_before: ::prost::alloc::vec::Vec<BatchPlacement>,
+    /// OPTIONAL. The preemption that made room for the pod.
+    #[prost(message, optional, tag = "18")]
+    pub preemption: ::core::option::Option<PreemptionExplanation>,
+    /// OPTIONAL. How long each step took, in their order.
+    #[prost(message, repeated, tag = "19")]
+    pub steps: ::prost::alloc::vec::Vec<DecisionStep>,
+    /// OPTIONAL. The name of the longest step.
+    #[prost(string, tag = "20")]
+    pub longest_step: ::prost::alloc::string::String,
+    /// OPTIONAL. How many attempts there were, this one included; 0: not known.
+    #[prost(uint32, tag = "21")]
+    pub attempts: u32,
+    /// OPTIONAL. What a remote filter plugin answered is not known: feasible_count is an upper bound.
+    #[prost(bool, tag = "22")]
+    pub feasible_at_most: bool,
+}
+/// DecisionRefusal is the nodes that refused a pod for one reason.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DecisionRefusal {
+    /// REQUIRED. The first refusal in the order of the profile's filter plugins.
+    #[prost(message, optional, tag = "1")]
+    pub status: ::core::option::Option<Status>,
+    /// REQUIRED. How many nodes.
+    #[prost(uint32, tag = "2")]
+    pub node_count: u32,
+    /// OPTIONAL. Their names, as far as the request names them. Empty in JSON over HTTP for a caller who may not list nodes.
+    #[prost(string, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// DecisionScorePlugin is a score plugin of the profile.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DecisionScorePlugin {
+    /// REQUIRED. The plugin.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// REQUIRED. Its weight in the profile, from 1.
+    #[prost(uint32, tag = "2")]
+    pub weight: u32,
+    /// OPTIONAL. It had no opinion about the pod (PreScore answered Skip).
+    #[prost(bool, tag = "3")]
+    pub skipped: bool,
+}
+/// DecisionNode is a feasible node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DecisionNode {
+    /// REQUIRED. The node's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// OPTIONAL. The sum over all plugins of score and weight, and extender_score.
+    #[prost(sint64, tag = "2")]
+    pub total: i64,
+    /// OPTIONAL. The normalised score of each of score_plugins, in their order; 0 of a skipped one.
+    #[prost(sint64, repeated, tag = "3")]
+    pub scores: ::prost::alloc::vec::Vec<i64>,
+    /// OPTIONAL. What HTTP extenders added to the total.
+    #[prost(sint64, tag = "4")]
+    pub extender_score: i64,
+}
+/// BatchPlacement is a pod that the same answer placed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BatchPlacement {
+    /// REQUIRED. The pod.
+    #[prost(message, optional, tag = "1")]
+    pub pod: ::core::option::Option<PodIdentity>,
+    /// REQUIRED. Its node.
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+}
+/// DecisionStep is how long one step took.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DecisionStep {
+    /// REQUIRED. The step: `HeldBack` (from when the queue first heard of the pod until it could first be tried: gates, its
+    /// group, plugins that are called before the queue), `Queue` (from when the pod could first be tried to its last
+    /// attempt, back-off and waiting for events included), `Filter`, `Place`, `RunPostFilter`, `Permit`, `PreBind`, `Bind`.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// REQUIRED. In microseconds. Filter and Place were for all pods of the batch together.
+    #[prost(uint64, tag = "2")]
+    pub duration_us: u64,
+}
+/// PreemptionExplanation is what PostFilter found for a pod.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PreemptionExplanation {
+    /// OPTIONAL. Why nobody is evicted, in words; empty: somebody was or would be.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// OPTIONAL. The node that the pod is nominated to, on which the victims are.
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    /// OPTIONAL. The victims, the most important first.
+    #[prost(message, repeated, tag = "3")]
+    pub victims: ::prost::alloc::vec::Vec<PreemptionPod>,
+    /// OPTIONAL. The pods on that node that stay, and why.
+    #[prost(message, repeated, tag = "4")]
+    pub spared: ::prost::alloc::vec::Vec<PreemptionPod>,
+    /// OPTIONAL. How many of the victims a disruption budget protects.
+    #[prost(uint32, tag = "5")]
+    pub budget_violations: u32,
+    /// OPTIONAL. The nodes where preemption makes room, the chosen one first, the others by cost; at most ten.
+    #[prost(message, repeated, tag = "6")]
+    pub candidates: ::prost::alloc::vec::Vec<PreemptionNode>,
+    /// OPTIONAL. How many there are. Preemption compares as many as its arguments say.
+    #[prost(uint32, tag = "7")]
+    pub candidate_count: u32,
+    /// OPTIONAL. By what the chosen node is better than the next one: budgetViolations, highestPriority, prioritySum,
+    /// victims, startTime, or order where all are equal. Empty: it is the only one.
+    #[prost(string, tag = "8")]
+    pub decided_by: ::prost::alloc::string::String,
+    /// OPTIONAL. How many nodes refuse the pod by what no eviction changes.
+    #[prost(uint32, tag = "9")]
+    pub unresolvable_count: u32,
+    /// OPTIONAL. How many other nodes have no pod of lower priority.
+    #[prost(uint32, tag = "10")]
+    pub without_victims_count: u32,
+    /// OPTIONAL. How many other nodes would refuse the pod even without all pods of lower priority, or were not tried
+    /// because enough candidates were found.
+    #[prost(uint32, tag = "11")]
+    pub not_enough_count: u32,
+    /// OPTIONAL. Of a decision: when insight received it, in milliseconds since 1970.
+    #[prost(uint64, tag = "12")]
+    pub decided_unix_ms: u64,
+    /// OPTIONAL. The pod's group, which preempts as a whole: what is said is about the group. Its victims may be on any
+    /// nodes, and there are no other candidates, no pods that are spared, and no counts of nodes. Unset: the pod preempts
+    /// for itself.
+    #[prost(string, tag = "13")]
+    pub pod_group: ::prost::alloc::string::String,
+    /// OPTIONAL. Of a group: where its members would be once the victims are gone.
+    #[prost(message, repeated, tag = "14")]
+    pub placements: ::prost::alloc::vec::Vec<BatchPlacement>,
+}
+/// PreemptionPod is a pod that is evicted or stays.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreemptionPod {
+    /// REQUIRED. The pod.
+    #[prost(message, optional, tag = "1")]
+    pub pod: ::core::option::Option<PodIdentity>,
+    /// REQUIRED. Its priority.
+    #[prost(sint32, tag = "2")]
+    pub priority: i32,
+    /// OPTIONAL. Why.
+    #[prost(enumeration = "PreemptionPodReason", tag = "3")]
+    pub reason: i32,
+    /// OPTIONAL. Its node. Unset: that of the explanation.
+    #[prost(string, tag = "4")]
+    pub node_name: ::prost::alloc::string::String,
+}
+/// PreemptionNode is a node on which preemption makes room.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreemptionNode {
+    /// REQUIRED. The node.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// REQUIRED. How many victims it takes.
+    #[prost(uint32, tag = "2")]
+    pub victims: u32,
+    /// OPTIONAL. How many of them a disruption budget protects.
+    #[prost(uint32, tag = "3")]
+    pub budget_violations: u32,
+    /// REQUIRED. The highest priority of a victim.
+    #[prost(sint32, tag = "4")]
+    pub highest_priority: i32,
+    /// REQUIRED. The sum of the victims' priorities.
+    #[prost(sint64, tag = "5")]
+    pub priority_sum: i64,
+}
+/// DecisionKind is how a pod got its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DecisionKind {
+    /// Not set: not known.
+    Unspecified = 0,
+    /// Score chose it among the feasible nodes.
+    Scored = 1,
+    /// It was the only feasible node; nothing was scored.
+    OnlyNode = 2,
+    /// The pod was nominated to it and was tried there first, as after a preemption; nothing was scored.
+    Nominated = 3,
+}
+impl DecisionKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "DECISION_KIND_UNSPECIFIED",
+            Self::Scored => "DECISION_KIND_SCORED",
+            Self::OnlyNode => "DECISION_KIND_ONLY_NODE",
+            Self::Nominated => "DECISION_KIND_NOMINATED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DECISION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "DECISION_KIND_SCORED" => Some(Self::Scored),
+            "DECISION_KIND_ONLY_NODE" => Some(Self::OnlyNode),
+            "DECISION_KIND_NOMINATED" => Some(Self::Nominated),
+            _ => None,
+        }
+    }
+}
+/// PreemptionPodReason is why a pod on the node stays, or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PreemptionPodReason {
+    /// Not set: it is evicted.
+    Unspecified = 0,
+    /// It stays: its priority is not lower than the preemptor's.
+    Priority = 1,
+    /// It stays: the preemptor fits beside it.
+    Reprieved = 2,
+    /// It stays: a disruption budget protects it, so it was reprieved before others, and the preemptor fits beside it.
+    Budget = 3,
+    /// It goes, though a disruption budget protects it: the preemptor does not fit beside it.
+    BudgetViolated = 4,
+    /// It is being deleted already.
+    Terminating = 5,
+}
+impl PreemptionPodReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PREEMPTION_POD_REASON_UNSPECIFIED",
+            Self::Priority => "PREEMPTION_POD_REASON_PRIORITY",
+            Self::Reprieved => "PREEMPTION_POD_REASON_REPRIEVED",
+            Self::Budget => "PREEMPTION_POD_REASON_BUDGET",
+            Self::BudgetViolated => "PREEMPTION_POD_REASON_BUDGET_VIOLATED",
+            Self::Terminating => "PREEMPTION_POD_REASON_TERMINATING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PREEMPTION_POD_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "PREEMPTION_POD_REASON_PRIORITY" => Some(Self::Priority),
+            "PREEMPTION_POD_REASON_REPRIEVED" => Some(Self::Reprieved),
+            "PREEMPTION_POD_REASON_BUDGET" => Some(Self::Budget),
+            "PREEMPTION_POD_REASON_BUDGET_VIOLATED" => Some(Self::BudgetViolated),
+            "PREEMPTION_POD_REASON_TERMINATING" => Some(Self::Terminating),
+            _ => None,
+        }
+    }
+}
+/// SchedulerExplanation is what one frontend knows of a pod. A frontend without the lease, or with caches that are not
+/// synced, does not know what becomes of pods.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SchedulerExplanation {
+    /// REQUIRED. The state of the pod as a sentence without its subject.
+    #[prost(string, tag = "1")]
+    pub summary: ::prost::alloc::string::String,
+    /// OPTIONAL. Of a pending pod: why its fields cannot be read.
+    #[prost(string, tag = "5")]
+    pub invalid: ::prost::alloc::string::String,
+    /// OPTIONAL. Of a pending pod: its condition PodScheduled.
+    #[prost(message, optional, tag = "6")]
+    pub condition: ::core::option::Option<ScheduledCondition>,
+    /// OPTIONAL. Of a pending pod: who refused the node that its last attempt had chosen.
+    #[prost(message, optional, tag = "7")]
+    pub refused_placement: ::core::option::Option<RefusedPlacement>,
+    /// OPTIONAL. Of a pending pod: what Filter answered last about its class.
+    #[prost(message, optional, tag = "8")]
+    pub last_answer: ::core::option::Option<LastFilterAnswer>,
+    /// OPTIONAL. Its last changes of state in the queue, the oldest first, with those of earlier pods of its name. None
+    /// from a frontend that does not lead.
+    #[prost(message, repeated, tag = "9")]
+    pub history: ::prost::alloc::vec::Vec<PodTransition>,
+    /// REQUIRED. Who leads.
+    #[prost(message, optional, tag = "10")]
+    pub leadership: ::core::option::Option<Leadership>,
+    /// REQUIRED. The caches of this frontend are synced.
+    #[prost(bool, tag = "11")]
+    pub synced: bool,
+    /// REQUIRED. Whose pod it is, and where.
+    #[prost(oneof = "scheduler_explanation::State", tags = "2, 3, 4")]
+    pub state: ::core::option::Option<scheduler_explanation::State>,
+}
+/// Nested message and enum types in `SchedulerExplanation`.
+pub mod scheduler_explanation {
+    /// REQUIRED. Whose pod it is, and where.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum State {
+        /// It is in the queue, or an attempt at it is under way.
+        #[prost(message, tag = "2")]
+        Pending(super::PendingPod),
+        /// It has a node.
+        #[prost(message, tag = "3")]
+        Bound(super::BoundPod),
+        /// It has no node, and is another scheduler's.
+        #[prost(message, tag = "4")]
+        Foreign(super::ForeignPod),
+    }
+}
+/// PendingPod is a pod without a node, or one that is being bound, and what it waits for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PendingPod {
+    /// REQUIRED. The pod.
+    #[prost(message, optional, tag = "1")]
+    pub pod: ::core::option::Option<PodIdentity>,
+    /// REQUIRED. The profile that it is scheduled by.
+    #[prost(string, tag = "2")]
+    pub profile: ::prost::alloc::string::String,
+    /// REQUIRED. Its class; 0: its fields cannot be read.
+    #[prost(uint32, tag = "3")]
+    pub pod_class: u32,
+    /// REQUIRED. Its priority.
+    #[prost(sint32, tag = "4")]
+    pub priority: i32,
+    /// REQUIRED. Where it is, as docs/queue-states.md names it.
+    #[prost(string, tag = "5")]
+    pub place: ::prost::alloc::string::String,
+    /// REQUIRED. What it waits for.
+    #[prost(message, optional, tag = "6")]
+    pub waits_for: ::core::option::Option<PodWait>,
+    /// REQUIRED. The same as a sentence without its subject.
+    #[prost(string, tag = "7")]
+    pub summary: ::prost::alloc::string::String,
+    /// REQUIRED. Since when it has waited, in milliseconds since 1970.
+    #[prost(int64, tag = "8")]
+    pub waiting_since_ms: i64,
+    /// REQUIRED. Since when it is where it is, in milliseconds since 1970.
+    #[prost(int64, tag = "9")]
+    pub since_ms: i64,
+    /// REQUIRED. How many attempts there were.
+    #[prost(uint32, tag = "10")]
+    pub attempts: u32,
+}
+/// AlikePods are pods of one class that wait for the same.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlikePods {
+    /// REQUIRED. How many.
+    #[prost(uint32, tag = "1")]
+    pub count: u32,
+    /// REQUIRED. The one of them that has been where it is for longest.
+    #[prost(message, optional, tag = "2")]
+    pub example: ::core::option::Option<PodIdentity>,
+    /// REQUIRED. Their class; 0: their fields cannot be read.
+    #[prost(uint32, tag = "3")]
+    pub pod_class: u32,
+    /// REQUIRED. Where they are, as docs/queue-states.md names it.
+    #[prost(string, tag = "4")]
+    pub place: ::prost::alloc::string::String,
+    /// REQUIRED. What the example waits for.
+    #[prost(message, optional, tag = "5")]
+    pub waits_for: ::core::option::Option<PodWait>,
+    /// REQUIRED. The same as a sentence without its subject.
+    #[prost(string, tag = "6")]
+    pub summary: ::prost::alloc::string::String,
+    /// REQUIRED. Since when the first of them has waited, in milliseconds since 1970.
+    #[prost(int64, tag = "7")]
+    pub waiting_since_ms: i64,
+    /// REQUIRED. Since when the first of them is where it is, in milliseconds since 1970.
+    #[prost(int64, tag = "8")]
+    pub since_ms: i64,
+    /// REQUIRED. The least number of attempts at one of them.
+    #[prost(uint32, tag = "9")]
+    pub min_attempts: u32,
+    /// REQUIRED. The greatest number of attempts at one of them.
+    #[prost(uint32, tag = "10")]
+    pub max_attempts: u32,
+}
+/// PodWait is the one thing that a pending pod waits for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodWait {
+    /// REQUIRED. What it is: attempt, binding, caches, deletion, event, gate, group, leadership, permit, plugin, preBind,
+    /// preEnqueue, preemption, queueSort, service, time or turn.
+    #[prost(string, tag = "1")]
+    pub kind: ::prost::alloc::string::String,
+    /// OPTIONAL. The plugins that refused it, hold it back, or are called.
+    #[prost(string, repeated, tag = "2")]
+    pub plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. What it waits for, by name: scheduling gates, victims, objects, or phases that are not available.
+    #[prost(string, repeated, tag = "3")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. The cluster events that may help, the likely ones first.
+    #[prost(string, repeated, tag = "4")]
+    pub events: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Why, in the words of a plugin or of the last failure.
+    #[prost(string, tag = "5")]
+    pub because: ::prost::alloc::string::String,
+    /// OPTIONAL. Until when it waits at most, in milliseconds since 1970; 0: not known.
+    #[prost(int64, tag = "6")]
+    pub until_ms: i64,
+    /// OPTIONAL. The node that it is meant for.
+    #[prost(string, tag = "7")]
+    pub node_name: ::prost::alloc::string::String,
+    /// OPTIONAL. The group that it is scheduled with.
+    #[prost(string, tag = "8")]
+    pub group: ::prost::alloc::string::String,
+}
+/// BoundPod is a pod that has a node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BoundPod {
+    /// REQUIRED. The node.
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    /// REQUIRED. The cluster has a node of this name.
+    #[prost(bool, tag = "2")]
+    pub node_known: bool,
+    /// OPTIONAL. When this frontend bound it, in milliseconds since 1970; 0: it did not, or no longer knows.
+    #[prost(int64, tag = "3")]
+    pub bound_at_ms: i64,
+    /// OPTIONAL. When it was started, in milliseconds since 1970, where bound_at_ms is 0.
+    #[prost(int64, tag = "4")]
+    pub started_at_ms: i64,
+    /// REQUIRED. Its class.
+    #[prost(uint32, tag = "5")]
+    pub pod_class: u32,
+}
+/// ForeignPod is a pod of another scheduler.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForeignPod {
+    /// REQUIRED. Its spec.schedulerName.
+    #[prost(string, tag = "1")]
+    pub scheduler_name: ::prost::alloc::string::String,
+    /// REQUIRED. The profiles of this scheduler, sorted.
+    #[prost(string, repeated, tag = "2")]
+    pub profiles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// ScheduledCondition is a pod's condition PodScheduled.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScheduledCondition {
+    /// REQUIRED. True, False or Unknown.
+    #[prost(string, tag = "1")]
+    pub status: ::prost::alloc::string::String,
+    /// OPTIONAL. The reason, in one word.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// OPTIONAL. The reason, for people.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+    /// OPTIONAL. When status last changed, as the API server writes it.
+    #[prost(string, tag = "4")]
+    pub since: ::prost::alloc::string::String,
+}
+/// RefusedPlacement is the refusal, or failure, after a node was chosen.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RefusedPlacement {
+    /// REQUIRED. The extension point, such as Reserve.
+    #[prost(string, tag = "1")]
+    pub extension_point: ::prost::alloc::string::String,
+    /// REQUIRED. The node.
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    /// REQUIRED. The plugin and what it says.
+    #[prost(message, optional, tag = "3")]
+    pub status: ::core::option::Option<Status>,
+}
+/// LastFilterAnswer is what Filter answered about a class of pods.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LastFilterAnswer {
+    /// REQUIRED. The generation of the snapshot that it was about.
+    #[prost(uint64, tag = "1")]
+    pub generation: u64,
+    /// REQUIRED. How many nodes the cluster has.
+    #[prost(uint32, tag = "2")]
+    pub node_count: u32,
+    /// REQUIRED. How many nodes were feasible.
+    #[prost(uint32, tag = "3")]
+    pub feasible_count: u32,
+    /// OPTIONAL. The refusals, that of most nodes first; each names at most ten of its nodes.
+    #[prost(message, repeated, tag = "4")]
+    pub refusals: ::prost::alloc::vec::Vec<DecisionRefusal>,
+}
+/// PodTransition is a change of state in the queue of a pod of one name.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodTransition {
+    /// REQUIRED. When it was, in milliseconds since 1970.
+    #[prost(int64, tag = "1")]
+    pub at_ms: i64,
+    /// REQUIRED. The UID of the pod.
+    #[prost(string, tag = "2")]
+    pub uid: ::prost::alloc::string::String,
+    /// REQUIRED. The state that it entered, as docs/queue-states.md names it.
+    #[prost(string, tag = "3")]
+    pub to: ::prost::alloc::string::String,
+    /// REQUIRED. Why: the event, or what the scheduler did.
+    #[prost(string, tag = "4")]
+    pub cause: ::prost::alloc::string::String,
+}
+/// Leadership is who leads, as one frontend knows it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Leadership {
+    /// REQUIRED. This frontend leads.
+    #[prost(bool, tag = "1")]
+    pub leading: bool,
+    /// OPTIONAL. The identity of the leader; empty: none is known.
+    #[prost(string, tag = "2")]
+    pub holder: ::prost::alloc::string::String,
+    /// REQUIRED. The Lease, as namespace/name.
+    #[prost(string, tag = "3")]
+    pub lease: ::prost::alloc::string::String,
+    /// OPTIONAL. The term of this frontend.
+    #[prost(uint32, tag = "4")]
+    pub epoch: u32,
+    /// OPTIONAL. In `trireme status`: how long the Lease is valid, in seconds.
+    #[prost(double, optional, tag = "5")]
+    pub seconds_left: ::core::option::Option<f64>,
+    /// OPTIONAL. Why the last request for the Lease failed; empty: it did not.
+    #[prost(string, tag = "6")]
+    pub last_error: ::prost::alloc::string::String,
+}
+/// SchedulerStatus is the state of a frontend at one moment. The leader sends it to replicas of insight, once a second at
+/// most; `trireme status` is given more. Counters count since the frontend started; a smaller one than before: it was
+/// started again.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SchedulerStatus {
     /// REQUIRED. When it was, in milliseconds since 1970, by the frontend's clock.
@@ -3221,7 +3883,7 @@ pub struct SchedulerStatus {
     /// REQUIRED. The version of the frontend.
     #[prost(string, tag = "2")]
     pub version: ::prost::alloc::string::String,
-    /// REQUIRED. The identity of the leader.
+    /// REQUIRED. The identity of the leader; empty: it is another frontend.
     #[prost(string, tag = "3")]
     pub leader: ::prost::alloc::string::String,
     /// REQUIRED. The Lease that the leader holds, as namespace/name.
@@ -3254,9 +3916,169 @@ pub struct SchedulerStatus {
     /// OPTIONAL. Phases without a replica that could be called: nothing is scheduled until there is one.
     #[prost(string, repeated, tag = "13")]
     pub missing_phases: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The preemptions decided since the message before this one; on a new stream the last ones.
+    /// OPTIONAL. To insight: the preemptions decided since the message before this one; on a new stream the last ones.
     #[prost(message, repeated, tag = "14")]
     pub preemptions: ::prost::alloc::vec::Vec<PreemptionRecord>,
+    /// OPTIONAL. In `trireme status`: the version of the kube-scheduler whose behaviour this is.
+    #[prost(string, tag = "15")]
+    pub kubernetes_version: ::prost::alloc::string::String,
+    /// OPTIONAL. In `trireme status`: the version of Python.
+    #[prost(string, tag = "16")]
+    pub python_version: ::prost::alloc::string::String,
+    /// OPTIONAL. In `trireme status`: who leads.
+    #[prost(message, optional, tag = "17")]
+    pub leadership: ::core::option::Option<Leadership>,
+    /// OPTIONAL. In `trireme status`: the configuration in force.
+    #[prost(message, optional, tag = "18")]
+    pub configuration: ::core::option::Option<ConfigurationStatus>,
+    /// OPTIONAL. In `trireme status`: all caches are synced.
+    #[prost(bool, tag = "19")]
+    pub synced: bool,
+    /// OPTIONAL. In `trireme status`: the cluster in numbers.
+    #[prost(message, optional, tag = "20")]
+    pub cluster: ::core::option::Option<ClusterCounts>,
+    /// OPTIONAL. In `trireme status`: the configured DNS names and Services of the phases.
+    #[prost(message, repeated, tag = "21")]
+    pub endpoints: ::prost::alloc::vec::Vec<EndpointStatus>,
+    /// OPTIONAL. In `trireme status`: the processes of phases that the frontend started.
+    #[prost(message, repeated, tag = "22")]
+    pub local_phases: ::prost::alloc::vec::Vec<LocalPhaseStatus>,
+    /// OPTIONAL. In `trireme status`: the kinds of objects that are read from the API server.
+    #[prost(message, repeated, tag = "23")]
+    pub informers: ::prost::alloc::vec::Vec<InformerStatus>,
+    /// OPTIONAL. In `trireme status`: the pods that wait on Permit.
+    #[prost(message, repeated, tag = "24")]
+    pub waiting_on_permit: ::prost::alloc::vec::Vec<PermitWaiter>,
+    /// OPTIONAL. In `trireme status`: pending pods, the longest waiting first; as many as the caller wanted.
+    #[prost(message, repeated, tag = "25")]
+    pub pending: ::prost::alloc::vec::Vec<PendingPod>,
+    /// OPTIONAL. In `trireme status`: all pending pods, those that wait for the same together.
+    #[prost(message, repeated, tag = "26")]
+    pub pending_alike: ::prost::alloc::vec::Vec<AlikePods>,
+    /// OPTIONAL. In `trireme status`: how many pods are pending.
+    #[prost(uint32, tag = "27")]
+    pub pending_pods: u32,
+    /// OPTIONAL. In `trireme status`: batches of pods that were tried.
+    #[prost(uint64, tag = "28")]
+    pub batches: u64,
+    /// OPTIONAL. In `trireme status`: attempts at pods.
+    #[prost(uint64, tag = "29")]
+    pub attempts: u64,
+}
+/// ConfigurationStatus is the configuration in force, and how reloads ended.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigurationStatus {
+    /// OPTIONAL. The hash of its files; empty: there are none, or they changed while the process started.
+    #[prost(string, tag = "1")]
+    pub hash: ::prost::alloc::string::String,
+    /// REQUIRED. The hash that calls to phases have, in hexadecimal digits.
+    #[prost(string, tag = "2")]
+    pub call_hash: ::prost::alloc::string::String,
+    /// REQUIRED. When it was put in force, in milliseconds since 1970.
+    #[prost(int64, tag = "3")]
+    pub loaded_at_ms: i64,
+    /// REQUIRED. Reloads that succeeded.
+    #[prost(uint32, tag = "4")]
+    pub reloads: u32,
+    /// REQUIRED. Reloads that were refused.
+    #[prost(uint32, tag = "5")]
+    pub refused_reloads: u32,
+    /// OPTIONAL. The last refusal; unset: there was none.
+    #[prost(message, optional, tag = "6")]
+    pub last_refusal: ::core::option::Option<RefusedReload>,
+}
+/// RefusedReload is a configuration that was not put in force.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefusedReload {
+    /// REQUIRED. When it was refused, in milliseconds since 1970.
+    #[prost(int64, tag = "1")]
+    pub at_ms: i64,
+    /// REQUIRED. Why.
+    #[prost(string, tag = "2")]
+    pub error: ::prost::alloc::string::String,
+    /// REQUIRED. It is the one that the files have now.
+    #[prost(bool, tag = "3")]
+    pub current: bool,
+}
+/// ClusterCounts is what the frontend knows of the cluster, in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClusterCounts {
+    /// REQUIRED. Nodes.
+    #[prost(uint32, tag = "1")]
+    pub nodes: u32,
+    /// REQUIRED. Pods on nodes.
+    #[prost(uint32, tag = "2")]
+    pub pods: u32,
+    /// REQUIRED. Pods of these that the API server has not confirmed yet.
+    #[prost(uint32, tag = "3")]
+    pub assumed_pods: u32,
+    /// REQUIRED. Classes of pods.
+    #[prost(uint32, tag = "4")]
+    pub pod_classes: u32,
+    /// REQUIRED. The generation of the snapshot.
+    #[prost(uint64, tag = "5")]
+    pub generation: u64,
+}
+/// EndpointStatus is a configured DNS name or Service of a phase.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndpointStatus {
+    /// REQUIRED. filter, score, bind or insight.
+    #[prost(string, tag = "1")]
+    pub phase: ::prost::alloc::string::String,
+    /// REQUIRED. The endpoint as it is configured.
+    #[prost(string, tag = "2")]
+    pub endpoint: ::prost::alloc::string::String,
+    /// OPTIONAL. The addresses that it stands for.
+    #[prost(string, repeated, tag = "3")]
+    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// REQUIRED. It was looked up.
+    #[prost(bool, tag = "4")]
+    pub listed: bool,
+    /// OPTIONAL. Why it cannot be looked up; empty: it can.
+    #[prost(string, tag = "5")]
+    pub last_error: ::prost::alloc::string::String,
+}
+/// LocalPhaseStatus is a process of a phase that the frontend started.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LocalPhaseStatus {
+    /// REQUIRED. Its phase and number, such as filter-0.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// OPTIONAL. Its process; 0: it does not run.
+    #[prost(uint32, tag = "2")]
+    pub pid: u32,
+    /// REQUIRED. How often it was started.
+    #[prost(uint32, tag = "3")]
+    pub starts: u32,
+}
+/// InformerStatus is how far a kind of objects has been read from the API server.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InformerStatus {
+    /// REQUIRED. The kind, in the plural.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// REQUIRED. listing, watching or absent.
+    #[prost(string, tag = "2")]
+    pub state: ::prost::alloc::string::String,
+    /// REQUIRED. The first list was read whole.
+    #[prost(bool, tag = "3")]
+    pub synced: bool,
+    /// REQUIRED. Requests that failed, and watches that broke.
+    #[prost(uint32, tag = "4")]
+    pub failures: u32,
+    /// OPTIONAL. The last failure; empty: the last request succeeded.
+    #[prost(string, tag = "5")]
+    pub last_error: ::prost::alloc::string::String,
+}
+/// PermitWaiter is a pod that waits on Permit.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PermitWaiter {
+    /// REQUIRED. The pod, without its UID.
+    #[prost(message, optional, tag = "1")]
+    pub pod: ::core::option::Option<PodIdentity>,
+    /// REQUIRED. The plugins that have not approved it yet.
+    #[prost(string, repeated, tag = "2")]
+    pub plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// QueueCounts is how many pods are in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3325,6 +4147,9 @@ pub struct ReplicaStatus {
     /// OPTIONAL. It is one of the frontend's own, while no configured replica of its phase answers.
     #[prost(bool, tag = "9")]
     pub stands_in: bool,
+    /// OPTIONAL. How many bytes it was sent; of bind unset.
+    #[prost(uint64, tag = "10")]
+    pub sent_bytes: u64,
 }
 /// PluginStatus is one remote plugin, all calls of the frontend and the phases together.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3359,6 +4184,66 @@ pub struct PluginStatus {
     /// OPTIONAL. What is wrong; empty: nothing.
     #[prost(string, tag = "10")]
     pub problem: ::prost::alloc::string::String,
+    /// OPTIONAL. How far it follows the cluster; unset: it does not need to.
+    #[prost(message, optional, tag = "11")]
+    pub follows: ::core::option::Option<PluginFollowing>,
+    /// OPTIONAL. Calls that were made twice, because the first had no answer for long.
+    #[prost(uint64, tag = "12")]
+    pub hedged_calls: u64,
+    /// OPTIONAL. Calls that were not made, because it was over its budget.
+    #[prost(uint64, tag = "13")]
+    pub bypassed_calls: u64,
+    /// OPTIONAL. It is over its budget now.
+    #[prost(bool, tag = "14")]
+    pub over_budget: bool,
+    /// OPTIONAL. What its answers would change; unset: they count.
+    #[prost(message, optional, tag = "15")]
+    pub shadow: ::core::option::Option<PluginComparison>,
+    /// OPTIONAL. Of which plugin it is the canary; unset: of none.
+    #[prost(message, optional, tag = "16")]
+    pub canary: ::core::option::Option<PluginCanary>,
+    /// OPTIONAL. The last failed call, or what is not called because of failures.
+    #[prost(string, tag = "17")]
+    pub last_error: ::prost::alloc::string::String,
+}
+/// PluginFollowing is how far a plugin follows the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PluginFollowing {
+    /// REQUIRED. It is in step.
+    #[prost(bool, tag = "1")]
+    pub in_step: bool,
+    /// REQUIRED. The generation that it has acknowledged.
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+}
+/// PluginComparison is what the answers of a plugin in shadow mode would change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PluginComparison {
+    /// REQUIRED. Answers that were compared.
+    #[prost(uint64, tag = "1")]
+    pub compared: u64,
+    /// REQUIRED. Those of these that would have changed something.
+    #[prost(uint64, tag = "2")]
+    pub differed: u64,
+    /// REQUIRED. Calls that failed.
+    #[prost(uint64, tag = "3")]
+    pub failed: u64,
+    /// REQUIRED. Answers that were not compared.
+    #[prost(uint64, tag = "4")]
+    pub skipped: u64,
+    /// REQUIRED. Nodes that it refuses and the others do not.
+    #[prost(uint64, tag = "5")]
+    pub refused_nodes: u64,
+}
+/// PluginCanary is the share of a canary.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PluginCanary {
+    /// REQUIRED. The plugin that it answers for.
+    #[prost(string, tag = "1")]
+    pub of: ::prost::alloc::string::String,
+    /// REQUIRED. For which percentage of the pods.
+    #[prost(uint32, tag = "2")]
+    pub percent: u32,
 }
 /// PreemptionRecord is one decision to evict pods for another one.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3878,7 +4763,8 @@ pub struct Configuration {
     /// REQUIRED. The profiles, at least one.
     #[prost(message, repeated, tag = "1")]
     pub profiles: ::prost::alloc::vec::Vec<Profile>,
-    /// REQUIRED. The scheduler's feature gates, all of them, by name.
+    /// REQUIRED. The scheduler's feature gates, all of them, by name. `trireme.dev/Corrected` among them is no gate, but
+    /// whether the scheduler departs from kube-scheduler where that is known to be wrong; absent: it does not.
     #[prost(map = "string, bool", tag = "2")]
     pub feature_gates: ::std::collections::HashMap<::prost::alloc::string::String, bool>,
     /// OPTIONAL. Plugins that are services of their own.
@@ -4676,92 +5562,6 @@ pub mod snapshot_follower_server {
     pub const SERVICE_NAME: &str = "trireme.v1.SnapshotFollower";
     impl<T> tonic::server::NamedService for SnapshotFollowerServer<T> {
         const NAME: &'static str = SERVICE_NAME;
-    }
-}
-/// Reason is one refusal in machine-readable form, so that `trireme explain` can show more than the event does.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Reason {
-    /// REQUIRED. What refused, as a stable name in lower camel case, e.g. `insufficientResource`, `untoleratedTaint`.
-    #[prost(string, tag = "1")]
-    pub code: ::prost::alloc::string::String,
-    /// OPTIONAL. What the code is about, e.g. {resource: cpu, asked: 2000m}; amounts as Kubernetes writes quantities.
-    #[prost(map = "string, string", tag = "2")]
-    pub parameters: ::std::collections::HashMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
-}
-/// Status is one answer about one pod or one pod on one node.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Status {
-    /// REQUIRED. What happens next.
-    #[prost(enumeration = "Code", tag = "1")]
-    pub code: i32,
-    /// REQUIRED where code is not CODE_SUCCESS or CODE_SKIP. The plugin that answered.
-    #[prost(string, tag = "2")]
-    pub plugin: ::prost::alloc::string::String,
-    /// REQUIRED for a refusal. The messages in kube-scheduler's words; they are counted and joined into the event.
-    #[prost(string, repeated, tag = "3")]
-    pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. The same refusals as data, for `trireme explain`.
-    #[prost(message, repeated, tag = "4")]
-    pub reasons: ::prost::alloc::vec::Vec<Reason>,
-}
-/// Code is what happens next; the names are those of the scheduling framework.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum Code {
-    /// Not set. A receiver treats it as CODE_ERROR: an answer without a code is a defect of the service.
-    Unspecified = 0,
-    /// The pod (or the node for it) passes this plugin.
-    Success = 1,
-    /// The plugin failed. The pod returns to the queue with the back-off of errors; preemption is not tried.
-    Error = 2,
-    /// Refused now. Evicting pods may help: the node is a candidate for preemption.
-    Unschedulable = 3,
-    /// Refused, and evicting pods would not help: the node is no candidate for preemption.
-    UnschedulableAndUnresolvable = 4,
-    /// Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
-    /// PreBind: until an object that the plugin names has changed; then PreBind is called again.
-    Wait = 5,
-    /// PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
-    /// step is left out.
-    Skip = 6,
-    /// Refused until something outside the scheduler has happened; the event that the plugin waits for skips the back-off.
-    Pending = 7,
-}
-impl Code {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "CODE_UNSPECIFIED",
-            Self::Success => "CODE_SUCCESS",
-            Self::Error => "CODE_ERROR",
-            Self::Unschedulable => "CODE_UNSCHEDULABLE",
-            Self::UnschedulableAndUnresolvable => "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE",
-            Self::Wait => "CODE_WAIT",
-            Self::Skip => "CODE_SKIP",
-            Self::Pending => "CODE_PENDING",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "CODE_UNSPECIFIED" => Some(Self::Unspecified),
-            "CODE_SUCCESS" => Some(Self::Success),
-            "CODE_ERROR" => Some(Self::Error),
-            "CODE_UNSCHEDULABLE" => Some(Self::Unschedulable),
-            "CODE_UNSCHEDULABLE_AND_UNRESOLVABLE" => {
-                Some(Self::UnschedulableAndUnresolvable)
-            }
-            "CODE_WAIT" => Some(Self::Wait),
-            "CODE_SKIP" => Some(Self::Skip),
-            "CODE_PENDING" => Some(Self::Pending),
-            _ => None,
-        }
     }
 }
 /// BindItem is one pod and its node.
@@ -7610,6 +8410,50 @@ pub struct FilterPhaseFilterResponse {
     /// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
     #[prost(map = "string, uint32", tag = "12")]
     pub nodes_left: ::std::collections::HashMap<::prost::alloc::string::String, u32>,
+    /// OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
+    /// classes that have this set too, but what is left of its node's resources and room for pods.
+    #[prost(message, optional, tag = "13")]
+    pub demand: ::core::option::Option<ResourceDemand>,
+}
+/// ResourceDemand is what must be free on a node for one pod of a class, beside room for one more pod.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceDemand {
+    /// OPTIONAL. Amounts above 0 by resource, as in Delta.
+    #[prost(map = "string, int64", tag = "1")]
+    pub amounts: ::std::collections::HashMap<::prost::alloc::string::String, i64>,
+}
+/// FilterClassesRequest is about classes on all nodes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FilterClassesRequest {
+    /// REQUIRED. The profile and the state of the cluster; its class does not matter.
+    #[prost(message, optional, tag = "1")]
+    pub cycle: ::core::option::Option<Cycle>,
+    /// REQUIRED. The classes in the order in which their pods are tried, at least one.
+    #[prost(message, repeated, tag = "2")]
+    pub classes: ::prost::alloc::vec::Vec<ClassToFilter>,
+}
+/// ClassToFilter is a class, as in FilterPhaseFilterRequest.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClassToFilter {
+    /// REQUIRED. The class.
+    #[prost(uint32, tag = "1")]
+    pub pod_class: u32,
+    /// REQUIRED. How many pods of it are pending, from 1.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do.
+    #[prost(uint64, tag = "3")]
+    pub base_generation: u64,
+}
+/// FilterClassesResponse answers about the first classes, all of which have a `demand`, and some node that takes them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FilterClassesResponse {
+    /// OPTIONAL. In the order of the request; there may be none.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<FilterPhaseFilterResponse>,
+    /// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
+    #[prost(uint64, tag = "2")]
+    pub evaluated_generation: u64,
 }
 /// FilterNominatedRequest names pods and the nodes that they are nominated to.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8188,6 +9032,32 @@ pub mod filter_phase_client {
                 .insert(GrpcMethod::new("trireme.v1.FilterPhase", "Filter"));
             self.inner.unary(req, path, codec).await
         }
+        /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        pub async fn filter_classes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FilterClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilterClassesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.FilterPhase/FilterClasses",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("trireme.v1.FilterPhase", "FilterClasses"));
+            self.inner.unary(req, path, codec).await
+        }
         /// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
         pub async fn filter_nominated(
             &mut self,
@@ -8466,6 +9336,15 @@ pub mod filter_phase_server {
             tonic::Response<super::FilterPhaseFilterResponse>,
             tonic::Status,
         >;
+        /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
+        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        async fn filter_classes(
+            &self,
+            request: tonic::Request<super::FilterClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilterClassesResponse>,
+            tonic::Status,
+        >;
         /// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
         async fn filter_nominated(
             &self,
@@ -8697,6 +9576,51 @@ pub mod filter_phase_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FilterSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/trireme.v1.FilterPhase/FilterClasses" => {
+                    #[allow(non_camel_case_types)]
+                    struct FilterClassesSvc<T: FilterPhase>(pub Arc<T>);
+                    impl<
+                        T: FilterPhase,
+                    > tonic::server::UnaryService<super::FilterClassesRequest>
+                    for FilterClassesSvc<T> {
+                        type Response = super::FilterClassesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FilterClassesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FilterPhase>::filter_classes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FilterClassesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -10923,6 +11847,42 @@ pub struct PlaceRequest {
     #[prost(uint64, tag = "6")]
     pub seed: u64,
 }
+/// PlaceClassesRequest is pods of several classes of one profile to place.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlaceClassesRequest {
+    /// REQUIRED. The profile and the state of the cluster; its class does not matter.
+    #[prost(message, optional, tag = "1")]
+    pub cycle: ::core::option::Option<Cycle>,
+    /// REQUIRED. The classes in the order in which their pods are tried, at least one.
+    #[prost(message, repeated, tag = "2")]
+    pub classes: ::prost::alloc::vec::Vec<ClassToPlace>,
+}
+/// ClassToPlace is pods of a class to place.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClassToPlace {
+    /// REQUIRED. The class.
+    #[prost(uint32, tag = "1")]
+    pub pod_class: u32,
+    /// REQUIRED. How many pods are to be placed, from 1.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// REQUIRED. Filter's answer, as in PlaceRequest.
+    #[prost(message, optional, tag = "3")]
+    pub capacities: ::core::option::Option<NodeColumns>,
+    /// REQUIRED. Filter's demand.
+    #[prost(message, optional, tag = "4")]
+    pub demand: ::core::option::Option<ResourceDemand>,
+}
+/// PlaceClassesResponse is about the first classes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlaceClassesResponse {
+    /// REQUIRED. In the order of the request, at least one.
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<PlaceResponse>,
+    /// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
+    #[prost(uint64, tag = "2")]
+    pub evaluated_generation: u64,
+}
 /// PlaceResponse is the nodes in order; fewer than `count` where no more fit, or where `more` is set.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlaceResponse {
@@ -11143,6 +12103,33 @@ pub mod score_phase_client {
                 .insert(GrpcMethod::new("trireme.v1.ScorePhase", "Place"));
             self.inner.unary(req, path, codec).await
         }
+        /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// more than what is left of resources. Idempotent.
+        pub async fn place_classes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlaceClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlaceClassesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.ScorePhase/PlaceClasses",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("trireme.v1.ScorePhase", "PlaceClasses"));
+            self.inner.unary(req, path, codec).await
+        }
         /// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
         pub async fn score_pod_group_placements(
             &mut self,
@@ -11199,6 +12186,16 @@ pub mod score_phase_server {
             &self,
             request: tonic::Request<super::PlaceRequest>,
         ) -> std::result::Result<tonic::Response<super::PlaceResponse>, tonic::Status>;
+        /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
+        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// more than what is left of resources. Idempotent.
+        async fn place_classes(
+            &self,
+            request: tonic::Request<super::PlaceClassesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlaceClassesResponse>,
+            tonic::Status,
+        >;
         /// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
         async fn score_pod_group_placements(
             &self,
@@ -11359,6 +12356,51 @@ pub mod score_phase_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PlaceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/trireme.v1.ScorePhase/PlaceClasses" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlaceClassesSvc<T: ScorePhase>(pub Arc<T>);
+                    impl<
+                        T: ScorePhase,
+                    > tonic::server::UnaryService<super::PlaceClassesRequest>
+                    for PlaceClassesSvc<T> {
+                        type Response = super::PlaceClassesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlaceClassesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScorePhase>::place_classes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlaceClassesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

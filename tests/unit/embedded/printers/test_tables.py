@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.helpers.embedded_harness import START
+from trireme_kube.apimachinery.human_durations import human_duration
 from trireme_kube.embedded.api.resources import BY_KEY, RESOURCES
+from trireme_kube.embedded.printers.ages import age_text
 from trireme_kube.embedded.printers.columns import columns_of
-from trireme_kube.embedded.printers.human_durations import age_text, human_duration
 from trireme_kube.embedded.printers.pod_cells import ready_cell, status_cell
 from trireme_kube.embedded.printers.tables import table
 from trireme_kube.embedded.storage.store import Record

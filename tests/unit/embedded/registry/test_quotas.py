@@ -134,8 +134,14 @@ def test_pods_use_what_schedulers_reserve_for_them(registry: Registry) -> None:
             {"name": "s", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}},
             {"name": "i", "image": "i", "resources": {"requests": {"cpu": "2"}}},
         ],
-        "overhead": {"cpu": "50m", "memory": "1Mi"},
+        "runtimeClassName": "kata",
     }
+    overhead = {"podFixed": {"cpu": "50m", "memory": "1Mi"}}
+    create(
+        registry,
+        "runtimeclasses.node.k8s.io",
+        {"metadata": {"name": "kata"}, "handler": "kata", "overhead": overhead},
+    )
     stored = create(registry, "pods", {"metadata": {"name": "p"}, "spec": spec})
     found = {name: str(amount) for name, amount in pod_usage.usage(stored, 0.0).items()}
     assert found == {

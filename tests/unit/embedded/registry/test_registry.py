@@ -147,6 +147,63 @@ def test_a_runtime_class_adds_overhead_and_scheduling(registry: Registry) -> Non
     )
 
 
+def test_overhead_is_that_of_the_runtime_class(registry: Registry) -> None:
+    body: dict[str, Any] = {"metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}}}
+    create(registry, "runtimeclasses.node.k8s.io", body)
+    same = pod("a", runtimeClassName="kata", overhead={"cpu": "0.25"})
+    assert create(registry, "pods", same)["spec"]["overhead"] == {"cpu": "250m"}
+    other = pod("b", runtimeClassName="kata", overhead={"cpu": "1"})
+    why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+    assert refusal_of(create, registry, "pods", other).message.endswith(f"pod rejected: {why}")
+    none = pod("c", overhead={"cpu": "1"})
+    why = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+    assert refusal_of(create, registry, "pods", none).message.endswith(f"pod rejected: {why}")
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "expected", "qos"),
+    [
+        pytest.param({"cpu": "2", "memory": "1Gi"}, {"cpu": "500m"}, {"cpu": "500m", "memory": "1Gi"}, "Burstable"),
+        pytest.param({"cpu": "2", "memory": "1Gi"}, {}, {"cpu": "2", "memory": "1Gi"}, "Guaranteed"),
+    ],
+    ids=["containers-request", "limits-alone"],
+)
+def test_requests_at_pod_level_are_those_of_the_containers_or_the_limits(
+    registry: Registry, limits: dict[str, str], requests: dict[str, str], expected: dict[str, str], qos: str
+) -> None:
+    containers = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
+    made = create(registry, "pods", pod("a", resources={"limits": limits}, containers=containers))
+    assert made["spec"]["resources"] == {"limits": limits, "requests": expected}
+    assert made["status"]["qosClass"] == qos
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (
+            {"key": "a", "operator": "In"},
+            "values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+        ),
+        (
+            {"key": "a", "operator": "Exists", "values": ["b"]},
+            "values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        (
+            {"key": "a", "operator": "Gt", "values": ["1", "2"]},
+            "values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'",
+        ),
+        ({"key": "a", "operator": "Near"}, 'operator: Invalid value: "Near": not a valid selector operator'),
+    ],
+    ids=["no-values", "values", "two-values", "unknown"],
+)
+def test_expressions_of_node_affinity_are_checked(registry: Registry, expression: dict[str, Any], text: str) -> None:
+    terms = [{"matchExpressions": [expression]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    refused = refusal_of(create, registry, "pods", pod("a", affinity={"nodeAffinity": required}))
+    assert refused.code == 422
+    assert f"nodeSelectorTerms[0].matchExpressions[0].{text}" in refused.message
+
+
 def test_admin_access_needs_the_label_of_the_namespace(registry: Registry) -> None:
     """Claims with admin access are for namespaces that are labelled for it."""
     key, exactly = "resourceclaims.resource.k8s.io", {"deviceClassName": "gpu", "adminAccess": True}

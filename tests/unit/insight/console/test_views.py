@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers import console_states
 from tests.helpers.console_states import T0, queued, transition
+from trireme.insight import request_errors
 from trireme.insight.console import console_state, views
 from trireme.insight.console.documents import SOME_NODE, SOME_POD, Sight
 from trireme.v1 import snapshot_pb2
@@ -228,7 +229,7 @@ def test_a_reader_who_may_list_nothing_sees_no_names(path: str) -> None:
         ),
         pytest.param("/v1/overview", {"after": ["1", "2"]}, "after: the query has it more than once", id="twice"),
         pytest.param("/v1/overview", {"since": ["1"]}, "unknown name; known are after", id="unknown"),
-        pytest.param("/v1/pending", {"x": [""]}, "known are none but pretty", id="none known"),
+        pytest.param("/v1/pending", {"x": [""]}, "known is pretty", id="none known"),
         pytest.param("/v1/pending/pods", {"limit": ["1001"]}, "limit: the value in the query is no", id="too many"),
         pytest.param(
             "/v1/nodes", {"label": ["x" * 500]}, "label: the value in the query is no printable", id="too long"
@@ -240,7 +241,7 @@ def test_a_query_that_says_nothing_known_is_refused(path: str, query: dict[str, 
     """A misspelt name would be passed over, and the answer be one to another question."""
     found = views.find(path)
     assert found is not None
-    with pytest.raises(views.ParameterError, match=text):
+    with pytest.raises(request_errors.BadRequest, match=text):
         found.view.arguments(query)
 
 

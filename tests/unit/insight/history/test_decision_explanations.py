@@ -69,6 +69,20 @@ async def test_pods_of_the_batch_before_are_named_and_count() -> None:
     ]
 
 
+async def test_pods_of_other_classes_that_the_same_call_placed_before_count() -> None:
+    """The cluster of the decision's generation is without them."""
+    cluster = await RecordedCluster(3).open()
+    assert await cluster.schedule_in_turn((LARGE, 2), (SMALL, 1)) == 2
+    insight = RememberingInsight(cluster).follow()
+    large, small = await insight.decision("pod-1"), await insight.decision("pod-2")
+    assert large.generation == small.generation
+    assert not small.differs
+    assert small.feasible_nodes[0].name == small.node_name
+    assert {node.name: node.scores[0] for node in small.feasible_nodes}[large.node_name] < small.feasible_nodes[
+        0
+    ].scores[0]
+
+
 async def test_what_happened_since_changes_nothing() -> None:
     """`trireme explain` would show the cluster of now, where the node may be full of later pods."""
     cluster = await RecordedCluster(3).open()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from trireme.insight import request_errors
 from trireme.insight.console import views
 from trireme.insight.http_api import requests
 from trireme.v1 import insight_pb2, snapshot_pb2
@@ -79,7 +80,7 @@ def test_only_dns_names_are_names(namespace: str, name: str) -> None:
     """`..` in a review would be about another object than the explanation."""
     path = f"/v1/namespaces/{namespace}/pods/{name}/explanation"
     assert PATH.pod_of(path) == (namespace, name)
-    with pytest.raises(requests.BadRequest, match="as `kubectl get"):
+    with pytest.raises(request_errors.BadRequest, match="as `kubectl get"):
         requests.check_names(namespace, name)
     assert views.find(f"/v1/namespaces/{namespace}/pods/{name}/timeline") is None
 
@@ -108,11 +109,11 @@ def test_a_query_sets_fields_by_their_names_in_json() -> None:
 )
 def test_a_wrong_query_is_named(query: dict[str, list[str]], match: str) -> None:
     """A misspelt name would be ignored, and the answer be to another question."""
-    with pytest.raises(requests.BadRequest, match=match):
+    with pytest.raises(request_errors.BadRequest, match=match):
         requests.fill_from_query(insight_pb2.ExplainRequest(), query)
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "99999999999", "1" * 5000])
 def test_a_number_out_of_range_is_refused(value: str) -> None:
-    with pytest.raises(requests.BadRequest, match=r"podClass: .* no number"):
+    with pytest.raises(request_errors.BadRequest, match=r"podClass: .* no number"):
         requests.fill_from_query(snapshot_pb2.QueuedPod(), {"podClass": [value]})

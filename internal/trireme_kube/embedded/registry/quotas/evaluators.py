@@ -1,6 +1,8 @@
 """What objects of each kind use of a quota, and whether a quota's scopes include them.
 
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core, and k8s.io/apiserver, pkg/quota/v1.
+
+Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 
 from collections.abc import Callable

@@ -82,9 +82,9 @@ def _usage_by_quota_names(requests: Amounts, limits: Amounts) -> dict[str, Quant
 
 def _requests(pod: Object) -> dict[str, Quantity]:
     """What a pod requests, with its overhead; while it is resized the larger of what it has and what it is to get."""
-    spec_requests = _sum_of_containers(pod, lambda container, status: _part(container, "requests"))
-    allocated = _sum_of_containers(pod, _allocated_requests(pod))
-    actual = _sum_of_containers(pod, _actual(pod, "requests"))
+    spec_requests = sum_of_containers(pod, lambda container, status: _part(container, "requests"))
+    allocated = sum_of_containers(pod, _allocated_requests(pod))
+    actual = sum_of_containers(pod, _actual(pod, "requests"))
     requests = quantities.largest(
         [allocated, actual] if _resize_infeasible(pod) else [spec_requests, allocated, actual]
     )
@@ -94,8 +94,8 @@ def _requests(pod: Object) -> dict[str, Quantity]:
 
 def _limits(pod: Object) -> dict[str, Quantity]:
     """The limits of a pod; its overhead counts where it has a limit."""
-    spec_limits = _sum_of_containers(pod, lambda container, status: _part(container, "limits"))
-    actual = _sum_of_containers(pod, _actual(pod, "limits"))
+    spec_limits = sum_of_containers(pod, lambda container, status: _part(container, "limits"))
+    actual = sum_of_containers(pod, _actual(pod, "limits"))
     limits = quantities.largest([actual] if _resize_infeasible(pod) else [spec_limits, actual])
     limits |= _pod_level(pod, "limits")
     overhead = quantities.parse_amounts(pod["spec"].get("overhead"))
@@ -144,7 +144,7 @@ def _actual(pod: Object, part: str) -> _ResourcesOf:
     return resources_of
 
 
-def _sum_of_containers(pod: Object, resources_of: _ResourcesOf) -> dict[str, Quantity]:
+def sum_of_containers(pod: Object, resources_of: _ResourcesOf) -> dict[str, Quantity]:
     """What all containers need: together, and no less than each init container beside those that run on."""
     spec, status = pod["spec"], pod.get("status") or {}
     statuses = {

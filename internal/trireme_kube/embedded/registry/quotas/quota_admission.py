@@ -4,6 +4,8 @@ What is used is what the status says, which the controller of quotas corrects wh
 yet limits nothing, as in Kubernetes.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
+
+Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 
 from collections.abc import Callable, Iterable

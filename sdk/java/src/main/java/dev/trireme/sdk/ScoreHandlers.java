@@ -78,8 +78,7 @@ final class ScoreHandlers {
   /** The status of a score with copies that got the cluster, which does not have them; it is logged once. */
   private Status useOfCluster() {
     String text = "ScoreCopies: score called Call.cluster(), which does not have the copies of the pod, so pods are placed one"
-        + " at a time: withScoreCopies(true) says that the score counts no pods of the cluster, and withScoreCopies(false)"
-        + " switches this off";
+        + " at a time: set Info.scoreCopies to true if the score counts no pods of the cluster, or to false if it does";
     if (useLogged.compareAndSet(false, true)) {
       Log.warn("plugin " + invoker.name() + ": " + text);
     }

@@ -119,7 +119,7 @@ final class ScoreCopiesTest {
     ScoreCopiesResponse answer = threeCopies(new Crowd(FOLLOWS, true));
     assertEquals(Code.CODE_ERROR, answer.getStatus().getCode());
     assertEquals(List.of(), answer.getScoresList());
-    assertTrue(answer.getStatus().getMessages(0).contains("withScoreCopies(true)"), answer.toString());
+    assertTrue(answer.getStatus().getMessages(0).contains("set Info.scoreCopies to true"), answer.toString());
     assertEquals(List.of(100L, 100L, 100L), threeCopies(new Crowd(FOLLOWS.withScoreCopies(true), true)).getScoresList());
   }
 }

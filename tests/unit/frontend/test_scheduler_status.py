@@ -10,7 +10,8 @@ import pytest
 from tests.helpers.frontend_world import World, one_node
 from trireme.cli import display, status_command
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
-from trireme.frontend.serving import scheduler_explanation, status_report, unknown_pod
+from trireme.frontend.serving import scheduler_explanation, scheduler_status, unknown_pod
+from trireme.wire import json_documents
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.informers.watch import EventKind
 
@@ -27,9 +28,9 @@ def _world() -> Iterator[World]:
 def test_why_the_lease_cannot_be_read_is_reported(world: World) -> None:
     """A permission that is missing would be in the log alone."""
     state = dataclasses.replace(world.frontend_state(), lease_error=lambda: FORBIDDEN)
-    assert status_report.status(state)["leadership"]["lastError"] == FORBIDDEN
+    assert scheduler_status.status(state).leadership.last_error == FORBIDDEN
     state.context.leader.term = None
-    assert status_report.status(state)["leadership"]["lastError"] == FORBIDDEN
+    assert scheduler_status.status(state).leadership.last_error == FORBIDDEN
 
 
 def test_why_objects_cannot_be_listed_is_reported(world: World) -> None:
@@ -37,9 +38,9 @@ def test_why_objects_cannot_be_listed_is_reported(world: World) -> None:
     api: Any = None  # no request is made
     listing = informer.Informer(api, resources.STORAGE_CLASSES, dict, [])
     listing._protocol._note_failure("storageclasses is forbidden")
-    (entry,) = status_report.status(dataclasses.replace(world.frontend_state(), informers=[listing]))["informers"]
-    expected = {"name": "storageclasses", "synced": False, "failures": 1, "lastError": "storageclasses is forbidden"}
-    assert {name: entry[name] for name in expected} == expected
+    (entry,) = scheduler_status.status(dataclasses.replace(world.frontend_state(), informers=[listing])).informers
+    assert (entry.name, entry.synced) == ("storageclasses", False)
+    assert (entry.failures, entry.last_error) == (1, "storageclasses is forbidden")
     stream: Any = object()
     listing._stream = stream  # the watch is open again
     assert listing.statistics().last_error == ""
@@ -74,19 +75,14 @@ def test_endpoints_that_cannot_be_looked_up_and_what_stands_in_are_reported(
     }
     standing_in: Any = StandsIn()
     state.phases.fallbacks["filter"] = standing_in
-    report = status_report.status(state)
-    assert report["endpoints"]["filter"] == [
-        {
-            "endpoint": "dns:///nowhere:1",
-            "addresses": [],
-            "listed": False,
-            "lastError": "Name or service not known",
-        }
-    ]
-    assert report["children"] == [{"name": "filter-0", "pid": 7, "starts": 1}]
-    marks = {each["address"]: each["standsIn"] for each in report["replicas"]["filter"]}
+    report = scheduler_status.status(state)
+    (lookup,) = report.endpoints
+    assert (lookup.phase, lookup.endpoint) == ("filter", "dns:///nowhere:1")
+    assert (list(lookup.addresses), lookup.listed, lookup.last_error) == ([], False, "Name or service not known")
+    assert [(each.name, each.pid, each.starts) for each in report.local_phases] == [("filter-0", 7, 1)]
+    marks = {each.address: each.stands_in for each in report.replicas if each.phase == "filter"}
     assert marks == {"far:1": False, "unix:/own": True}
-    shown = display.as_text(status_command.render(report), 100)
+    shown = display.as_text(status_command.render(json_documents.document(report)), 100)
     assert "dns:///nowhere:1  cannot be looked up: Name or service not known" in shown
     assert "unix:/own         stands in, in step" in shown
 
@@ -140,3 +136,11 @@ def test_of_a_pod_that_is_not_known_the_rest_is_said(world: World) -> None:
     assert "Pods cannot be read at the moment, so that a new one is not known: connection refused" in unknown_pod.text(
         unreadable, "ns/new"
     )
+
+
+def test_a_refusal_that_names_a_path_of_other_bytes_can_be_read(world: World) -> None:
+    """The path is in its text as the file system has it, which no message can hold."""
+    state = world.frontend_state()
+    refused = dataclasses.replace(state.reloads(), last_refusal="open /etc/\udcff.yaml: invalid", is_refused=True)
+    status = scheduler_status.status(dataclasses.replace(state, reloads=lambda: refused))
+    assert status.configuration.last_refusal.error == "open /etc/?.yaml: invalid"

@@ -3,14 +3,14 @@
 import pytest
 
 from tests.helpers.config_starts import HEADER, feature_gates
-from trireme.config import loading, model
+from trireme.config import loading, scheduler_configuration
 from trireme_kube.apimachinery.field_errors import join_messages
 
 
 def _problems(text: str, **asked: bool) -> list[str]:
     enabled = feature_gates(**asked)
     config = loading.load((HEADER + text).encode(), enabled, lambda _line: None)
-    return model.validate(config, enabled)
+    return scheduler_configuration.validate(config, enabled)
 
 
 def _args(plugin: str, args: str) -> str:

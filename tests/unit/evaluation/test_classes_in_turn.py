@@ -1,0 +1,206 @@
+"""Pods of several classes placed by one call of filter and one of score go where one call for each class puts them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from tests.helpers import phase_calls
+from tests.helpers.domain_cluster import Cluster, affinity, node, pod, spread, term
+from tests.helpers.phase_calls import Aborted, context, no_remote_plugins
+from tests.helpers.snapshot_views import SnapshotBuilder
+from trireme.filter.service import FilterPhase
+from trireme.score.service import ScorePhase
+from trireme.v1 import filter_pb2, filter_phase_pb2, score_phase_pb2
+
+Json = dict[str, Any]
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+_MOST_ALLOCATED = {
+    "NodeResourcesFit": {
+        "scoringStrategy": {
+            "type": "MostAllocated",
+            "resources": [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": "a/b", "weight": 3}],
+        }
+    }
+}
+
+_requests = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["50m", "100m", "350m", "1", "2"]),
+        "memory": st.sampled_from(["100Mi", "900Mi", "3Gi"]),
+        "a/b": st.sampled_from(["1"]),
+        "ephemeral-storage": st.sampled_from(["1Gi"]),
+    },
+)
+_prefers = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 50, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0"]}]}}
+        ]
+    }
+}
+
+
+@st.composite
+def _pods(draw: st.DrawFn, *, related: bool) -> tuple[Json, int]:
+    """A pod, and how many of it; `related`: some look at other pods."""
+    spec: Json = {"requests": draw(_requests)}
+    if draw(st.integers(0, 3)) == 0:
+        spec["tolerations"] = [{"key": "k", "operator": "Exists"}]
+    kind = draw(st.integers(0 if related else 3, 12))
+    labels = {"app": draw(st.sampled_from(["a", "b"]))}
+    if kind == 0:
+        spec["topologySpreadConstraints"] = [spread(ZONE, draw(st.booleans()), labels, 1)]
+    elif kind == 1:
+        spec["affinity"] = affinity(rather_near=[(10, term(ZONE, labels))])
+    elif kind == 2:
+        spec["affinity"] = affinity((), [term(HOST, labels)])
+    elif kind == 3:
+        spec["affinity"] = _prefers
+    elif kind == 4:
+        spec["nodeSelector"] = {ZONE: "z1"}
+    return pod(labels, **spec), draw(st.sampled_from([1, 1, 1, 2, 4]))
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> list[Json]:
+    out = []
+    tainted = draw(st.sampled_from([(), (), ("NoSchedule",), ("NoSchedule", "PreferNoSchedule")]))
+    for number in range(draw(st.integers(2, 20))):
+        taints = [("k", "", draw(st.sampled_from(tainted)))] if tainted and draw(st.booleans()) else []
+        amounts = {"a/b": str(draw(st.integers(1, 6)))} if draw(st.booleans()) else {}
+        amounts["ephemeral-storage"] = "4Gi"
+        labels = {HOST: f"n{number}", ZONE: f"z{number % 3}"}
+        cpu, pods = draw(st.sampled_from([1, 3, 8, 8])), draw(st.sampled_from([2, 5, 110, 110]))
+        out.append(node(f"n{number}", labels, cpu=cpu, pods=pods, taints=taints, amounts=amounts))
+    return out
+
+
+def _cluster(nodes: Sequence[Json], placed: Sequence[tuple[Json, int]], args: dict[str, Json]) -> Cluster:
+    cluster = Cluster(args=args)
+    for each in nodes:
+        cluster.add_node(each)
+    for each, at in placed:
+        cluster.place(each, nodes[at % len(nodes)]["metadata"]["name"])
+    cluster.follow()
+    return cluster
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> tuple[list[Json], list[tuple[Json, int]], list[tuple[Json, int]]]:
+    """Nodes, pods that are on some of them, and pods to place."""
+    pods = _pods(related=draw(st.booleans()))
+    nodes = draw(_nodes())
+    placed = st.lists(st.tuples(pods.map(lambda found: found[0]), st.integers(0, len(nodes) - 1)), max_size=3)
+    return nodes, draw(placed), draw(st.lists(pods, min_size=2, max_size=10))
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(case=_cases(), most_allocated=st.booleans())
+def test_pods_of_several_classes_go_where_they_go_one_class_after_the_other(
+    case: tuple[list[Json], list[tuple[Json, int]], list[tuple[Json, int]]], most_allocated: bool
+) -> None:
+    """Whatever they request, and whatever is full by then; where more than resources matters the call ends before."""
+    nodes, placed, batches = case
+    args = _MOST_ALLOCATED if most_allocated else {}
+    together, apart = _cluster(nodes, placed, args), _cluster(nodes, placed, args)
+    left = list(batches)
+    try:
+        while left:
+            found = together.schedule_in_turn(left)
+            event(f"{len(found)} classes in a call")
+            for (wanted, count), hosts in zip(left, found, strict=False):
+                assert apart.schedule(wanted, len(hosts), len(hosts)) == hosts
+                if len(hosts) < count:
+                    rest = together.schedule(wanted, count - len(hosts), count)
+                    assert apart.schedule(wanted, count - len(hosts), count) == rest
+            if not found:
+                wanted, count = left[0]
+                assert together.schedule(wanted, count, count) == apart.schedule(wanted, count, count)
+            left = left[max(len(found), 1) :]
+    finally:
+        together.close()
+        apart.close()
+
+
+@pytest.fixture(name="cluster")
+def _ten_nodes() -> Any:
+    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}) for number in range(10)]
+    cluster = _cluster(nodes, (), {})
+    yield cluster
+    cluster.close()
+
+
+def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster) -> None:
+    wanted = [(pod({"app": "a"}, requests={"cpu": f"{100 + number}m"}), 1) for number in range(20)]
+    assert len(cluster.schedule_in_turn(wanted)) == 20
+
+
+def test_the_call_ends_before_a_class_that_looks_at_other_pods(cluster: Cluster) -> None:
+    plain = pod({"app": "a"})
+    near = pod({"app": "b"}, affinity=affinity([term(ZONE, {"app": "b"})]))
+    assert len(cluster.schedule_in_turn([(plain, 1), (near, 1), (plain, 1)])) == 1
+
+
+def test_the_call_ends_after_a_class_of_which_not_all_pods_fit(cluster: Cluster) -> None:
+    large = pod({"app": "a"}, requests={"cpu": "3"})
+    found = cluster.schedule_in_turn([(large, 12), (pod({"app": "b"}), 1)])
+    assert [len(hosts) for hosts in found] == [10]
+
+
+def test_a_pod_with_preferred_affinity_is_the_last_of_its_call(cluster: Cluster) -> None:
+    """It changes the scores of pods that it prefers to be near to, though these have no affinity themselves."""
+    fond = pod({"app": "a"}, affinity=affinity(rather_near=[(100, term(ZONE, {"app": "b"}))]))
+    assert len(cluster.schedule_in_turn([(fond, 1), (pod({"app": "b"}), 1)])) == 1
+
+
+def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -> None:
+    """Of preferences the highest counts 100: with n0 full, 10 of 10 on n1 is worth more than all that is free on n2."""
+    nodes = [
+        node("n0", {HOST: "n0", ZONE: "z0"}, pods=1),
+        node("n1", {HOST: "n1", ZONE: "z1"}, cpu=10),
+        node("n2", {HOST: "n2", ZONE: "z2"}, cpu=10),
+    ]
+    load = pod({"app": "load"}, requests={"cpu": "9", "memory": "7Gi"})
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}}
+        for weight, zone in ((50, "z0"), (10, "z1"))
+    ]
+    fond = pod({"app": "fond"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
+    cluster = _cluster(nodes, [(load, 1)], {})
+    try:
+        first = pod({"app": "first"}, nodeSelector={ZONE: "z0"})
+        assert cluster.schedule_in_turn([(first, 1), (fond, 1)]) == [["n0"]]
+        assert cluster.schedule(fond, 1, 1) == ["n1"]
+    finally:
+        cluster.close()
+
+
+async def test_requests_without_classes_and_with_wrong_capacities_are_refused() -> None:
+    builder = SnapshotBuilder()
+    filters, scores = FilterPhase(builder.snap, no_remote_plugins), ScorePhase(builder.snap, no_remote_plugins)
+    for service in (filters, scores):
+        await phase_calls.greet(service, phase_calls.configuration((), ()))
+    cycle = phase_calls.cycle(builder, 0)
+    with pytest.raises(Aborted, match="classes: there is none") as refused:
+        await filters.FilterClasses(filter_phase_pb2.FilterClassesRequest(cycle=cycle), context())
+    assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(Aborted, match="classes: there is none") as refused:
+        await scores.PlaceClasses(score_phase_pb2.PlaceClassesRequest(cycle=cycle), context())
+    assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    wanted = score_phase_pb2.PlaceClassesRequest(cycle=cycle)
+    each = wanted.classes.add(pod_class=1, count=1, capacities=filter_pb2.NodeColumns(size=3, capacity=[1]))
+    with pytest.raises(Aborted, match=r"classes\.demand: is missing") as refused:
+        await scores.PlaceClasses(wanted, context())
+    assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    each.demand.amounts["cpu"] = 100
+    with pytest.raises(
+        Aborted, match=r"classes.capacities: columns.status_index: has 0 entries, must have 3"
+    ) as refused:
+        await scores.PlaceClasses(wanted, context())
+    assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT

@@ -1,0 +1,97 @@
+"""Situations of devices that users reported: what kube-scheduler decided wrongly, or still does."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.device_searches import claim_of, exactly, search, slices_of
+from tests.helpers.snapshot_views import Json, SnapshotBuilder
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.plugins.dynamic_resources import allocated_devices, args, features
+from trireme.plugins.dynamic_resources import filter as device_filter
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2, resource_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
+
+DRIVER = "d.example.com"
+HOST = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}
+TWO_TERMS = {"nodeSelectorTerms": [HOST, HOST]}
+UNREADABLE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}
+GOOD = {"nodeSelectorTerms": [HOST]}
+
+
+def _object(kind: str, raw: Json) -> snapshot_pb2.ClusterObject:
+    """An object of one of the kinds that devices are about."""
+    made: Any = decode.decode(raw, getattr(resource_pb2, kind))
+    field = {"ResourceSlice": "resource_slice", "ResourceClaim": "resource_claim", "DeviceClass": "device_class"}[kind]
+    return snapshot_pb2.ClusterObject(**{field: made})
+
+
+def _slice(name: str = "s", **spec: Any) -> snapshot_pb2.ClusterObject:
+    pool = {"name": f"pool-{name}", "generation": 1, "resourceSliceCount": 1}
+    return _object("ResourceSlice", {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": pool, **spec}})
+
+
+def _refusals(*slices: snapshot_pb2.ClusterObject, corrected: bool, count: int = 1) -> list[status.Status]:
+    """Why a pod with a claim for so many devices cannot be on the only node; empty: it can."""
+    builder = SnapshotBuilder()
+    builder.set_node("n", labels={"kubernetes.io/hostname": "n"})
+    requests = [exactly(count=count)]
+    claim = {"metadata": {"namespace": "default", "name": "c", "uid": "c"}, "spec": {"devices": {"requests": requests}}}
+    builder.apply(
+        objects=[
+            *slices,
+            _object("DeviceClass", {"metadata": {"name": "any"}, "spec": {}}),
+            _object("ResourceClaim", claim),
+        ]
+    )
+    pod = decode.decode(
+        {
+            "metadata": {"namespace": "default", "name": "p", "uid": "p"},
+            "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}], "containers": []},
+        },
+        core_pb2.Pod,
+    )
+    plugin = device_filter.DynamicResourcesFilter(args.Args(on=features.Features(corrected=corrected)))
+    pod_class, table = classes.PodClass(99, pod), interfaces.StatusTable()
+    answer = plugin.pre_filter(pod_class, builder.snap, table)
+    assert answer.status is None
+    verdicts = plugin.filter(pod_class, builder.snap, answer.state, np.array([0]), table)
+    return [table.statuses[int(index) - 1] for index in verdicts.index if index != interfaces.PASSES]
+
+
+@pytest.mark.parametrize("malformed", [TWO_TERMS, UNREADABLE], ids=["two-terms", "unreadable"])
+@pytest.mark.parametrize("malformed_first", [True, False], ids=["malformed-first", "malformed-last"])
+def test_a_device_with_a_malformed_node_selector_is_refused_and_others_are_usable(
+    malformed: Json, malformed_first: bool
+) -> None:
+    """kubernetes/kubernetes#141214: the error ended the attempt for all nodes; it concerns that device alone."""
+    devices = [{"name": "bad", "nodeSelector": malformed}, {"name": "good", "nodeSelector": GOOD}]
+    entry = _slice(perDeviceNodeSelection=True, devices=devices if malformed_first else devices[::-1])
+    assert _refusals(entry, corrected=True) == []
+    assert _refusals(entry, corrected=True, count=2)[0].code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def test_a_slice_with_a_malformed_node_selector_gives_no_device_and_others_do() -> None:
+    """kubernetes/kubernetes#141214 for a whole slice: kube-scheduler schedules no pod with claims at all."""
+    slices = (
+        _slice("a", nodeSelector=UNREADABLE, devices=[{"name": "x"}]),
+        _slice("b", nodeName="n", devices=[{"name": "x"}]),
+    )
+    assert _refusals(*slices, corrected=True) == []
+    assert _refusals(*slices, corrected=False)[0].code is status.Code.ERROR
+
+
+def test_shared_counters_count_what_claims_hold_of_a_device_that_they_share() -> None:
+    """kubernetes/kubernetes#139034: after a restart, counters of such a device were free again."""
+    counters = {"sharedCounters": [{"name": "all", "counters": {"slots": {"value": "2"}}}]}
+    draws = {"consumesCounters": [{"counterSet": "all", "counters": {"slots": {"value": "2"}}}]}
+    slices = slices_of(
+        counters, {"devices": [{"name": "a", "allowMultipleAllocations": True, **draws}, {"name": "b", **draws}]}
+    )
+    for consumed in (None, {"memory": 1}):
+        held = allocated_devices.ClaimedDevice((DRIVER, "pool", "a"), True, consumed)
+        assert search(slices, claim_of(exactly(count=2)), taken=[held]) is None
+        assert search(slices, claim_of(exactly()), taken=[held]) == [["r=a"]]

@@ -1,0 +1,175 @@
+"""Pods come, change, run and go: the queue has exactly those that wait, and what a pod held is given back."""
+
+from typing import Any
+
+import pytest
+
+from tests.helpers.cluster_objects import KINDS
+from tests.helpers.watched_events import PROFILE, Watched
+from trireme.cache import pod_projection
+from trireme_kube.apimachinery import decode
+from trireme_kube.client.informers.watch import Event, EventKind
+
+Json = dict[str, Any]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+
+
+def _pod(name: str = "p", version: int = 1, node: str = "", *, labels: Json | None = None, **more: Any) -> Any:
+    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(version), "labels": labels or {}}
+    conditions, nominated = more.pop("conditions", ()), more.pop("nominated", "")
+    spec = {"schedulerName": PROFILE, "containers": [], "nodeName": node, **more}
+    status = {"conditions": list(conditions), "nominatedNodeName": nominated}
+    return pod_projection.parse({"metadata": metadata, "spec": spec, "status": status})
+
+
+def _show(watched: Watched, *pods: Any, kind: EventKind = EventKind.MODIFIED) -> None:
+    watched.watch.pods.on_pods([Event(kind, pod) for pod in pods])
+
+
+def _waiting(watched: Watched) -> list[str]:
+    return sorted(pod.uid for pod in watched.queue.contents.waiting_pods())
+
+
+def test_a_pod_that_got_a_node_waits_no_more() -> None:
+    watched = Watched()
+    _show(watched, _pod("p", labels={"a": "b"}), _pod("q"))
+    _show(watched, _pod("p", 2, "n", labels={"a": "b"}))
+    assert _waiting(watched) == ["q"]
+    assert (watched.bound, watched.deleted) == (["p"], [])
+    assert [label for label, _, _ in watched.take()] == ["AssignedPodAdd"]
+
+
+def test_no_class_outlives_its_pods() -> None:
+    """Classes that nobody has any more would fill the memory of every replica."""
+    watched = Watched()
+    requests = [{"name": "c", "resources": {"requests": {"cpu": f"{number}m"}}} for number in range(1, 6)]
+    _show(watched, *(_pod(f"p{number}", containers=[each]) for number, each in enumerate(requests)))
+    assert len(watched.registry) == 5
+    _show(watched, _pod("p0", 2, containers=[requests[4]]))  # it waits, and changes
+    assert len(watched.registry) == 4
+    _show(watched, _pod("p1", 2, "n", containers=[requests[4]]))  # it runs
+    _show(watched, _pod("p2", containers=[requests[2]]), kind=EventKind.DELETED)
+    assert len(watched.registry) == 2
+    for number in range(5):
+        _show(watched, _pod(f"p{number}"), kind=EventKind.DELETED)
+    assert len(watched.registry) == 0
+    assert _waiting(watched) == []
+    assert watched.deleted == ["p2", "p0", "p3", "p4"]
+
+
+def test_an_older_version_changes_nothing() -> None:
+    watched = Watched()
+    _show(watched, _pod("p", 3, nominated="n"), _pod("q", 3, "n"))
+    watched.take()
+    _show(watched, _pod("p", 2), _pod("q", 2, "m"))
+    assert watched.take() == []
+    assert [pod.node_name for pod in watched.cache.pods()] == ["n"]
+    _show(watched, _pod("q", 2))
+    assert _waiting(watched) == ["p"], "a pod that has a node keeps it"
+
+
+@pytest.mark.parametrize(
+    ("then", "kind"),
+    [
+        (_pod(version=2), EventKind.MODIFIED),
+        (_pod(version=2, nominated="m"), EventKind.MODIFIED),
+        (_pod(), EventKind.DELETED),
+    ],
+    ids=["cleared", "moved", "deleted"],
+)
+def test_the_room_that_a_nomination_kept_is_free_when_it_ends(then: Any, kind: EventKind) -> None:
+    watched = Watched()
+    _show(watched, _pod(nominated="n"))
+    _show(watched, _pod(nominated="n", version=1))
+    assert watched.take() == []
+    _show(watched, then, kind=kind)
+    assert [(label, old.nominated_node) for label, old, _ in watched.take()] == [("AssignedPodDelete", "n")]
+
+
+def test_a_nomination_that_stays_frees_nothing() -> None:
+    watched = Watched()
+    _show(watched, _pod(nominated="n"), _pod(nominated="n", version=2, labels={"a": "b"}))
+    assert "AssignedPodDelete" not in [label for label, _, _ in watched.take()]
+
+
+def test_a_pod_that_is_placed_counts_for_its_group_until_it_is_gone() -> None:
+    watched = Watched()
+    group = {"schedulingGroup": {"podGroupName": "g"}}
+    _show(watched, _pod("p", 1, "n", **group))
+    assert watched.group_calls == [("member_placed", "ns/g", "p")]
+    _show(watched, _pod("p", 1, "n", **group), kind=EventKind.DELETED)
+    assert watched.group_calls[1:] == [("member_removed", "p")]
+
+
+def test_groups_are_shown_to_the_queue() -> None:
+    watched = Watched()
+    fields = {"metadata": {"namespace": "ns", "name": "g", "uid": "u"}}
+    for change in (EventKind.ADDED, EventKind.DELETED):
+        watched.show("PodGroup", change, **fields)
+    group = decode.decode(fields, KINDS["PodGroup"].message)
+    assert watched.group_calls == [("set_group", group), ("remove_group", "ns/g", "u", False)]
+
+
+def test_a_running_pod_waits_while_its_resize_is_deferred() -> None:
+    watched = Watched()
+    _show(watched, _pod("p", 1, "n"), _pod("q", 1, "n", conditions=DEFERRED))
+    assert _waiting(watched) == ["q"]
+    _show(watched, _pod("p", 2, "n", conditions=DEFERRED))
+    assert _waiting(watched) == ["p", "q"]
+    _show(watched, _pod("p", 3, "n"))
+    assert _waiting(watched) == ["q"]
+    _show(watched, _pod("q", 1, "n"), kind=EventKind.DELETED)
+    assert _waiting(watched) == []
+    assert watched.deleted == ["p", "q"]
+    _show(watched, _pod("p", 3, "n"), kind=EventKind.DELETED)
+    assert len(watched.registry) == 0
+
+
+def test_a_deferred_resize_is_nobodys_when_its_profile_is_gone() -> None:
+    watched = Watched()
+    _show(watched, _pod("q", 1, "n", conditions=DEFERRED))
+    watched.watch.pods.set_profiles(frozenset({PROFILE, "more"}))
+    assert _waiting(watched) == ["q"]
+    watched.watch.pods.set_profiles(frozenset({"more"}))
+    assert _waiting(watched) == []
+    _show(watched, _pod("q", 2, "n", conditions=DEFERRED))
+    assert _waiting(watched) == []
+    assert [pod.uid for pod in watched.cache.pods()] == ["q"], "it runs all the same"
+
+
+def test_pods_are_told_apart_by_labels_once_something_selects_by_them() -> None:
+    """Pending, running or with a deferred resize: otherwise a selector matches all pods of a class or none."""
+    watched = Watched()
+    names = {"web": {"app": "web"}, "db": {"app": "db"}}
+    _show(watched, *(_pod(name, labels=labels) for name, labels in names.items()))
+    _show(watched, *(_pod(f"runs-{name}", 1, "n", labels=labels) for name, labels in names.items()))
+    for name, labels in names.items():
+        _show(watched, _pod(f"resize-{name}", 1, "n", labels=labels, conditions=DEFERRED))
+    before = _classes(watched)
+    assert before["web"] == before["db"]
+    watched.registry.add_selector_keys(["app"])
+    _show(watched, _pod("new", labels={"other": "x"}))
+    after = _classes(watched)
+    for prefix in ("", "runs-", "resize-"):
+        assert after[f"{prefix}web"] != after[f"{prefix}db"]
+    assert after["web"] != before["web"]
+    for name in after:
+        _show(watched, _pod(name), kind=EventKind.DELETED)
+    assert len(watched.registry) == 0
+
+
+def _classes(watched: Watched) -> dict[str, int]:
+    classes = {pod.uid: pod.class_id for pod in watched.cache.pods()}
+    return classes | {pod.uid: pod.record.class_id for pod in watched.queue.contents.waiting_pods()}
+
+
+def test_a_pod_whose_labels_change_is_found_by_the_new_ones() -> None:
+    watched = Watched()
+    _show(watched, _pod("p", 1, labels={"old": "x"}), _pod("p", 2, labels={"new": "x"}))
+    before = _classes(watched)["p"]
+    watched.registry.add_selector_keys(["old"])
+    watched.watch.pods.reclassify()
+    assert _classes(watched)["p"] == before
+    watched.registry.add_selector_keys(["new"])
+    watched.watch.pods.reclassify()
+    assert _classes(watched)["p"] != before
