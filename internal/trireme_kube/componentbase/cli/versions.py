@@ -135,8 +135,7 @@ class Effective:
         found: list[str] = []
         emulated, oldest, floor = _version_text(self.emulated), _version_text(self.oldest_peer), _version_text(OLDEST)
         if not OLDEST <= self.emulated <= BINARY.minor:
-            binary = f"{_version_text(BINARY.minor)}.0"
-            found.append(f"emulation version {emulated} is not between [{floor}, {binary}]")
+            found.append(f"emulation version {emulated} is not between [{floor}, {BINARY}]")
         if not OLDEST <= self.oldest_peer <= self.emulated:
             found.append(f"minCompatibilityVersion version {oldest} is not between [{floor}, {emulated}]")
         return found
