@@ -7,8 +7,8 @@ class AllocationError(Exception):
     """The claims, or what they refer to, are wrong: no node can do."""
 
 
-class InvalidPoolsError(Exception):
-    """Nothing was found, and there is an invalid pool that could have had something."""
+class UnusablePoolsError(Exception):
+    """No allocation from the pools that the node sees, of which one is broken: other nodes may do."""
 
 
 class TimedOutError(Exception):

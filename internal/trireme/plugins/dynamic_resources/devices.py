@@ -235,7 +235,9 @@ def _read_device(
 
 
 def _rule_applies_to_pool(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
-    """Whether a rule is about devices of the pool; one without a selector is about all."""
+    """Whether a rule is about devices of the pool; one without a selector is about none, an empty one about all."""
+    if not spec.HasField("device_selector"):
+        return False
     selector = spec.device_selector
     if selector.HasField("driver") and selector.driver != pool[0]:
         return False

@@ -16,7 +16,7 @@ from tests.helpers.device_searches import (
     slices_of,
 )
 from trireme.plugins.dynamic_resources import devices, features
-from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, InvalidPoolsError, TimedOutError
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, TimedOutError, UnusablePoolsError
 
 
 def test_the_first_devices_are_taken_in_the_order_of_slices_and_devices() -> None:
@@ -99,9 +99,9 @@ def test_a_counter_that_is_not_there_makes_the_pool_invalid() -> None:
     slices = slices_of(
         {"sharedCounters": []}, {"devices": [{"name": "a", "consumesCounters": [{"counterSet": "no", "counters": {}}]}]}
     )
-    with pytest.raises(InvalidPoolsError, match=r"^invalid resource pools were encountered$"):
+    with pytest.raises(UnusablePoolsError, match=r"^invalid resource pools were encountered$"):
         search(slices, claim_of(exactly()))
-    with pytest.raises(AllocationError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"):
+    with pytest.raises(UnusablePoolsError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"):
         search(slices, claim_of(all_devices()))
 
 
@@ -109,7 +109,7 @@ def test_a_pool_that_is_not_complete_gives_nothing() -> None:
     """A slice is missing: what it has may change, so nothing is taken."""
     slices = slices_of({**named("a"), "pool": {"resourceSliceCount": 2}})
     assert search(slices, claim_of(exactly())) is None
-    with pytest.raises(AllocationError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
+    with pytest.raises(UnusablePoolsError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
         search(slices, claim_of(all_devices()))
 
 
