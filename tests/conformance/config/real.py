@@ -21,7 +21,9 @@ _LINE = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^:\]]+:\d+\] (.*)
 _FAILED = re.compile(r'"command failed" err=(?:("(?:[^"\\]|\\.)*")|<\n(.*)\n >)', re.DOTALL)
 _PLUGINS = '"the scheduler starts to work with those plugins" Plugins='
 #: The lines that are only there for -v=2, and those that every run has.
-_VERBOSE = re.compile(r'FLAG: |"(Creating extender|Using component config)"')
+_VERBOSE = re.compile(
+    r'FLAG: |"(Creating extender|Using component config)"|"GenericWorkload is enabled, but default preemption '
+)
 _EVERY_RUN = re.compile(r'"Wrote configuration"|The manifest file is empty, ignoring\.')
 _WEIGHTED = frozenset({"Score", "PlacementScore", "MultiPoint"})
 
