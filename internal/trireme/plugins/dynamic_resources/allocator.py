@@ -287,7 +287,7 @@ class Allocator:
             for name, amount in share.items():
                 selected[name] = selected.get(name, 0) + amount.nanos
         try:
-            return consumable_capacity.fits(consumed, selected, request.capacity, device.capacity, self._on.fractional)
+            return consumable_capacity.fits(consumed, selected, request.capacity, device, self._on.fractional)
         except consumable_capacity.CapacityError as error:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: {doing} capacity for device {device.name}: {error}") from error
@@ -334,7 +334,7 @@ class Allocator:
     ) -> Mapping[str, quantity.Quantity]:
         """Return what the request takes of a shared device, by capacity name. Raises: AllocationError."""
         try:
-            return consumable_capacity.consumption(request.capacity, device.capacity, self._on.fractional)
+            return consumable_capacity.consumption(request.capacity, device, self._on.fractional)
         except consumable_capacity.CapacityError as error:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: computing consumed capacity for device {device.name}: {error}") from error

@@ -67,7 +67,7 @@ class RequestValidator:
         where = f"claim {claim_name(claim)}, request {request.name}"
         if request.first_available and not self._on.prioritized_list:
             raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-        if self._on.consumable or self._on.stable:
+        if self._on.consumable:
             return
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly.HasField("capacity"):
@@ -153,6 +153,6 @@ class RequestValidator:
         if not self._on.consumable:
             return True
         try:
-            return consumable_capacity.fits({}, {}, request.capacity, device.capacity, self._on.fractional)
+            return consumable_capacity.fits({}, {}, request.capacity, device, self._on.fractional)
         except consumable_capacity.CapacityError as error:
             raise AllocationError(f"{where}: checking capacity for device {device.id[2]}: {error}") from error
