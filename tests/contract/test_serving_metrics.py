@@ -319,7 +319,7 @@ def _values(registry: Registry) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(("flags", "hidden"), [((), 1), (("--show-hidden-metrics-for-version=1.36",), 0)])
+@pytest.mark.parametrize(("flags", "hidden"), [((), 1), (("--show-hidden-metrics-for-version=1.37",), 0)])
 def test_metrics_hidden_by_kube_scheduler_are_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()

@@ -102,9 +102,9 @@ def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield Gauge(
         "scheduler_queued_entities",
-        "Queued entities, by queue and by type.",
+        "Queued entities, by queue and by kind of entity.",
         queued_entities_by_queue,
-        ("queue", "type"),
+        ("queue", "entity"),
     )
     yield Gauge(
         "scheduler_inflight_events",
@@ -144,9 +144,9 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield CountedElsewhere(
         "scheduler_queue_incoming_entities_total",
-        "Entities that entered a queue, by queue, event and type.",
+        "Entities that entered a queue, by queue, event and kind of entity.",
         incoming_entities,
-        ("queue", "event", "type"),
+        ("queue", "event", "entity"),
     )
     yield CountedElsewhere(
         "trireme_batches_total",
