@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
 import orjson
 import uvloop
@@ -32,8 +33,8 @@ class _Http(asyncio.Protocol):
     """Answers 201 to each request, however the requests are cut into packets."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # uvloop's transports can write, but are no asyncio.WriteTransport for isinstance.
+        self._transport = cast("asyncio.WriteTransport", transport)
         self._buffer = b""
 
     def data_received(self, data: bytes) -> None:

@@ -18,6 +18,7 @@ from trireme.evaluation.scoring import (
     group_placements,
     placement,
     placers,
+    ranking,
     sampling,
     score_chain,
     score_column,
@@ -222,12 +223,15 @@ class ScoreEngine:
         if not wanted:
             raise request_errors.InvalidRequestError("classes: there is none")
         out: list[phase_answers.PlaceAnswer] = []
-        before: list[node_usage.PlacedPod] = []
+        before = node_usage.UsageWithPods(self._snap)
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         for each in wanted:
             about.pod_class = each.class_id
-            answer = await self.place_after(about, each, before, seed)
+            if out:
+                answer = await self._place_beside(about, each, before)
+            else:
+                answer = await self.place(about, each.count, each.capacities, seed=seed)
             if answer is None:
                 break
             out.append(answer)
@@ -235,7 +239,7 @@ class ScoreEngine:
                 break
             if self._snap.classes[each.class_id].relates_to_pods:
                 break  # scores of pods that it prefers to be near to, or far from, depend on where it is
-            before += [(each.class_id, slot) for slot in answer.slots]
+            before.add(each.class_id, answer.slots)
         return out
 
     async def place_after(
@@ -247,37 +251,46 @@ class ScoreEngine:
 
         Raises: StaleRequestError, InvalidRequestError as `place`.
         """
-        if not before:
-            return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
+        if before:
+            return await self._place_beside(cycle, wanted, node_usage.UsageWithPods(self._snap, before))
+        return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
+
+    async def _place_beside(
+        self, cycle: cycle_pb2.Cycle, wanted: PodsToPlace, before: node_usage.UsageWithPods
+    ) -> phase_answers.PlaceAnswer | None:
+        """As `place_after`, beside these pods."""
         pod_class, chain = self._class_of_cycle(cycle), self.profiles.chains[cycle.profile]
         known = self.evaluator.columns_of(cycle.profile, pod_class)
         _store_filter_answer(known, wanted.capacities)
         timer = self._timers.timer_of_next_call()
-        evaluated = await self.evaluator.evaluate(cycle.profile, pod_class, timer)
-        if evaluated is not known:
+        if await self.evaluator.evaluate(cycle.profile, pod_class, timer, before) is not known:
             return None
         started = timer.now()
-        known.refresh_open_slots(self._snap.nodes)
-        ties = self._tie_order_of_slots()
-        ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
-        factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
-        taken = np.unique(np.array([slot for _, slot in before], dtype=np.intp))
-        taken = taken[taken < known.open.shape[0]]
-        taken = taken[known.open[taken]]
-        if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count + taken.shape[0]):
-            return None
-        usage = node_usage.NodeUsageWithPods(self._snap, taken, before)
-        capacity = np.minimum(known.capacity[taken], usage.copies_that_fit(wanted.demand))
-        open_count = known.open_count - int(np.count_nonzero(capacity == 0))
-        if open_count < 2:
-            return None
-        slots = np.union1d(ranked.best_open_slots(wanted.count + taken.shape[0]), taken)
-        placer = factory.make_beside(slots, placers.PodsBefore(taken, usage, capacity), open_count)
-        choices = placer.place(wanted.count)
+        with known.limited(before.slots, lambda slots: before.copies_that_fit(slots, wanted.demand)):
+            known.refresh_open_slots(self._snap.nodes)
+            if known.open_count < 2:
+                return None
+            ranked, factory = self._rank(chain, pod_class, known, before)
+            if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count):
+                return None
+            slots = ranked.best_open_slots(wanted.count)
+            choices = factory.make_for_best_nodes(slots).place(wanted.count)
         timer.record_point("Score", started)
         chosen = [int(slots[choice.node_number]) for choice in choices]
         copy_search.remember(known, chosen)
         return _answer_of_batch(_PlacedBatch(chosen, choices, False, known), timer, more=False)
+
+    def _rank(
+        self,
+        chain: score_chain.ScoreChain,
+        pod_class: classes.PodClass,
+        known: class_scores.ClassScores,
+        before: node_usage.UsageWithPods | None = None,
+    ) -> tuple[ranking.Ranking, placers.PlacerFactory]:
+        """The class's ranking, up to date, and what makes placers by it."""
+        ties = self._tie_order_of_slots()
+        ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
+        return ranked, placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties, before=before)
 
     async def _place_with_scores(
         self,
@@ -348,9 +361,7 @@ class ScoreEngine:
         nodes are compared (a sample if the profile scores a percentage).
         """
         chain = self.profiles.chains[cycle.profile]
-        ties = self._tie_order_of_slots()
-        ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
-        factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
+        ranked, factory = self._rank(chain, pod_class, known)
         if not extra_scores and factory.affects_own_node_only(constraints) and ranked.keeps_maxima(count):
             slots = ranked.best_open_slots(count)
             return factory.make_for_best_nodes(slots), slots

@@ -10,7 +10,7 @@ A hint, or what it answers, may raise: the pods concerned are then queued, as af
 Tests: tests/unit/plugins/test_node_resources_fit_hints.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -46,6 +46,10 @@ class ClusterReader(Protocol):
 
     def all(self, kind: str) -> Iterator[Any]:
         """All objects of a kind, by namespace and name."""
+        ...
+
+    def of_namespace(self, kind: str, namespace: str) -> Iterable[Any]:
+        """The objects of a kind in the namespace, by name."""
         ...
 
 

@@ -14,7 +14,7 @@ Tests: tests/unit/plugin_api/test_status_table.py.
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -481,6 +481,16 @@ class OwnNodeScore(Protocol):
         The slots are ascending or rolled.
         """
         ...
+
+
+@runtime_checkable
+class NodeTermsScore(Protocol):
+    """A score plugin that looks at nothing of a class but its `node_terms`: classes with equal ones share its scores.
+
+    Only where its `depends_on` is NODE.
+    """
+
+    reads_node_terms_only: Literal[True]
 
 
 @runtime_checkable

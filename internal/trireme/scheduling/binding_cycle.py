@@ -22,6 +22,7 @@ from trireme.framework import cluster_event, status
 from trireme.queueing import event_audience, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
+    bind_calls,
     bind_limits,
     fit_error,
     pending_pod_removal,
@@ -91,6 +92,7 @@ class BindingCycle:
             self._cache.is_assumed, self._requeue_unconfirmed
         )
         self.background = supervision.Supervisor()
+        self._shared_calls = bind_calls.SharedBindCalls(binder.bind, self.background.start)
         self._post_binding = post_binding.PostBinding(binder, observer, roles.post_bind, self.background.start)
         # The pods in the binding cycle, by profile.
         self._binding: collections.Counter[str] = collections.Counter()
@@ -406,20 +408,20 @@ class BindingCycle:
         """Have the Bind plugins bind the pods; yields each that is bound, its item, and the seconds that it took.
 
         Of a class with an HTTP extender that binds, the pod goes to that first. Calls to remote plugins, which may take
-        until their deadline, take turns. Only other pods count as in Bind calls (`has_room`).
+        until their deadline, take turns, one for each class. Only other pods count as in Bind calls (`has_room`).
         """
         if self._is_bound_by_extender(cycle) and await self._bind_by_extender(cycle, pods[0]):
             return
         request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         turn: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
-        in_calls = len(pods)
+        in_calls, bind = len(pods), self._shared_calls.bind
         if cycle.profile in self._roles.remote_bind:
-            turn, in_calls = self._bind_turns.turn_for(cycle.profile), 0
+            turn, in_calls, bind = self._bind_turns.turn_for(cycle.profile), 0, self._binder.bind
         self._room.add(in_calls)
         try:
             async with turn:
                 started = self._observer.clock()
-                async for result in self._binder.bind(request):
+                async for result in bind(request):
                     assumed = pods[result.index]
                     answer = wire_status.from_message(result.status)
                     seconds = self._observer.clock() - started

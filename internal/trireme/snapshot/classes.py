@@ -95,6 +95,14 @@ class PodClass:
         return affinity.HasField("pod_affinity") or affinity.HasField("pod_anti_affinity")
 
     @property
+    def node_terms(self) -> bytes:
+        """What the class states about nodes by themselves: tolerations, node selector, affinity, name; and its images.
+
+        Classes with equal ones are equal in all that follows from these.
+        """
+        return self.memo("node_terms", _node_terms)
+
+    @property
     def host_ports(self) -> tuple[Port, ...]:
         """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", _host_ports)
@@ -103,6 +111,20 @@ class PodClass:
     def tolerations(self) -> tuple[tolerations.Toleration, ...]:
         """What pods of the class tolerate."""
         return self.memo("tolerations", lambda of: tolerations.read(of.pod.spec.tolerations))
+
+
+def _node_terms(pod_class: PodClass) -> bytes:
+    """Compute `PodClass.node_terms`."""
+    spec = pod_class.pod.spec
+    out = core_pb2.PodSpec(node_name=spec.node_name, node_selector=spec.node_selector, tolerations=spec.tolerations)
+    if spec.affinity.HasField("node_affinity"):
+        out.affinity.node_affinity.CopyFrom(spec.affinity.node_affinity)
+    for container in spec.containers:
+        out.containers.add(image=container.image)
+    for container in spec.init_containers:
+        out.init_containers.add(image=container.image)
+    out.volumes.extend(volume for volume in spec.volumes if volume.volume_source.HasField("image"))
+    return out.SerializeToString(deterministic=True)
 
 
 def _host_ports(pod_class: PodClass) -> tuple[Port, ...]:

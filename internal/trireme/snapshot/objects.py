@@ -9,7 +9,7 @@ Caches derived from many objects update only those that changed (`changed_since`
 Tests: tests/unit/snapshot/test_forks.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trireme.v1 import snapshot_pb2
@@ -26,6 +26,8 @@ class ObjectTable:
     def __init__(self) -> None:
         self._kinds: dict[str, dict[Key, Any]] = {}
         self._ordered: dict[str, list[Any]] = {}
+        # By kind and namespace; both are made where they are read.
+        self._of_namespaces: dict[str, dict[str, list[Any]]] = {}
         self._generations: dict[str, int] = {}
         # By kind, the generation of each key's last change, oldest first; complete for changes after `_logged_from`.
         self._log: dict[str, dict[Key, int]] = {}
@@ -39,7 +41,7 @@ class ObjectTable:
         """The same objects, which are not changed by changes of this table, nor these by it."""
         out = ObjectTable()
         out._kinds, out._log, out._assumed = self._kinds.copy(), self._log.copy(), self._assumed.copy()
-        out._ordered = self._ordered.copy()
+        out._ordered, out._of_namespaces = self._ordered.copy(), self._of_namespaces.copy()
         out._generations = self._generations.copy()
         out._logged_from = self._logged_from.copy()
         self._shared = {*self._kinds, *self._log, *self._assumed}
@@ -96,6 +98,15 @@ class ObjectTable:
             ordered = self._ordered[kind] = [entries[key] for key in sorted(entries)]
         return iter(ordered)
 
+    def of_namespace(self, kind: str, namespace: str) -> Sequence[Any]:
+        """The objects of a kind in the namespace, by name."""
+        found = self._of_namespaces.get(kind)
+        if found is None:
+            found = self._of_namespaces[kind] = {}
+            for each in self.all(kind):
+                found.setdefault(each.metadata.namespace, []).append(each)
+        return found.get(namespace, ())
+
     @property
     def count(self) -> int:
         """The number of objects of all kinds."""
@@ -135,6 +146,7 @@ class ObjectTable:
     def _record_change(self, kind: str, key: Key, generation: int) -> None:
         """Log the change, by which callers find what changed; a log that grew too long is dropped."""
         self._ordered.pop(kind, None)
+        self._of_namespaces.pop(kind, None)
         self._generations[kind] = generation
         log = self._log.setdefault(kind, {})
         log.pop(key, None)

@@ -362,7 +362,9 @@ class BindRequest(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
-        """REQUIRED. The class and the caller."""
+        """REQUIRED. The class and the caller. To the phase, where no remote plugin of the profile binds, without `pod_class`:
+        then the pods may be of several classes.
+        """
 
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___BindItem]:

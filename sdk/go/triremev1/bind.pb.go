@@ -619,7 +619,8 @@ func (x *PreBindResponse) GetResults() []*PreBindResult {
 // BindRequest is a batch to bind.
 type BindRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The class and the caller.
+	// REQUIRED. The class and the caller. To the phase, where no remote plugin of the profile binds, without `pod_class`:
+	// then the pods may be of several classes.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. The pods and their nodes.
 	Items         []*BindItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`

@@ -136,6 +136,32 @@ def _ten_nodes() -> Any:
     cluster.close()
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_classes_that_state_the_same_about_nodes_follow_each_change(data: st.DataObject) -> None:
+    """They share scores: of each class a node counts as it is now, whichever class was evaluated since its change."""
+    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(5)]
+    kinds = [pod({"app": "a"}, requests={"cpu": cpu}, affinity=_prefers) for cpu in ("100m", "200m", "300m")]
+    known, placed = _cluster(nodes, (), {}), []
+    try:
+        for _ in range(data.draw(st.integers(2, 8))):
+            number = data.draw(st.integers(0, 4))
+            taints = [("k", "", "PreferNoSchedule")] if data.draw(st.booleans()) else []
+            zone = data.draw(st.sampled_from(["z0", "z1"]))
+            nodes[number] = node(f"n{number}", {HOST: f"n{number}", ZONE: zone}, taints=taints)
+            known.add_node(nodes[number])
+            for wanted in data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)):
+                fresh = _cluster(nodes, placed, {})
+                try:
+                    hosts = known.schedule(wanted, 1, 1)
+                    assert hosts == fresh.schedule(wanted, 1, 1)
+                finally:
+                    fresh.close()
+                placed += [(wanted, int(host[1:])) for host in hosts]
+    finally:
+        known.close()
+
+
 def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster) -> None:
     wanted = [(pod({"app": "a"}, requests={"cpu": f"{100 + number}m"}), 1) for number in range(20)]
     assert len(cluster.schedule_in_turn(wanted)) == 20

@@ -43,6 +43,7 @@ PREFERRED = {
 SPECS: list[Json] = [
     {},
     requesting(cpu="1"),
+    requesting(cpu="500m", memory="2Gi"),  # states the same about nodes as the one before
     {"containers": [{"image": "a:1"}, {"image": "b:1"}]},
     {**requesting(memory="1Gi"), "affinity": {"nodeAffinity": PREFERRED}},
     {"tolerations": [{"key": "k", "operator": "Exists"}]},

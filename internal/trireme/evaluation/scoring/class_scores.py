@@ -8,7 +8,8 @@ Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,9 +98,28 @@ class ClassScores:
                 self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.refused[slots] = refused
             self.capacity[slots] = capacity
-            if self._unopened is not None:
-                self._unopened.append(slots)
+            self._reopen(slots)
         self.capacity_generation = generation
+
+    @contextlib.contextmanager
+    def limited(
+        self, slots: arrays.SlotArray, copies: Callable[[arrays.SlotArray], arrays.Int64Array]
+    ) -> Iterator[None]:
+        """Within the context the nodes at these slots, ascending, take no more than so many copies. Shape: (slot,)."""
+        slots = slots[: np.searchsorted(slots, self.capacity.shape[0])]
+        before = self.capacity[slots]
+        self.capacity[slots] = np.minimum(before, copies(slots))
+        self._reopen(slots)
+        try:
+            yield
+        finally:
+            self.capacity[slots] = before
+            self._reopen(slots)
+
+    def _reopen(self, slots: arrays.SlotArray) -> None:
+        """Have the next `refresh_open_slots` look at these slots. Shape: (n,)."""
+        if self._unopened is not None:
+            self._unopened.append(slots)
 
     def take_over(self, before: "ClassScores") -> None:
         """Take over what filter answered from the columns that were dropped while a batch of the class was placed.

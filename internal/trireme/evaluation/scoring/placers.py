@@ -4,7 +4,6 @@ Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,19 +19,6 @@ from trireme.evaluation.scoring import (
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, node_usage, snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class PodsBefore:
-    """The nodes with pods of other classes that the snapshot lacks. Shapes: (node,); slots ascending.
-
-    `capacity` is how many pods of the class each takes beside them.
-    """
-
-    slots: arrays.SlotArray
-    usage: node_usage.NodeUsage
-    capacity: arrays.Int64Array
-
 
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
@@ -69,13 +55,17 @@ class PlacerFactory:
         cached: class_scores.ClassScores,
         ranked: ranking.Ranking,
         ties: arrays.Int64Array,
+        *,
+        before: node_usage.UsageWithPods | None = None,
     ) -> None:
+        """`before`: pods that the snapshot does not have are on their nodes, and the columns are as with them."""
         self._snap = snap
         self._chain = chain
         self._class = pod_class
         self._cached = cached
         self._ranked = ranked
         self._ties = ties
+        self._before = before
 
     def affects_own_node_only(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
         """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
@@ -88,42 +78,6 @@ class PlacerFactory:
         if chain.asynchronous or not self.affects_own_node_only(()):
             return False
         return all(plugins[name].silent for name in chain.by_pods)
-
-    def make_beside(self, slots: arrays.SlotArray, beside: "PodsBefore", open_count: int) -> placement.Placer:
-        """Make the placer over these slots, ascending, beside pods that the snapshot lacks: no other can be chosen.
-
-        `open_count`: so many nodes take pods.
-        """
-        cached, ranked = self._cached, self._ranked
-        where = np.searchsorted(slots, beside.slots)
-        capacity, own_now = cached.capacity[slots], ranked.own[slots]
-        capacity[where] = beside.capacity
-        own_now[where] = self._usage_scores(beside.usage, 1)[:, 0]
-        plain = self._make_own_scores_function(slots)
-
-        def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
-            """As without the pods, but for the nodes where they are. Shape: (node, copy)."""
-            assert plain is not None
-            total = plain(nodes, copies)
-            changed = np.isin(nodes, where)
-            if changed.any():
-                total[changed] = self._usage_scores(beside.usage, copies)[np.searchsorted(where, nodes[changed])]
-            return total
-
-        static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
-        own = None if plain is None else own_scores
-        nodes = placement.ScoredNodes(capacity, self._ties[slots], [static], own, own_now=own_now)
-        return placement.Placer(nodes, open_count)
-
-    def _usage_scores(self, usage: node_usage.NodeUsage, copies: int) -> arrays.Int64Array:
-        """The weighted sum of the scores of nodes with this usage with 1, 2, … copies. Shape: (node, copy)."""
-        total = np.zeros((usage.count, copies), dtype=np.int64)
-        for name, plugin in self._chain.by_usage.items():
-            column = self._cached.plugins[name]
-            if not column.silent:
-                scores = plugin.score_usage(self._class, usage, column.state, copies)
-                total += placement.apply_weight(scores, self._chain.weights[name])
-        return total
 
     def make_for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""
@@ -218,11 +172,17 @@ class PlacerFactory:
             if is_copied(self._chain, name) and not self._cached.plugins[name].silent
         ]
 
+        before = self._before
+
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
             """The weighted sum of the plugins' scores of each node with 1, 2, … copies. Shape: (node, copy)."""
             total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
             for plugin, state, weight in own:
-                scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
+                by_usage = self._chain.by_usage.get(plugin.name)
+                if before is None or by_usage is None:
+                    scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
+                else:
+                    scores = by_usage.score_usage(self._class, before.at(slots[nodes]), state, copies)
                 total += placement.apply_weight(scores, weight)
             for column, weight in copied:
                 scores = column.copies.table(slots[nodes], column.raw[slots[nodes]], copies)

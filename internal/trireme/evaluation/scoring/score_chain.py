@@ -44,6 +44,12 @@ class ScoreChain:
             for name, each in self.plain.items()
             if isinstance(each, interfaces.UsageScore) and each.depends_on == interfaces.Dependency.NODE_PODS
         }
+        #: The synchronous ones whose scores classes with equal node terms share.
+        self.by_node_terms = frozenset(
+            each.name
+            for each in self.synchronous
+            if isinstance(each, interfaces.NodeTermsScore) and each.depends_on == interfaces.Dependency.NODE
+        )
         #: The synchronous ones whose scores placed pods may change in another way.
         self.by_pods = tuple(
             each.name

@@ -1,5 +1,8 @@
 """One score plugin's raw scores of one class about all slots, cached between calls.
 
+Classes with equal node terms share the columns of plugins that read no more of a class. A change of such a score
+follows a change of its node, whose slot every class ranks anew (`ClassScores.refresh_open_slots`).
+
 Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
@@ -11,11 +14,12 @@ from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, slot_changes, snapshot
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class ScoreColumn:
     """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class.
 
-    `copies` are those with copies of the pod on the node, of plugins that have to be called for them.
+    `copies` are those with copies of the pod on the node, of plugins that have to be called for them. `beside` are the
+    slots that were scored with pods that the snapshot did not have.
     """
 
     state: Any
@@ -26,6 +30,7 @@ class ScoreColumn:
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
     copies: copy_scores.CopyScores = field(default_factory=copy_scores.CopyScores)
+    beside: arrays.SlotArray = field(default_factory=lambda: arrays.EMPTY_SLOTS)
 
     def ensure_capacity(self, size: int) -> None:
         """Make room for so many slots."""

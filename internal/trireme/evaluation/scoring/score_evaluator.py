@@ -3,6 +3,7 @@
 Tests: tests/unit/evaluation/test_scoring.py.
 """
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, classes, slot_changes, snapshot
+from trireme.snapshot import arrays, classes, node_usage, slot_changes, snapshot
 
 # Calls of one service for one evaluation: the first, and those about nodes that changed under the one before.
 ROUNDS = 3
@@ -35,6 +36,10 @@ class ScoreEvaluator:
         self._chains = chains
         self._cache = column_cache.ColumnCache(snap, class_scores.ClassScores)
         self._slots_evaluated = 0
+        # Of plugins that read node terms only, by profile, plugin, incarnation of the snapshot, and node terms.
+        self._shared: weakref.WeakValueDictionary[tuple[str, str, int, bytes], score_column.ScoreColumn] = (
+            weakref.WeakValueDictionary()
+        )
 
     def statistics(self) -> ScoreEvaluatorStatistics:
         """Counters of what was evaluated and cached so far."""
@@ -53,11 +58,16 @@ class ScoreEvaluator:
         self._cache.clear()
 
     async def evaluate(
-        self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        timer: plugin_timer.PluginTimer | None = None,
+        before: node_usage.UsageWithPods | None = None,
     ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
 
-        `timer` gets what took how long.
+        `timer` gets what took how long. `before`: plugins that look at usage alone score nodes with these pods, too;
+        the next evaluation scores these nodes again.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
         """
@@ -77,7 +87,7 @@ class ScoreEvaluator:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.check_incarnation(incarnation)
-        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer)
+        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer, before)
         return cached if failed is None else failed
 
     async def find_copies(
@@ -119,6 +129,7 @@ class ScoreEvaluator:
         pod_class: classes.PodClass,
         cached: class_scores.ClassScores,
         timer: plugin_timer.PluginTimer,
+        before: node_usage.UsageWithPods | None,
     ) -> status.Status | None:
         """Bring the columns of synchronous plugins to the snapshot's generation; a status: PreScore of one failed.
 
@@ -129,13 +140,17 @@ class ScoreEvaluator:
             cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
         for plugin in chain.synchronous:
             column = cached.plugins.get(plugin.name)
+            shared = plugin.name in chain.by_node_terms
+            if column is None and shared:
+                column = self._shared.get(self._key_of_shared(profile, plugin.name, pod_class))
             started = timer.now()
             if column is None or column.is_stale(plugin, self._snap):
                 state = plugin.pre_score(pod_class, self._snap)
-                column = cached.plugins[plugin.name] = score_column.ScoreColumn(
-                    state, self._snap.generation, silent=state is None
-                )
+                column = score_column.ScoreColumn(state, self._snap.generation, silent=state is None)
+                if shared:
+                    self._shared[self._key_of_shared(profile, plugin.name, pod_class)] = column
                 timer.record_plugin(plugin.name, "PreScore", started, _pre_score_code_for_metrics(state))
+            cached.plugins[plugin.name] = column
             if isinstance(column.state, status.Status):
                 timer.record_point("PreScore", started, column.state.code)
                 return column.state
@@ -143,16 +158,45 @@ class ScoreEvaluator:
             started = timer.now()
             scorer = chain.plain.get(plugin.name)
             if scorer is not None and not column.silent:
-                slots = column.due_slots(plugin.depends_on, self._snap)
+                by_usage = chain.by_usage.get(plugin.name)
+                slots = self._score_due_slots(pod_class, scorer, by_usage, column, before)
                 if slots.size:
-                    raw = scorer.score(pod_class, self._snap, column.state, slots)
-                    column.write_scores(slots, raw, self._snap.nodes.capacity)
                     cached.mark_unranked(slots)
-                    self._slots_evaluated += slots.size
                     timer.record_plugin(plugin.name, "Score", started)
             column.generation = self._snap.generation
             timer.record_point("Score", started)
         return None
+
+    def _key_of_shared(self, profile: str, plugin: str, pod_class: classes.PodClass) -> tuple[str, str, int, bytes]:
+        return profile, plugin, self._snap.incarnation, pod_class.node_terms
+
+    def _score_due_slots(
+        self,
+        pod_class: classes.PodClass,
+        plugin: interfaces.ScorePlugin,
+        by_usage: interfaces.UsageScore | None,
+        column: score_column.ScoreColumn,
+        before: node_usage.UsageWithPods | None,
+    ) -> arrays.SlotArray:
+        """Bring the plugin's column to the snapshot's generation; returns the slots that were scored, ascending.
+
+        `by_usage` is the plugin if it is a UsageScore: then nodes are scored with the pods `before`.
+        """
+        nodes = self._snap.nodes
+        slots, beside = column.due_slots(plugin.depends_on, self._snap), column.beside
+        column.beside = arrays.EMPTY_SLOTS if before is None or by_usage is None else before.slots
+        if beside.size or column.beside.size:
+            slots = slot_changes.union([slots, beside, column.beside], nodes.size)
+            slots = slots[nodes.alive[slots]]
+        if not slots.size:
+            return slots
+        if before is None or by_usage is None:
+            raw = plugin.score(pod_class, self._snap, column.state, slots)
+        else:
+            raw = by_usage.score_usage(pod_class, before.at(slots), column.state, 1)[:, 0]
+        column.write_scores(slots, raw, nodes.capacity)
+        self._slots_evaluated += slots.size
+        return slots
 
     async def _prepare_asynchronous_plugins(
         self,

@@ -1,6 +1,6 @@
 """ImageLocality: prefer nodes that have the pod's images already, the more so the more nodes have them."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class ImageLocality:
 
     name = "ImageLocality"
     depends_on = interfaces.Dependency.NODE
+    reads_node_terms_only: Literal[True] = True
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ("images", "node_count")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class NodeAffinityScore:
 
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE
+    reads_node_terms_only: Literal[True] = True
     normalization = interfaces.Normalization.MAX
     reads: tuple[str, ...] = ()
 

@@ -40,26 +40,14 @@ class NodeResourcesBalancedAllocation:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        known = self._scores_without_pod(snap, state, slots) if copies == 1 else None
-        return self._gain(node_usage.NodeUsage(snap, slots), state, copies, known)
+        return self.score_usage(pod_class, node_usage.NodeUsage(snap, slots), state, copies)
 
     def score_usage(
         self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
     ) -> arrays.Int64Array:
         """As score_copies, of nodes with this usage."""
-        return self._gain(usage, state, copies, None)
-
-    def _gain(
-        self,
-        usage: node_usage.NodeUsage,
-        scored: Sequence[resource_usage.ScoredResource],
-        copies: int,
-        known: arrays.Int64Array | None,
-    ) -> arrays.Int64Array:
-        """The scores by what is in use, and by the balance without the pod, if it is known.
-
-        Shapes: known (node, 1), result (node, copy).
-        """
+        scored: Sequence[resource_usage.ScoredResource] = state
+        known = self._scores_without_pod(usage, scored) if copies == 1 else None
         after: list[arrays.Float64Array] = []
         before: list[arrays.Float64Array] = []
         counts: list[arrays.BoolArray] = []
@@ -80,17 +68,23 @@ class NodeResourcesBalancedAllocation:
         return gain
 
     def _scores_without_pod(
-        self, snap: snapshot.Snapshot, scored: Sequence[resource_usage.ScoredResource], slots: arrays.SlotArray
+        self, usage: node_usage.NodeUsage, scored: Sequence[resource_usage.ScoredResource]
     ) -> arrays.Int64Array | None:
-        """The balance of each slot as it is, which is the same for all classes; None: few slots are to be scored.
+        """The balance of each node as it is, which is the same for all classes; None: few nodes are to be scored.
 
-        Shape: (slot, 1).
+        Shape: (node, 1).
         """
-        if self._devices is not None or slots.shape[0] * 2 < snap.nodes.size:
+        snap = usage.snap
+        if self._devices is not None or usage.count * 2 < snap.nodes.size:
             return None
         numbers = tuple(entry.number for entry in scored)
         known = snap.derived(("balance_without_pod", numbers), lambda _: _BalanceWithoutPod(numbers))
-        return arrays.entries_at(known.scores, slots)[:, None]
+        scores = arrays.entries_at(known.scores, usage.slots)
+        changed = usage.nodes_with_more_pods()
+        if changed.size:
+            scores = scores.copy()
+            scores[changed] = _balance_of(usage.part(changed), numbers)
+        return scores[:, None]
 
 
 class _BalanceWithoutPod:
@@ -117,13 +111,18 @@ class _BalanceWithoutPod:
         if self.scores.shape[0] < table.size:
             self.scores = arrays.grow_last_axis(self.scores, table.capacity)
         where = arrays.slot_index(slots)
-        capacities = [table.allocatable[number, where][:, None] for number in self._numbers]
-        fractions = [
-            _fraction(table.requested[number, where][:, None], np.maximum(capacity, 1).astype(np.float64))
-            for number, capacity in zip(self._numbers, capacities, strict=True)
-        ]
-        self.scores[where] = _balance_score(fractions, [capacity > 0 for capacity in capacities])[:, 0]
+        self.scores[where] = _balance_of(node_usage.NodeUsage(snap, slots), self._numbers)
         self._generation = snap.generation
+
+
+def _balance_of(usage: node_usage.NodeUsage, numbers: Sequence[int]) -> arrays.Int64Array:
+    """The balance of these resources as nodes use them. Shape: (node,)."""
+    capacities = [usage.allocatable(number)[:, None] for number in numbers]
+    fractions = [
+        _fraction(usage.requested(number)[:, None], np.maximum(capacity, 1).astype(np.float64))
+        for number, capacity in zip(numbers, capacities, strict=True)
+    ]
+    return _balance_score(fractions, [capacity > 0 for capacity in capacities])[:, 0]
 
 
 def _fraction(used: arrays.Int64Array, divisor: arrays.Float64Array) -> arrays.Float64Array:

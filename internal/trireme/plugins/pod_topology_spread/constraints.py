@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread (common.go), plugins/h
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,8 +55,8 @@ class ServicesAndOwners(Protocol):
         """The object, or None."""
         ...
 
-    def all(self, kind: str) -> Iterator[Any]:
-        """All objects of a kind."""
+    def of_namespace(self, kind: str, namespace: str) -> Iterable[Any]:
+        """The objects of a kind in the namespace, by name."""
         ...
 
 
@@ -150,8 +150,8 @@ def default_selector(pod_class: classes.PodClass, objects: ServicesAndOwners) ->
     """
     namespace = pod_class.namespace
     merged: dict[str, str] = {}
-    for service in objects.all("service"):
-        if service.metadata.namespace == namespace and _selector_matches(service.spec.selector, pod_class.labels):
+    for service in objects.of_namespace("service", namespace):
+        if _selector_matches(service.spec.selector, pod_class.labels):
             merged.update(service.spec.selector)
     owner = next((each for each in pod_class.pod.metadata.owner_references if each.controller), None)
     kind = None if owner is None else _OWNERS.get((owner.api_version, owner.kind))

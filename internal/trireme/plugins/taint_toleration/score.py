@@ -1,6 +1,6 @@
 """TaintToleration's Score: soft taints count against a node."""
 
-from typing import Any
+from typing import Any, Literal
 
 from trireme.framework import tolerations
 from trireme.plugin_api import interfaces
@@ -14,6 +14,7 @@ class TaintTolerationScore:
 
     name = "TaintToleration"
     depends_on = interfaces.Dependency.NODE
+    reads_node_terms_only: Literal[True] = True
     normalization = interfaces.Normalization.MAX_REVERSED
     reads: tuple[str, ...] = ()
 

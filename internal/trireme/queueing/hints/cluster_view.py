@@ -52,3 +52,7 @@ class CacheView:
     def all(self, kind: str) -> Iterator[Any]:
         """All objects of a kind, by namespace and name."""
         return (self.get(kind, *key) for key in sorted(self._cache.object_keys(kind)))
+
+    def of_namespace(self, kind: str, namespace: str) -> Iterator[Any]:
+        """The objects of a kind in the namespace, by name."""
+        return (self.get(kind, *key) for key in sorted(self._cache.object_keys(kind)) if key[0] == namespace)

@@ -5686,7 +5686,8 @@ pub struct PreBindResponse {
 /// BindRequest is a batch to bind.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct BindRequest {
-    /// REQUIRED. The class and the caller.
+    /// REQUIRED. The class and the caller. To the phase, where no remote plugin of the profile binds, without `pod_class`:
+    /// then the pods may be of several classes.
     #[prost(message, optional, tag = "1")]
     pub cycle: ::core::option::Option<Cycle>,
     /// REQUIRED. The pods and their nodes.
