@@ -101,7 +101,7 @@ def test_an_informers_version_has_the_digits_of_kube_schedulers(tmp_path: Path) 
         _instruments(metrics_document.site(tmp_path, frontend))["informer_store_resource_version"].family().samples
     )
     assert [(one.labels["group"], one.labels["version"], one.labels["resource"], one.value) for one in samples] == [
-        ("resource.k8s.io", "v1", "deviceclasss", 12),  # as kube-scheduler has it
+        ("resource.k8s.io", "v1", "deviceclasses", 12),
     ]
 
 

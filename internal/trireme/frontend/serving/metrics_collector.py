@@ -184,10 +184,8 @@ def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "informer_store_resource_version",
         "The 15 least significant digits of the resource version up to which every event was delivered.",
-        # kube-scheduler makes the plural of the kind, with an s: deviceclasss.
         lambda: {
-            (_NAME, *_group_version(entry.resource), f"{entry.resource.kind.lower()}s"): entry.statistics().version
-            % 10**15
+            (_NAME, *_group_version(entry.resource), entry.resource.name): entry.statistics().version % 10**15
             for entry in state.informers
         },
         ("name", "group", "version", "resource"),
