@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 NODES ?= 100
 BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $(NODES))
 STAMP := $(VENV)/.installed
+VERSION_NOW = $(shell sed -n 's/^TRIREME = "\(.*\)"$$/\1/p' internal/trireme/framework/release.py)
 # Where the environment forbids bytecode, each run of pytest would compile and rewrite a thousand modules again: ten
 # seconds in each worker.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,7 +30,7 @@ $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), which takes some minutes the first time" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	@$(BIN)/python -m compileall -q internal # as pip does; otherwise each start compiles again where Python may not write
 	@touch $@
 
@@ -71,8 +72,12 @@ run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading
 	@$(BIN)/python cmd/shadow $(ARGS)
 
 .PHONY: image
-image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
-	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)
+image: ## Build the image with all commands, trireme:VERSION (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
+	@deploy/image/build.sh trireme:$(VERSION_NOW) $(BUILD_FLAGS)
+
+.PHONY: manifests
+manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
+	@$(BIN)/python -m deploy.make_manifests
 
 .PHONY: certs
 certs: $(STAMP) ## Make an authority and certificates in build/certificates, valid for 30 days, to try out TLS between the services
@@ -90,9 +95,10 @@ lint: $(STAMP) ## Style, layering and proto rules
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh --check
 
 .PHONY: freeze
-freeze: $(STAMP) ## Freeze what was added to protos/ (writes protos/frozen.binpb; refuses if anything else changed)
+freeze: $(STAMP) ## Freeze what was added to protos/ and to the reason codes (refuses if anything else of protos/ changed)
 	@$(BIN)/buf breaking --against protos/frozen.binpb
 	@$(BIN)/buf build --exclude-source-info -o protos/frozen.binpb
+	@$(BIN)/python -m tests.helpers.reasons_document --freeze
 
 .PHONY: types
 types: $(STAMP) ## Types
@@ -108,8 +114,18 @@ check: $(STAMP) lint types ## While you work: style, types and the quick unit te
 
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
-	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane && $(BIN)/python -m tests.conformance.real_framework; fi
+	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane && $(BIN)/python -m tests.conformance.real_framework && $(BIN)/python -m tools.programs.build_programs; fi
 	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
+
+CHART_TESTS = tests/contract/test_chart.py tests/contract/test_chart_manifests.py tests/unit/project/test_chart_values.py
+
+.PHONY: chart-test
+chart-test: $(STAMP) programs controlplane ## Test the chart: lint, values, wrong values, install, upgrade, uninstall (needs Go)
+	@$(BIN)/pytest $(CHART_TESTS) tests/e2e/controlplane/test_controlplane_chart.py tests/e2e/test_e2e_chart.py
+
+.PHONY: chart-snapshots
+chart-snapshots: $(STAMP) programs ## Record what the chart renders of the values in tests/contract/data/chart (needs Go)
+	@UPDATE_SNAPSHOTS=1 $(BIN)/pytest --quiet -k recorded tests/contract/test_chart.py
 
 .PHONY: flaky
 flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and list the failed ones (ROUNDS=20 TESTS=tests/contract)
@@ -152,7 +168,7 @@ simulate-long: $(STAMP) ## Simulate one seed after another until Ctrl-C or a vio
 	@$(BIN)/python -m tests.simulation.simulate --endless --seed $(or $(SEED),1) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(LOAD),--load $(LOAD))
 
 .PHONY: simulate-regressions
-simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reliability.md)
+simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows", TODAY=1: those that CI looks for today, SAVE=1: keep what was found for docs/reference/simulation-checks.md)
 	@$(BIN)/python -m tests.simulation.defect_search $(if $(SAVE),--save) $(if $(TODAY),--today) $(NAMES)
 
 .PHONY: chaos
@@ -203,12 +219,20 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go or Ru
 sdk-packages: $(STAMP) ## Build the packages of the SDKs and the protos as a buf module into build/sdk (LANGUAGES="go rust")
 	@$(BIN)/python sdk/build_packages.py $(LANGUAGES)
 
+.PHONY: set-version
+set-version: $(STAMP) ## Write another version to all places that name it (VERSION=0.3.0)
+	@$(BIN)/python -m tools.release.versions $(VERSION)
+
+.PHONY: release
+release: $(STAMP) ## Build what a release consists of into build/release, and check it in clean environments (VERSION=0.2.0; Go for the chart)
+	@$(BIN)/python -m tools.release.build_release $(VERSION)
+
 .PHONY: console
 console: ## Build the console's page from console/ into the package (needs npm)
 	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins
+docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins, the chart's values, reason codes
 	@$(BIN)/python -m tests.contract.metrics_document
 	@$(BIN)/python -m tests.simulation.defects_document
 	@$(BIN)/python -m tests.helpers.configuration_document
@@ -216,14 +240,32 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeC
 	@$(BIN)/python -m tests.helpers.queue_document
 	@$(BIN)/python -m tests.helpers.verification_document
 	@$(BIN)/python -m tests.helpers.contract_document
+	@$(BIN)/python -m tests.helpers.chart_values_document
+	@$(BIN)/python -m tests.helpers.reasons_document
+
+.PHONY: site
+site: $(STAMP) ## Build the documents as a site into build/site, without a network (ARGS=serve: serve it on 127.0.0.1:8000 instead)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
+
+.PHONY: changes
+changes: $(STAMP) ## Show what changelog.d has for the next release
+	@$(BIN)/towncrier build --draft --version next --date unreleased
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 	@$(BIN)/python -m tools.controlplane.build_controlplane
 
+.PHONY: programs
+programs: $(STAMP) ## Build Helm and actionlint, once (needs Go)
+	@$(BIN)/python -m tools.programs.build_programs
+
 .PHONY: bench
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
+
+.PHONY: bench-guard
+bench-guard: $(STAMP) ## Count what a pod costs in calls, bytes and evaluated nodes, and compare with tools/bench/guard.json (ARGS=--write stores it)
+	@$(BIN)/python -m tools.bench.guard $(ARGS)
 
 .PHONY: event-pace
 event-pace: $(STAMP) controlplane ## Check that events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ROOT / "build" / "sdk"
-VERSION = "0.1.0"
+_RELEASE = ROOT / "internal" / "trireme" / "framework" / "release.py"
 
 # How package.sh says that the toolchain is missing; the reason is on its stderr.
 MISSING_TOOLCHAIN = 77
@@ -66,6 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return max((_build(language, required) for language in wanted), default=0)
 
 
+def release_version() -> str:
+    """The version of this release, which is that of the packages."""
+    found = re.search(r'^TRIREME = "(.+)"$', _RELEASE.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
 def is_current(language: str) -> bool:
     """Whether the packages are those that were built from the present sources."""
     stamp = PACKAGES / language / _STAMP
@@ -75,7 +83,7 @@ def is_current(language: str) -> bool:
 def _stamp_text(language: str) -> str:
     """The hashes of the sources and of the packages."""
     own = [ROOT / "sdk" / "build_packages.py"] if language == "protos" else [ROOT / "sdk" / language]
-    shared = [ROOT / "LICENSE", ROOT / "protos" / "trireme"]
+    shared = [_RELEASE, ROOT / "LICENSE", ROOT / "protos" / "trireme"]
     if language == "python":
         shared += [ROOT / "internal", ROOT / "pyproject.toml"]
     return f"{_hash([*own, *shared])} {_hash([PACKAGES / language])}"
@@ -138,7 +146,9 @@ def _build_protos(output: Path) -> None:
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o644
             archive.addfile(member, io.BytesIO(data))
-    target = output / f"trireme-protos-{VERSION}.tar.gz"
+    for older in output.glob("trireme-protos-*.tar.gz"):
+        older.unlink()
+    target = output / f"trireme-protos-{release_version()}.tar.gz"
     target.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
 
 

@@ -14,7 +14,7 @@ export class ApiError extends Error {
 
 // Since when no request got an answer; null: the last one did.
 export const lostSince = new Store<number | null>(null);
-// Whether insight wants a token, and what it said of the last one.
+// Whether insight wants a token, and its answer to the last one.
 export const login = new Store<{ needed: boolean; message: string }>({ needed: false, message: "" });
 
 let token = "";

@@ -308,7 +308,7 @@ export interface Explanation {
   preemption?: PodPreemption;
 }
 
-// A resource of which more is requested than is free, on the node that has the most of it.
+// A resource that the pod requests more of than is free, on the node with the most of it.
 export interface Shortage {
   resource: string;
   requested: { string: string };

@@ -56,6 +56,31 @@ export function amount(resource: string, value: number): string {
   return count(value);
 }
 
+// The same with its unit, e.g. 8 CPUs, 500m CPU, 16Gi memory, 110 pods.
+export function amountWithUnit(resource: string, value: number): string {
+  if (resource !== "cpu") return `${amount(resource, value)} ${resource}`;
+  return quantityText(resource, `${value}m`);
+}
+
+// A quantity of a resource with its unit, e.g. 1,000 CPUs, 500m CPU, 4Gi memory, 2 nvidia.com/gpu.
+export function quantityText(resource: string, text: string): string {
+  const value = quantityNumber(resource, text);
+  if (resource !== "cpu") return `${value} ${resource}`;
+  return `${value} ${value === "1" || value.endsWith("m") ? "CPU" : "CPUs"}`;
+}
+
+const THOUSANDS: Record<string, number> = { "": 1, m: 1e-3, k: 1e3, M: 1e6, G: 1e9 };
+
+// The same without its unit.
+export function quantityNumber(resource: string, text: string): string {
+  const inBytes = resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
+  const parts = /^([0-9.]+)([mkMG]?)$/.exec(text);
+  if (!parts || inBytes) return text;
+  const number = Number(parts[1]) * THOUSANDS[parts[2] ?? ""]!;
+  if (resource === "cpu" && number < 1 && number > 0) return text;
+  return number.toLocaleString("en-US", { maximumFractionDigits: 3 });
+}
+
 export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }

@@ -117,7 +117,7 @@ function Connection() {
         No connection to insight for {age(now - lost)}. What is shown is from before; it is tried again.
       </div>
     );
-  // Of a moment of the past the time slider says so.
+  // The time slider shows a moment of the past.
   if (overview && !overview.recording && overview.disconnectedMs > 3000)
     return (
       <div class="banner bad" role="alert">

@@ -32,7 +32,7 @@ async function load(): Promise<void> {
     const after = before?.series.atMs.at(-1) ?? 0;
     const answer = await request<Overview>(`v1/overview?after=${after}`);
     if (answer.body && moment.value === atMs) {
-      // Of a recording alone: there is no state of now.
+      // Only for a recording: there is no present state.
       if (answer.body.recording && atMs === null) showMoment(answer.body.recording.atMs);
       // Of another replica, or of one that was started again: its samples are others.
       const other = before && before.instance !== answer.body.instance && after > 0;

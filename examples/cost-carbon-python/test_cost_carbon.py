@@ -42,14 +42,14 @@ def scores(plugin: cost_carbon.CostAndCarbon, *nodes: sdk.Node, **args: Any) -> 
 
 
 def test_cheap_nodes_are_preferred(path: pathlib.Path) -> None:
-    """Broken, pods go to expensive nodes. A price of the zone counts before that of any zone."""
+    """If this fails, pods go to expensive nodes. A price of the zone counts before that of any zone."""
     plugin = cost_carbon.CostAndCarbon(market.MarketFile(path), lambda: NOON)
     nodes = (node(), node(capacity="spot"), node("b"), node(instance_type="unheard"))
     assert scores(plugin, *nodes, carbonWeight=0) == [0, 75, 50, 0]
 
 
 def test_clean_power_is_preferred_by_the_hour(path: pathlib.Path) -> None:
-    """Broken, pods go where power is dirty at this hour."""
+    """If this fails, pods go where power is dirty at this hour."""
     now = [NOON]
     plugin = cost_carbon.CostAndCarbon(market.MarketFile(path), lambda: now[0])
     nodes = (node("a"), node("b"), node("nowhere"))
@@ -61,7 +61,7 @@ def test_clean_power_is_preferred_by_the_hour(path: pathlib.Path) -> None:
 
 
 def test_the_weights_are_those_of_the_arguments(path: pathlib.Path) -> None:
-    """Broken, what a profile says has no effect."""
+    """If this fails, what a profile says has no effect."""
     plugin = cost_carbon.CostAndCarbon(market.MarketFile(path), lambda: NOON)
     assert scores(plugin, node(capacity="spot")) == [75]
     assert scores(plugin, node("b"), costWeight=3, carbonWeight=1) == [50]
@@ -70,7 +70,7 @@ def test_the_weights_are_those_of_the_arguments(path: pathlib.Path) -> None:
 
 
 def test_the_file_is_read_again_when_it_changes(path: pathlib.Path) -> None:
-    """Broken, new prices take a restart; or a slip in the file stops the plugin."""
+    """If this fails, new prices take a restart; or a slip in the file stops the plugin."""
     plugin = cost_carbon.CostAndCarbon(market.MarketFile(path), lambda: NOON)
     version = plugin.info.version
     new = path.with_suffix(".new")
@@ -99,7 +99,7 @@ def test_the_file_is_read_again_when_it_changes(path: pathlib.Path) -> None:
     ],
 )
 def test_a_file_that_is_wrong_is_refused_by_field(document: Any, problem: str) -> None:
-    """Broken, whoever writes the file has to guess."""
+    """If this fails, the file's author has to guess."""
     data = document if isinstance(document, str) else json.dumps(document)
     with pytest.raises(market.MarketError) as refused:
         market.parse(data.encode())
@@ -118,7 +118,7 @@ def test_a_file_that_is_wrong_is_refused_by_field(document: Any, problem: str) -
     ],
 )
 def test_wrong_arguments_are_refused_by_field(path: pathlib.Path, args: Any, problem: tuple[str, str]) -> None:
-    """Broken, a slip in the profile goes unseen."""
+    """If this fails, a slip in the profile goes unseen."""
     plugin = cost_carbon.CostAndCarbon(market.MarketFile(path))
     with pytest.raises(sdk.InvalidArguments) as refused:
         plugin.configure(sdk.Configuration("p", args, {}))
@@ -126,6 +126,6 @@ def test_wrong_arguments_are_refused_by_field(path: pathlib.Path, args: Any, pro
 
 
 def test_without_a_file_it_does_not_start(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broken, it scores by nothing, or ends with a traceback."""
+    """If this fails, it scores by nothing, or ends with a traceback."""
     assert cost_carbon.main(["--prices", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err.startswith("Error: --prices: ")

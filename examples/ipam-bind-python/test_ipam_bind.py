@@ -106,27 +106,27 @@ async def bind(services: Services, name: str, network: str = "blue", unknown: bo
 
 
 async def test_a_pod_is_bound_with_an_address(services: Services) -> None:
-    """Broken, pods run without the address that their network needs."""
+    """If this fails, pods run without the address that their network needs."""
     assert await bind(services, "a") is None
     assert services.pods["a"]["spec"] == {"nodeName": "n"}
     assert services.pods["a"]["metadata"]["annotations"] == {ipam_bind.ADDRESS: "10.0.0.1"}
 
 
 async def test_the_same_again_binds_once_and_takes_one_address(services: Services) -> None:
-    """Broken, a call that is repeated takes a second address, or fails the pod that runs."""
+    """If this fails, a call that is repeated takes a second address, or fails the pod that runs."""
     services.free.append("10.0.0.2")
     assert [await bind(services, "a"), await bind(services, "a"), await bind(services, "a", unknown=True)] == [None] * 3
     assert services.given == {"uid-a": services.pods["a"]["metadata"]["annotations"][ipam_bind.ADDRESS]}
 
 
 async def test_a_pod_of_no_network_is_left_to_the_next_binder(services: Services) -> None:
-    """Broken, all pods need the IPAM service."""
+    """If this fails, all pods need the IPAM service."""
     assert await bind(services, "a", network="") == sdk.SKIP
     assert services.requests == []
 
 
 async def test_without_a_free_address_a_pod_is_not_bound(services: Services) -> None:
-    """Broken, two pods share an address, or one runs without."""
+    """If this fails, two pods share an address, or one runs without."""
     await bind(services, "a")
     refused = await bind(services, "b")
     assert refused.message == "network blue has no free address"
@@ -134,7 +134,7 @@ async def test_without_a_free_address_a_pod_is_not_bound(services: Services) -> 
 
 
 async def test_a_pod_that_is_elsewhere_returns_its_address(services: Services) -> None:
-    """Broken, addresses leak until none is left."""
+    """If this fails, addresses leak until none is left."""
     services.pods["a"]["spec"]["nodeName"] = "other"
     refused = await bind(services, "a")
     assert "409: already assigned" in refused.message
@@ -143,7 +143,7 @@ async def test_a_pod_that_is_elsewhere_returns_its_address(services: Services) -
 
 @pytest.mark.parametrize("bound", [True, False])
 async def test_an_unknown_outcome_is_no_answer_and_cleared_up_by_the_next_call(services: Services, bound: bool) -> None:
-    """Broken, a pod that is bound is reported as not bound, and scheduled once more."""
+    """If this fails, a pod that is bound is reported as not bound, and scheduled again."""
     services.fail_binding, services.bind_before_failing = 504, bound
     with pytest.raises(OSError, match="answered 504"):
         await bind(services, "a")
@@ -153,7 +153,7 @@ async def test_an_unknown_outcome_is_no_answer_and_cleared_up_by_the_next_call(s
 
 
 async def test_a_service_that_is_not_there_is_an_unknown_outcome(services: Services) -> None:
-    """Broken, the pod counts as bound or failed though nobody knows."""
+    """If this fails, the pod counts as bound or failed though nobody knows."""
     nobody = http_json.Client("http://127.0.0.1:9", timeout_seconds=1)
     pod = core_pb2.Pod()
     pod.metadata.annotations[ipam_bind.NETWORK] = "blue"
@@ -162,7 +162,7 @@ async def test_a_service_that_is_not_there_is_an_unknown_outcome(services: Servi
 
 
 def test_the_account_of_the_pod_is_used_in_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, it cannot run where it is meant to."""
+    """If this fails, it cannot run where it is meant to."""
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.9")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     client = http_json.api_server("")
@@ -177,7 +177,7 @@ def test_the_account_of_the_pod_is_used_in_a_cluster(monkeypatch: pytest.MonkeyP
 def test_missing_addresses_are_told(
     flags: list[str], problem: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, it starts and binds nothing."""
+    """If this fails, it starts and binds nothing."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert ipam_bind.main(flags) == 1
     assert problem in capsys.readouterr().err

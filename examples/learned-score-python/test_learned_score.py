@@ -39,7 +39,7 @@ def plugin() -> learned_score.LearnedScore:
 
 
 def test_the_model_here_is_what_training_makes(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broken, nobody can tell where the model comes from."""
+    """If this fails, nobody can tell where the model comes from."""
     assert train.main(["--output", str(tmp_path / "model.json")]) == 0
     made, here = [
         boosted_stumps.Model.from_json(path.read_text(), node_features.FEATURES)
@@ -53,7 +53,7 @@ def test_the_model_here_is_what_training_makes(tmp_path: pathlib.Path, capsys: p
 
 
 def test_many_nodes_at_once_score_as_each_by_itself() -> None:
-    """Broken, a node's score depends on the other nodes of the call."""
+    """If this fails, a node's score depends on the other nodes of the call."""
     nodes = [node(*[pod("1")] * count) for count in range(8)]
     call = sdk.Call(pod("500m"), "p")
     together = plugin().score_nodes(call, nodes)
@@ -62,14 +62,14 @@ def test_many_nodes_at_once_score_as_each_by_itself() -> None:
 
 
 def test_a_pod_is_expected_to_be_slower_on_a_busy_node() -> None:
-    """Broken, pods go where they are slow."""
+    """If this fails, pods go where they are slow."""
     nodes = [node(), node(*[pod("1")] * 4), node(*[pod("1")] * 7)]
     empty, half, full = plugin().score_nodes(sdk.Call(pod("1"), "p"), nodes)
     assert 0 <= empty <= half < full
 
 
 def test_the_features_are_shares_of_the_node_with_the_pod() -> None:
-    """Broken, the scheduler's nodes look otherwise than those that the model has learned from."""
+    """If this fails, the scheduler's nodes look otherwise than those that the model has learned from."""
     rows = node_features.FeatureReader().rows(pod("2", "8Gi"), [node(pod("2", "8Gi"), pod("500m", "0"))])
     assert rows.tolist() == [[4.5 / 8, 0.5, 0.03, 0.25]]
     empty = node_features.FeatureReader().rows(pod("2"), [sdk.Node("n", core_pb2.Node())])
@@ -77,7 +77,7 @@ def test_the_features_are_shares_of_the_node_with_the_pod() -> None:
 
 
 def test_observations_are_read_from_a_file(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broken, the model cannot be trained on what was measured; or a wrong file is not told by line."""
+    """If this fails, the model cannot be trained on what was measured; or a wrong file is not told by line."""
     rows, values = train.invented(400)
     lines = [",".join((*node_features.FEATURES, train.TARGET))]
     lines += [",".join(map(str, [*row, value])) for row, value in zip(rows.tolist(), values.tolist(), strict=True)]
@@ -107,7 +107,7 @@ def test_observations_are_read_from_a_file(tmp_path: pathlib.Path, capsys: pytes
     ],
 )
 def test_a_file_that_is_no_model_of_these_features_is_refused(text: str, problem: str, tmp_path: pathlib.Path) -> None:
-    """Broken, scores are nonsense, and nobody sees it."""
+    """If this fails, scores are nonsense, and nobody sees it."""
     with pytest.raises(boosted_stumps.ModelError) as refused:
         boosted_stumps.Model.from_json(text, node_features.FEATURES)
     assert problem in str(refused.value)
@@ -167,7 +167,7 @@ class Recording:
 
 
 def test_a_recording_teaches_what_slows_pods_down(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broken, whoever has recordings of a cluster must write observations by hand."""
+    """If this fails, observations must be written by hand although recordings exist."""
     path, draw, now, row = tmp_path / "jobs.trireme", np.random.default_rng(3), 0.0, 0
     recording = Recording(path, 8)
     for slot in [*range(8)] * 12:
@@ -192,7 +192,7 @@ def test_a_recording_teaches_what_slows_pods_down(tmp_path: pathlib.Path, capsys
 
 
 def test_only_pods_that_finished_are_observations(tmp_path: pathlib.Path) -> None:
-    """Broken, the model learns from pods that somebody deleted, or that never ran."""
+    """If this fails, the model learns from pods that somebody deleted, or that never ran."""
     path = tmp_path / "jobs.trireme"
     recording = Recording(path, 1)
     for row in range(12):
@@ -221,7 +221,7 @@ def test_only_pods_that_finished_are_observations(tmp_path: pathlib.Path) -> Non
 def test_a_file_that_is_no_recording_is_refused(
     content: bytes, problem: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broken, training ends with a traceback."""
+    """If this fails, training ends with a traceback."""
     path = tmp_path / "other.csv"
     path.write_bytes(content)
     assert train.main(["--recording", str(path), "--output", str(tmp_path / "model.json")]) == 1

@@ -18,14 +18,14 @@ def node(**labels: str) -> sdk.Node:
 
 @pytest.mark.parametrize("value", ["", "disk"], ids=["without a value", "with one"])
 def test_a_node_under_maintenance_is_refused(value: str) -> None:
-    """Broken, pods would be placed on nodes that are about to go."""
+    """If this fails, pods would be placed on nodes that are about to go."""
     verdict = Maintenance().filter(CALL, node(**{MAINTENANCE: value}))
     assert isinstance(verdict, sdk.Status)
     assert verdict.message == "node(s) were under maintenance"
 
 
 def test_the_arguments_name_the_label() -> None:
-    """Broken, a profile cannot choose the label."""
+    """If this fails, a profile cannot choose the label."""
     label = Maintenance().configure(sdk.Configuration("default-scheduler", {"maintenanceLabel": "down"}, {}))
     assert label == "down"
 
@@ -40,14 +40,14 @@ def test_the_arguments_name_the_label() -> None:
     ids=["no key", "a number", "unknown"],
 )
 def test_wrong_arguments_are_refused_with_their_path(args: dict[str, object], problem: tuple[str, str]) -> None:
-    """Broken, a mistake in the configuration shows as pods on nodes under maintenance."""
+    """If this fails, a mistake in the configuration shows as pods on nodes under maintenance."""
     with pytest.raises(sdk.InvalidArguments) as refused:
         Maintenance().configure(sdk.Configuration("default-scheduler", args, {}))
     assert refused.value.problems == (problem,)
 
 
 def test_any_other_node_passes() -> None:
-    """Broken, the plugin would block the cluster."""
+    """If this fails, the plugin would block the cluster."""
     assert Maintenance().filter(CALL, node(**{PREFERENCE: "5"})) is None
 
 
@@ -57,5 +57,5 @@ def test_any_other_node_passes() -> None:
     ids=["none", "a number", "too large", "negative", "a word"],
 )
 def test_the_score_is_the_preference(label: dict[str, str], score: int) -> None:
-    """Broken, what people write into labels would become an error of the plugin."""
+    """If this fails, what people write into labels would become an error of the plugin."""
     assert Maintenance().score(CALL, node(**label)) == score

@@ -9,7 +9,7 @@ require (
 	k8s.io/apimachinery v0.37.0
 	k8s.io/component-helpers v0.37.0
 	k8s.io/klog/v2 v2.140.0
-	trireme.dev/sdk/go v0.1.0
+	trireme.dev/sdk/go v0.2.0
 )
 
 require (

@@ -13,7 +13,7 @@ const maxScore = 100
 type scorer struct {
 	*profile
 	of    *class
-	skips map[string]bool // the plugins that have nothing to say of the class
+	skips map[string]bool // the plugins that skip the class
 	soft  []v1.Toleration // those that tolerate PreferNoSchedule
 }
 

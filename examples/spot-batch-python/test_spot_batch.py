@@ -51,7 +51,7 @@ def cluster(*nodes: list[tuple[str, str, int, bool]]) -> sdk.ClusterState:
 def ask(
     state: sdk.ClusterState, cpu: str = "2", tier: str = "", refusal: status_pb2.Status = RESOURCES
 ) -> filter_pb2.PostFilterResponse | sdk.Status:
-    """What the plugin says of a pod that all nodes refuse."""
+    """The plugin's answer about a pod that all nodes refuse."""
     count = len(state.nodes)
     columns = filter_pb2.NodeColumns(size=count, statuses=[refusal], status_index=[1] * count, capacity=[0] * count)
     call = sdk.Call(pod(cpu, tier, "web"), "default-scheduler", cluster=state)
@@ -68,7 +68,7 @@ BATCH = spot_batch.VALUE
 
 
 def test_the_fewest_pods_are_evicted_the_youngest_first() -> None:
-    """Broken, work is lost that need not be."""
+    """If this fails, work is lost that need not be."""
     state = cluster(
         [("1", BATCH, 10, False), ("1", BATCH, 30, False), ("1", BATCH, 20, False), ("1", "", 5, False)],
         [("1", BATCH, 10, False), ("2", BATCH, 20, False), ("1", "", 5, False)],
@@ -83,27 +83,27 @@ def test_the_fewest_pods_are_evicted_the_youngest_first() -> None:
 
 
 def test_pods_that_are_no_batch_pods_are_never_evicted() -> None:
-    """Broken, services go down."""
+    """If this fails, services go down."""
     answer = ask(cluster([("3", "", 1, False), ("1", BATCH, 1, False)]))
     assert isinstance(answer, sdk.Status)
     assert answer.message == "evicting batch pods makes no room"
 
 
 def test_while_evicted_pods_end_no_more_are_evicted() -> None:
-    """Broken, one pod that waits empties a node."""
+    """If this fails, one pod that waits empties a node."""
     answer = ask(cluster([("2", BATCH, 1, True), ("2", BATCH, 1, False)]))
     assert isinstance(answer, sdk.Status)
     assert answer.message == "batch pods that make room are ending"
 
 
 def test_batch_pods_evict_nobody() -> None:
-    """Broken, batch pods evict each other for ever."""
+    """If this fails, batch pods evict each other forever."""
     answer = ask(cluster([("4", BATCH, 1, False)]), tier=BATCH)
     assert isinstance(answer, sdk.Status)
 
 
 def test_a_node_that_refuses_for_another_reason_is_left_alone() -> None:
-    """Broken, pods are evicted in vain."""
+    """If this fails, pods are evicted in vain."""
     answer = ask(cluster([("4", BATCH, 1, False)]), refusal=TAINT)
     assert isinstance(answer, sdk.Status)
 
@@ -112,12 +112,12 @@ def test_a_node_that_refuses_for_another_reason_is_left_alone() -> None:
     ("text", "number"), [("250m", "0.25"), ("2", "2"), ("1Ki", "1024"), ("1.5G", "1500000000"), ("3e2", "300")]
 )
 def test_quantities_are_numbers(text: str, number: str) -> None:
-    """Broken, room is counted wrongly."""
+    """If this fails, room is counted wrongly."""
     assert pod_requests.quantity(text) == Decimal(number)
 
 
 def test_a_pod_requests_the_most_of_its_containers_and_init_containers() -> None:
-    """Broken, too little room is made, and the pod waits on."""
+    """If this fails, too little room is made, and the pod waits on."""
     waiting = pod("1")
     waiting.spec.init_containers.add().resources.requests["cpu"].string = "3"
     waiting.spec.overhead["cpu"].string = "500m"

@@ -245,7 +245,7 @@ type guest struct {
 	call   *call
 	// Its memory may be in any state after a failure, so it is not used again.
 	failed bool
-	// Of the pod that it was last prepared for.
+	// The pod that it was last prepared for.
 	prepared *v1.Pod
 	skips    bool
 }

@@ -57,7 +57,7 @@ func made(t *testing.T, args string) framework.Plugin {
 	return plugin
 }
 
-// Otherwise the guest's decisions are lost, or without the words that a user sees.
+// The guest's decisions arrive, with the words that a user sees.
 func TestFilterAndScoreAreTheGuests(t *testing.T) {
 	ctx, plugin := context.Background(), made(t, `{"guestConfig": "closed"}`)
 	filter, score := plugin.(framework.FilterPlugin), plugin.(framework.ScorePlugin)
@@ -75,7 +75,7 @@ func TestFilterAndScoreAreTheGuests(t *testing.T) {
 	}
 }
 
-// Otherwise calls at once share one memory, and answer about each other's nodes.
+// Concurrent calls share no memory, and answer about their own nodes.
 func TestCallsAtOnceHaveGuestsOfTheirOwn(t *testing.T) {
 	score := made(t, `{}`).(framework.ScorePlugin)
 	var calls sync.WaitGroup
@@ -90,7 +90,7 @@ func TestCallsAtOnceHaveGuestsOfTheirOwn(t *testing.T) {
 	calls.Wait()
 }
 
-// Otherwise a guest that fails takes the plugin with it, or answers from a memory that nobody knows.
+// A guest that fails is replaced: the plugin lives on, and no call uses the failed guest's memory.
 func TestAGuestThatFailsIsAnErrorAndIsReplaced(t *testing.T) {
 	ctx, plugin := context.Background(), made(t, `{"guestConfig": "panic"}`)
 	status := plugin.(framework.FilterPlugin).Filter(ctx, nil, pod, node("n"))
@@ -102,7 +102,7 @@ func TestAGuestThatFailsIsAnErrorAndIsReplaced(t *testing.T) {
 	}
 }
 
-// Otherwise a mistake shows as pods that are scheduled as if there were no guest.
+// A mistake is an error, not pods that are scheduled as if there were no guest.
 func TestWhatCannotRunIsRefused(t *testing.T) {
 	ctx := context.Background()
 	if _, err := newHost(ctx, []byte("no module")); err == nil {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the Go module of the SDK as a module proxy: sdk/go/package.sh OUTPUT_DIR. Use it with
 #
-#   GOPROXY=file://OUTPUT_DIR/goproxy,$(go env GOPROXY) GONOSUMDB=trireme.dev go get trireme.dev/sdk/go@v0.1.0
+#   GOPROXY=file://OUTPUT_DIR/goproxy,$(go env GOPROXY) GONOSUMDB=trireme.dev go get trireme.dev/sdk/go@vVERSION
 #
-# The same files are there as v0.1.0-dev.HASH too, HASH of what they contain: Go keeps a version that it has once fetched,
+# The same files are there as vVERSION-dev.HASH too, HASH of what they contain: Go keeps a version that it has once fetched,
 # so what is built while the SDK changes names that version (it is in OUTPUT_DIR/version).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -14,9 +14,11 @@ python=../../.venv/bin/python
 [[ -x $python ]] || python=$(command -v python3)
 go build ./...
 "$python" - "$output" <<'EOPY'
-import hashlib, json, pathlib, sys, zipfile
+import hashlib, json, pathlib, re, sys, zipfile
 
-MODULE, RELEASE = "trireme.dev/sdk/go", "v0.1.0"
+MODULE = "trireme.dev/sdk/go"
+source = pathlib.Path("../../internal/trireme/framework/release.py").read_text()
+RELEASE = "v" + re.search(r'^TRIREME = "(.+)"$', source, re.MULTILINE)[1]
 output = pathlib.Path(sys.argv[1])
 names = [path for pattern in ("*.go", "go.mod", "go.sum", "*.md") for path in pathlib.Path().rglob(pattern)]
 files = {str(path): path.read_bytes() for path in sorted(names)}

@@ -263,7 +263,7 @@ func (addedPodCount) Score(
 
 func (addedPodCount) ScoreExtensions() framework.ScoreExtensions { return nil }
 
-// A batch is placed by what Score says of copies that are not there yet.
+// A batch is placed by Score's answers about copies that are not there yet.
 func TestScoreIsCalledWithCopiesOfThePod(t *testing.T) {
 	counts := true
 	client := triremev1.NewScorePluginClient(

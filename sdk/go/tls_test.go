@@ -198,7 +198,7 @@ func TestAPluginDoesNotStartWithFilesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Whoever replaces certificate and key replaces one first.
+// A certificate and its key are replaced one after the other.
 func TestAPairThatDoesNotMatchLeavesThePairBeforeInUseUntilItMatches(t *testing.T) {
 	folder, ca := t.TempDir(), &authority{}
 	for _, name := range []string{"ca", "one", "two"} {

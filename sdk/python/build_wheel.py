@@ -86,7 +86,7 @@ def write_project(target: Path, project: dict[str, list[str]], dependencies: lis
         'build-backend = "setuptools.build_meta"',
         "[project]",
         'name = "trireme-plugin-sdk"',
-        f'version = "{project["version"]}"',
+        f'version = "{_version()}"',
         'description = "Write plugins of the Kubernetes scheduler Trireme in Python"',
         'readme = "README.md"',
         f'requires-python = "{project["requires-python"]}"',
@@ -99,6 +99,12 @@ def write_project(target: Path, project: dict[str, list[str]], dependencies: lis
         '"*" = ["py.typed", "*.pyi"]',
     ]
     (target / "pyproject.toml").write_text("\n".join(lines) + "\n")
+
+
+def _version() -> str:
+    release = (_SOURCES / "trireme" / "framework" / "release.py").read_text()
+    (version,) = re.findall(r'^TRIREME = "(.+)"$', release, re.MULTILINE)
+    return str(version)
 
 
 def build(output: Path) -> None:

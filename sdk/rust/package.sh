@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the crate: sdk/rust/package.sh OUTPUT_DIR writes OUTPUT_DIR/trireme-sdk-0.1.0.crate, and beside it the same
+# Builds the crate: sdk/rust/package.sh OUTPUT_DIR writes OUTPUT_DIR/trireme-sdk-VERSION.crate, and beside it the same
 # unpacked, which a Cargo.toml names by its path.
 set -euo pipefail
 [[ $# -eq 1 ]] || { echo "usage: sdk/rust/package.sh OUTPUT_DIR" >&2; exit 2; }
@@ -11,13 +11,14 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR-$(cd ../.. && pwd)/build/sdk-rust-tar
 # To verify a crate cargo compiles what it has packed, in a folder of its own and so everything twice. Tests do that
 # instead, in tests/contract/test_plugin_examples.py: test_the_rust_sdk_passes_its_own_tests compiles and tests the
 # unpacked crate by itself, with the versions of its own lock file, and the examples depend on it as a stranger does.
+version=$(sed -n '/^name = "trireme-sdk"$/,/^version/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 cargo package --quiet --no-verify --allow-dirty --package trireme-sdk
-cp "$CARGO_TARGET_DIR/package/trireme-sdk-0.1.0.crate" "$output"
-tar -xzf "$output/trireme-sdk-0.1.0.crate" -C "$output"
+cp "$CARGO_TARGET_DIR/package/trireme-sdk-$version.crate" "$output"
+tar -xzf "$output/trireme-sdk-$version.crate" -C "$output"
 # cargo goes by the times of files, which are the same in every archive: what has not changed is left as it is.
-if ! diff -rq "$output/trireme-sdk-0.1.0" "$output/trireme-sdk" >/dev/null 2>&1; then
-  find "$output/trireme-sdk-0.1.0" -type f -exec touch {} +
+if ! diff -rq "$output/trireme-sdk-$version" "$output/trireme-sdk" >/dev/null 2>&1; then
+  find "$output/trireme-sdk-$version" -type f -exec touch {} +
   rm -rf "$output/trireme-sdk"
-  mv "$output/trireme-sdk-0.1.0" "$output/trireme-sdk"
+  mv "$output/trireme-sdk-$version" "$output/trireme-sdk"
 fi
-rm -rf "$output/trireme-sdk-0.1.0"
+rm -rf "$output/trireme-sdk-$version"

@@ -110,7 +110,7 @@ class _Comparison:
         return self._same("allocations", _ALLOCATES, *_only_differing(expected, named))
 
     def _claim_statuses(self) -> Finding:
-        """Only the oracle tells of them, not the golden data."""
+        """Only the oracle reports them, not the golden data."""
         answered: Json = self._answer.get("claimStatuses") or {}
         return self._same("claimStatuses", _ALLOCATES, *_only_differing(self._expect["claimStatuses"], answered))
 

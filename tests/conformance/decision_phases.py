@@ -52,7 +52,7 @@ class PhaseError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What filter says of a class: `refusal` where PreFilter refused it on all nodes, else `columns`.
+    """Filter's answer about a class: `refusal` where PreFilter refused it on all nodes, else `columns`.
 
     `narrowed` names the nodes that PreFilter left; None: all.
     """
@@ -290,7 +290,7 @@ class Phases:
         return self.scores[next(self._turn) % len(self.scores)].score
 
     def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
-        """What filter says of the class."""
+        """Filter's answer about the class."""
         response = self.filter().Filter(
             filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), timeout=DEADLINE
         )
@@ -307,7 +307,7 @@ class Phases:
     ) -> Sequence[score_engine.PluginScores] | status.Status:
         """The normalised scores of these slots, or what failed.
 
-        Score answers where pods go; the scores are computed here, from what it was told of the cluster.
+        Score answers where pods go; the scores are computed here, from its snapshot of the cluster.
         """
         return asyncio.run(self._scores_of(cycle, slots))
 

@@ -1,7 +1,7 @@
 """Golden rows: reading a file of them, and telling what they are about by their shape.
 
-A file has one JSON object a line and may be gzipped. The four kinds have nothing in common but that, so whoever gets a
-file asks `kind_of` for each row and hands the rows on.
+A file has one JSON object a line and may be gzipped. The four kinds have nothing in common but that, so a reader that
+gets a file asks `kind_of` for each row and hands the rows on.
 """
 
 import enum

@@ -1,7 +1,7 @@
-"""What our filter says of a group whose pods share claims for devices, in the words of the oracle (`oracle/group.go`).
+"""Our filter's answers about a group whose pods share claims for devices, in the oracle's words (`oracle/group.go`).
 
 The members are tried in order, by DynamicResources alone: each goes to the first node by name that will do, and what
-is reserved for it is assumed and open to the group, as the frontend does it. A group of which one pod fits nowhere is
+is reserved for it is assumed and open to the group, as the frontend does it. A group with a pod that fits nowhere is
 taken back, and asked what claims it may give up.
 """
 
@@ -159,7 +159,7 @@ def _users(state: bytes, pod: pod_projection.ParsedPod, promised: Collection[str
         if not claim.reserved:
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             of_group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": claim.group}
-            # Whoever is bound first has to write the devices that all of them were promised.
+            # The pod that is bound first writes the devices that all of them were promised.
             assert (claim.allocation is not None) == (claim.name in promised), claim
             out[claim.name] = {**of_group, "uid": claim.group_uid} if claim.group_uid else own
     return out

@@ -90,7 +90,7 @@ class InProcessPhases:
         return cycle_pb2.Cycle(generation=generation, profile=profile, pod=pod, pod_class=class_id)
 
     def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
-        """What filter says of the class."""
+        """Filter's answer about the class."""
         answer = self._run(self._engine.filter.filter(cycle))
         columns = answer.columns if answer.refusal is None else None
         return Filtered(answer.refusal, answer.narrowed, columns, answer.needs_reserve)

@@ -2,7 +2,7 @@
 
 Nodes, pods, budgets and nominations come, change and go at random, as `situation_preemption` draws them. In between
 pods are asked about: several of a class in one call, one by one, or where they are nominated. Each is asked about once
-more, alone, of a filter that is made for this one question; whoever was asked must say the same. A filter is a service
+more, alone, of a filter that is made for this one question; all must answer the same. A filter is a service
 or an engine. What is said comes true, so that the next one meets victims that go and pods that wait.
 """
 
@@ -417,7 +417,7 @@ class Sequence:
         return Decision(said, anew[:2], row)
 
     async def _anew(self, pod: Json, class_id: int) -> tuple[Said, bytes, bool]:
-        """What a filter says of the pod that knows nothing but the cluster as it is."""
+        """The answer about the pod of a filter that knows nothing but the cluster as it is."""
         self._tell()
         new = self._make()
         await new.begin(self._cluster)

@@ -86,7 +86,7 @@ def _compile(module: Path, version: str, binary: Path, *flags: str) -> None:
         raise OracleError("the oracle is not built, and there is no Go toolchain to build it")
     binary.parent.mkdir(parents=True, exist_ok=True)
     toolchain = _TOOLCHAIN.search(module.read_text())
-    # Linked beside its place and renamed: whoever runs the old one keeps it.
+    # Linked beside its place and renamed: a run of the old one keeps it.
     unfinished = binary.with_name(f"oracle.{os.getpid()}")
     # No debug tables: half the size, and a tenth less to compile.
     linking = f"-s -w -X k8s.io/component-base/version.gitVersion={version}"

@@ -1,7 +1,7 @@
 """Making a situation small: parts are left out as long as it stays interesting.
 
 Large parts go first (half of the placed pods), small ones last (a label). Candidates are judged in batches, because
-whoever is asked about them may answer several at a time.
+the answering side may take several at a time.
 """
 
 import copy

@@ -1,7 +1,7 @@
 """Random situations made of several golden ones of a category: nodes of this, pods of that, the waiting pod of a third.
 
 What a golden case has is kept whole, object for object; only who meets whom is new. That is nearer to the golden data
-than `situation_mutations`, which changes objects within: another draw of whoever drew them would look like this.
+than `situation_mutations`, which changes objects within: another draw from the same source would look like this.
 
 Objects with names of their own (pods, claims, volumes) get a letter before theirs, wherever they are named, so that
 those of two cases do not become one. Nodes, classes and drivers are called alike in all cases, and so are they here:
@@ -96,7 +96,7 @@ def _cross(draw: random.Random, case: Json, donor: Json) -> None:
 
 
 def _either(draw: random.Random, ours: list[Json], theirs: list[Json]) -> list[Json]:
-    """Of each name one: of those that both have, this or that; of the others, some."""
+    """One for each name: one of two where both have it; some of the others."""
     by_name = {entry["metadata"]["name"]: entry for entry in theirs}
     out = [by_name.get(entry["metadata"]["name"], entry) if draw.random() < 0.4 else entry for entry in ours]
     known = {entry["metadata"]["name"] for entry in ours}

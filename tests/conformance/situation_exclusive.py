@@ -1,4 +1,4 @@
-"""Random situations about claims that only one pod may use, of which several pods run, and somebody has to go.
+"""Random situations about claims that only one pod may use, while several pods that use them run, and some have to go.
 
 An API server keeps nobody from naming such a claim twice, so pods share them; claims of other namespaces have the same
 names; a pod names one twice; volumes are made for pods under these names.

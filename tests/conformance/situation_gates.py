@@ -41,7 +41,7 @@ FLIPS: tuple[dict[str, bool], ...] = (
     {"StorageCapacityScoring": False},
     {"VolumeLimitScaling": False},
 )
-# Of those the ones about devices come first.
+# Those about devices come first.
 _ABOUT_DEVICES = 13
 
 _DERIVED = (

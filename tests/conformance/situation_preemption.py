@@ -51,7 +51,7 @@ class Preempting:
         steps = draw.choice(((-1, 0), (-2, -1, 0, 1), (-2, -1), (-1,), (-10, -1, 0, 0, 5)))
         self._priorities = [min(max(level + step, _LEAST), _MOST) for step in steps]
         self._level = level
-        # Whoever is alike started in one of few moments, and asks for one of few amounts.
+        # Equal pods started in one of few moments, and request one of few amounts.
         self._starts = [f"2026-01-01T00:00:{draw.randrange(60):02}Z" for _ in range(draw.choice((1, 2, 4)))]
         self._amounts = draw.sample(("250m", "500m", "700m", "1", "1500m", "0"), draw.choice((1, 2, 3)))
         if self._is("mixed"):

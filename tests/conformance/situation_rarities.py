@@ -109,7 +109,7 @@ def _helpers(draw: random.Random, case: Json) -> None:
 
 
 def _resizes(draw: random.Random, case: Json) -> None:
-    """What the kubelet said of containers, some of which are not there."""
+    """The kubelet's status of containers, some of which are not there."""
     for pod in _some(draw, _pods(case)):
         for field, of in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
             said, names = [], [one["name"] for one in pod["spec"].get(of, ())]

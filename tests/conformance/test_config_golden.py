@@ -16,7 +16,7 @@ from tests.conformance.config import agreement
 
 DATA = Path(__file__).parent / "data"
 CONFIGURATIONS, FLAGS = DATA / "config.jsonl.gz", DATA / "flags.jsonl.gz"
-# Of each field a value that it must not have, pairs that contradict each other, and files that cannot be used.
+# For each field a value that it must not have, pairs that contradict each other, and files that cannot be used.
 REFUSALS = DATA / "config_refusals.jsonl.gz"
 # What random files and command lines led to.
 FOUND = DATA / "found_config.jsonl"

@@ -127,7 +127,7 @@ def test_what_is_assumed_holds_while_the_claim_is_only_protected(phases: Phases)
 
 
 def test_shares_of_a_device_are_given_until_none_is_left(phases: Phases) -> None:
-    """Shares that were promised count before they are written: ten of which each takes four are enough for two."""
+    """Shares that were promised count before they are written: ten are enough for two that take four each."""
     shared = {"name": "a", "allowMultipleAllocations": True, "capacity": {"lanes": {"value": "10"}}}
     capacity = {"requests": {"lanes": "4"}}
     claims = [_claim(f"c{number}", capacity=capacity) for number in range(3)]
@@ -214,7 +214,7 @@ def test_devices_that_stand_for_cpu_are_counted_like_requests() -> None:
     with Phases(setup.configuration, replicas=2) as running:
         here = Sequence(running, {**objects, "featureGates": {GATE: True}})
         assert here.place(_pod("big", cpu="3")) == "n0"
-        assert here.place(_pod("claiming", "c0")) == "Insufficient cpu", "six of eight, of which five are left"
+        assert here.place(_pod("claiming", "c0")) == "Insufficient cpu", "six of eight, and five are left"
         here.unassume(_pod("big"))
         assert here.place(_pod("claiming", "c0", cpu="1")) == "n0"
         assert here.place(_pod("plain", cpu="2")) == "Insufficient cpu", "one is left"

@@ -17,7 +17,7 @@ for row in read(HINTS):
 
 @pytest.mark.parametrize("plugin", ROWS)
 def test_the_plugin_registers_and_answers_as_in_kube_scheduler(plugin: str) -> None:
-    """Broken, pods that the plugin refused sleep through the event that helps them, or are tried in vain."""
+    """If this fails, pods that the plugin refused sleep through the event that helps them, or are tried in vain."""
     for row in ROWS[plugin]:
         findings = hint_agreement.compare(row, hint_agreement.answer(row))
         assert [finding for finding in findings if finding.verdict is not Verdict.AGREES] == [], row["name"]

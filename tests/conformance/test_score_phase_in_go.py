@@ -151,7 +151,7 @@ def _decide(phase: Phase, row: Row) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("category", dict.fromkeys(golden_rows.category_of(row) for row in ROWS))
 def test_golden_decisions_by_the_plugins_that_it_has(phase: Phase, category: str) -> None:
-    """Broken, a phase in another language places pods elsewhere than the one that it replaces."""
+    """If this fails, a phase in another language places pods elsewhere than the one that it replaces."""
     rows = [row for row in ROWS if golden_rows.category_of(row) == category]
     for row in rows if category in IN_FULL else rows[::4]:
         _decide(phase, row)
@@ -159,7 +159,7 @@ def test_golden_decisions_by_the_plugins_that_it_has(phase: Phase, category: str
 
 @pytest.mark.timeout(600)
 def test_golden_decisions_with_other_feature_gates(phase: Phase) -> None:
-    """Broken, resizes or pod-level requests count otherwise there."""
+    """If this fails, resizes or pod-level requests count otherwise there."""
     decided = 0
     for row in GATED[::4]:
         if not (row["case"].get("featureGates") or {}).get("TopologyAwareWorkloadScheduling"):
@@ -169,7 +169,7 @@ def test_golden_decisions_with_other_feature_gates(phase: Phase) -> None:
 
 
 def test_a_share_of_the_nodes_is_scored(phase: Phase) -> None:
-    """Broken, percentageOfNodesToScore has no effect, or depends on something else than the seed."""
+    """If this fails, percentageOfNodesToScore has no effect, or depends on something else than the seed."""
     row = next(row for row in ROWS if golden_rows.category_of(row) == "resources")
     nodes = [
         {**node, "metadata": {**node["metadata"], "name": f"{node['metadata']['name']}-{copy}"}}

@@ -134,9 +134,9 @@ async def eventually(holds: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def process(address: str, *arguments: str) -> Any:
-    """An insight process that listens there."""
-    command = [sys.executable, str(ROOT / "cmd" / "insight"), "--listen", address, *arguments]
+def process(address: str, *arguments: str, program: str = "insight") -> Any:
+    """A process of that phase that listens there."""
+    command = [sys.executable, str(ROOT / "cmd" / program), "--listen", address, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
         try:
             assert running.stdout is not None

@@ -126,7 +126,7 @@ def run_java_sdk_tests() -> None:
         folder = ROOT / "sdk" / "java"
         if not (folder / "target" / "classes").is_dir():
             _build_package("java")
-        # The goals alone: the phase `test` would compile the SDK once more.
+        # The goals alone: the phase `test` would compile the SDK again.
         _run(["mvn", "--batch-mode", "--quiet", "compiler:testCompile", "surefire:test"], folder)
 
 

@@ -48,7 +48,7 @@ class Hosts:
         self.table = interfaces.StatusTable()
 
     async def verdicts(self, state: bytes = b"") -> Any:
-        """What Filter says of all nodes: what stands for each, or what became of the question."""
+        """Filter's answer about all nodes: the entry of each, or the outcome of the call."""
         slots = self.snap.nodes.live_slots()
         answers = filter_state.RemoteFilterState(state)
         failed = await self.filter.prepare(self.pod_class, self.snap, answers, slots, self.table)
@@ -62,7 +62,7 @@ class Hosts:
         ]
 
     async def scores(self) -> Any:
-        """What Score says of all nodes."""
+        """Score's answer about all nodes."""
         slots = self.snap.nodes.live_slots()
         prepared = await self.score.prepare(self.pod_class, self.snap, None, slots)
         if prepared.failure is not None or prepared.silent:

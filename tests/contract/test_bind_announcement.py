@@ -41,7 +41,7 @@ class Bind(bind_phase_pb2_grpc.BindPhaseServicer):
 
 
 class Setting:
-    """A frontend that has just been elected, and two bind replicas, of which it knows none yet."""
+    """A frontend that has just been elected, and two bind replicas that it does not know yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -30,7 +30,7 @@ def state() -> bytes:
 
 
 async def test_many_pods_with_large_allocations_are_prepared(tmp_path: Path) -> None:
-    """Their call was refused as too large, taken for one to a busy replica, and repeated for ever."""
+    """Their call was refused as too large, taken for one to a busy replica, and repeated forever."""
     large = state()
     assert PODS * len(large) > message_sizes.MAX_PLUGIN_BYTES
     async with bind_cluster.running(tmp_path) as bind, asyncio.timeout(60):

@@ -133,7 +133,7 @@ async def test_a_second_signal_ends_it_at_once(cluster: EmbeddedCluster, tmp_pat
 
 
 async def test_it_ends_with_its_parent(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    """A frontend that is killed leaves no bind behind that obeys whoever finds its socket."""
+    """A frontend that is killed leaves no bind behind that obeys any process that finds its socket."""
     script = (
         "import os, subprocess, sys, time\n"
         "child = subprocess.Popen([*sys.argv[1:], '--exit-with-parent', str(os.getpid())])\n"
@@ -162,7 +162,7 @@ async def test_it_ends_with_its_parent(cluster: EmbeddedCluster, tmp_path: Path)
 
 
 async def _gone(pid: int) -> None:
-    """Raises ProcessLookupError once the process is gone; whoever adopted it may take a moment to bury it."""
+    """Raises ProcessLookupError once the process is gone; its new parent may take a moment to reap it."""
     for _ in range(200):
         os.kill(pid, 0)
         if _state(pid) == "Z":
@@ -208,6 +208,6 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         assert f"trireme_epoch {bind.epoch}" in text
         served = set(re.findall(r"^# TYPE (trireme_\w+)", text, re.MULTILINE))
         unmoved = {"trireme_bind_actions_total", certificate_expiry.METRIC}  # shown once there is one
-        # Of plugins in shadow mode: there is none.
+        # No plugin is in shadow mode.
         unmoved |= {"trireme_plugin_shadow_comparisons_total", "trireme_plugin_shadow_refused_nodes_total"}
         assert served | unmoved == metrics_document.of_phases()["bind"].keys()

@@ -233,7 +233,7 @@ async def test_a_plugin_that_does_not_serve_the_pre_flight_has_work(setup: _Setu
 
 
 async def test_a_plugin_binds_what_it_wants_and_leaves_the_rest(setup: _Setup) -> None:
-    """What the plugin skips DefaultBinder binds; PostBind is told of them."""
+    """What the plugin skips DefaultBinder binds; PostBind gets them."""
     bind = setup.bind
     await setup.configure(bind=[NAME, "DefaultBinder"], post_bind=[NAME])
     await bind.make_pods("mine", "yours")

@@ -169,7 +169,7 @@ async def test_another_pod_of_the_name_is_not_bound(bind: Bind) -> None:
 
 
 async def test_a_call_without_the_lease_is_refused(bind: Bind) -> None:
-    """Whoever is not the holder, holds an old epoch or ran out of time: FAILED_PRECONDITION, with the reason."""
+    """A caller that is not the holder, has an old epoch or ran out of time: FAILED_PRECONDITION, with the reason."""
     await bind.make_pods("web")
     bind.holder = "host-b_1"
     with pytest.raises(aio.AioRpcError) as caught:
@@ -330,6 +330,17 @@ async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> 
         await bind.stub.Fence(request, timeout=20)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "no PreBind plugin VolumeBlinding" in str(caught.value.details())
+
+
+async def test_a_frontend_of_a_distant_release_is_refused(bind: Bind) -> None:
+    """Nobody has tested what its requests mean to this one."""
+    config = bind_cluster.configuration()
+    config.release = "99.0.0"
+    request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=79, configuration=config)
+    with pytest.raises(aio.AioRpcError) as caught:
+        await bind.stub.Fence(request, timeout=20)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "configuration: the frontend is of release 99.0.0 and this process of" in str(caught.value.details())
 
 
 async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:

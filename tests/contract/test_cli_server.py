@@ -68,7 +68,7 @@ def _refusal(message: str, code: int = 403) -> str:
     ],
 )
 async def test_a_refusal_says_what_is_missing(tmp_path: Path, message: str, token: bool, missing: str) -> None:
-    """Broken, who gave a good token reads that an anonymous user may not, and looks for the fault in the token."""
+    """If this fails, a caller with a good token reads that an anonymous user may not, and suspects the token."""
     async with _server(tmp_path, 403, _refusal(message)) as server:
         said = await _said(tmp_path, server, token=token)
     assert said.startswith(f"{message}. ")
@@ -76,7 +76,7 @@ async def test_a_refusal_says_what_is_missing(tmp_path: Path, message: str, toke
 
 
 async def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
-    """Broken, OpenSSL's sentence stands alone, and names no flag that would help."""
+    """If this fails, OpenSSL's sentence stands alone, and names no flag that would help."""
     async with _server(tmp_path, 200, "{}") as server:
         said = await _said(tmp_path, server, insecure=False)
     assert said.startswith(f"{server}: ")
@@ -86,7 +86,7 @@ async def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_of_another_authority(tmp_path: Path) -> None:
-    """Broken, the message suggests --ca-file to somebody who has given the wrong one."""
+    """If this fails, the message suggests --ca-file to somebody who has given the wrong one."""
     (tmp_path / "ca.pem").write_bytes(certificates.Authority().certificate)
     async with _server(tmp_path, 200, "{}") as server:
         said = await _said(tmp_path, server, insecure=False, ca_file=str(tmp_path / "ca.pem"))
@@ -95,13 +95,13 @@ async def test_a_certificate_of_another_authority(tmp_path: Path) -> None:
 
 
 async def test_an_invalid_token_is_named(tmp_path: Path) -> None:
-    """Broken, the answer is one word."""
+    """If this fails, the answer is one word."""
     async with _server(tmp_path, 401, _refusal("Unauthorized", 401)) as server:
         assert await _said(tmp_path, server, token=True) == "Unauthorized: the token of --token-file is not valid"
 
 
 async def test_there_is_always_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, the error ends with a colon: an exception without words of its own was shown as it is."""
+    """If this fails, the error ends with a colon: an exception without words of its own was shown as it is."""
     async with _server(tmp_path, 503, "") as server:
         assert await _said(tmp_path, server) == "HTTP status 503"
     async with _server(tmp_path, 200, "<html>") as server:

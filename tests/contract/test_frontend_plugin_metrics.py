@@ -97,7 +97,7 @@ async def _calling(address: str, folder: Path) -> AsyncIterator[tuple[serving_si
 
 
 async def test_a_plugin_whose_sort_key_raises_is_in_the_metrics_of_the_frontend(tmp_path: Path) -> None:
-    """Broken, nothing is scheduled any more, and no alert that the documents name fires."""
+    """If this fails, nothing is scheduled any more, and no alert that the documents name fires."""
     plugin = Sorting()
     async with on_the_sdk(plugin, tmp_path) as address, _calling(address, tmp_path) as (site, calling):
         failing = _of_plugins(site)
@@ -110,7 +110,7 @@ async def test_a_plugin_whose_sort_key_raises_is_in_the_metrics_of_the_frontend(
 
 
 async def test_a_plugin_that_fails_to_sort_is_in_the_metrics_of_the_frontend(tmp_path: Path) -> None:
-    """Broken, nobody sees that the plugin is not called, and how often it failed."""
+    """If this fails, nobody sees that the plugin is not called, and how often it failed."""
     served = plugin_servers.ScriptedPlugin({plugin_servers.QUEUE_SORT: lambda _: (grpc.StatusCode.INTERNAL, "down")})
     address = f"unix:{tmp_path}/plugin.sock"
     async with plugin_servers.scripted(address, served), _calling(address, tmp_path) as (site, calling):
@@ -129,7 +129,7 @@ async def test_a_plugin_that_fails_to_sort_is_in_the_metrics_of_the_frontend(tmp
 
 
 async def test_a_plugin_at_other_addresses_goes_on_to_sort(tmp_path: Path) -> None:
-    """Broken, a plugin whose Service has another replica is called by a connection that is closed."""
+    """If this fails, a plugin whose Service has another replica is called by a connection that is closed."""
     plugin = Sorting()
     plugin.broken = False
     async with on_the_sdk(plugin, tmp_path) as address:

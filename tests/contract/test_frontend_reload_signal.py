@@ -29,7 +29,7 @@ def _start(stdin: int) -> "subprocess.Popen[bytes]":
 
 
 def test_a_signal_asks_for_a_reload_each_time() -> None:
-    """Broken, the signal ends the scheduler, as it ends other programs."""
+    """If this fails, the signal ends the scheduler, as it ends other programs."""
     with _start(subprocess.DEVNULL) as process:
         assert process.stderr is not None
         for _ in range(2):
@@ -39,7 +39,7 @@ def test_a_signal_asks_for_a_reload_each_time() -> None:
 
 
 def test_a_process_whose_terminal_is_closed_ends() -> None:
-    """Broken, a scheduler that was started by hand goes on unseen when its window is closed."""
+    """If this fails, a scheduler that was started by hand goes on unseen when its window is closed."""
     controller, terminal = pty.openpty()
     with _start(terminal) as process:
         assert process.stderr is not None

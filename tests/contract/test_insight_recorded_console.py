@@ -60,7 +60,7 @@ async def ask(client: test_utils.TestClient[Any, Any], path: str = "/v1/recordin
 
 
 async def test_only_who_may_list_nodes_and_pods_sees_what_was_recorded(tmp_path: pathlib.Path) -> None:
-    """A recording names everything: whoever may read one pod would read those of all namespaces, an hour later."""
+    """A recording names everything: a reader of one pod would read those of all namespaces, an hour later."""
     await record_folder(tmp_path / "recordings")
     paths = ("/v1/recording", f"/v1/recorded/{BEGIN_MS + 1000}/pending", f"/v1/recorded/{BEGIN_MS}/overview")
     async with support.served(tmp_path, recordings=tmp_path / "recordings") as served:
@@ -112,7 +112,7 @@ async def test_without_a_recording_there_is_no_such_page(tmp_path: pathlib.Path)
 
 
 async def test_a_process_that_was_killed_is_said_to_be_gone_and_started_again(tmp_path: pathlib.Path) -> None:
-    """The view would stay broken until insight is restarted, or a request wait for ever."""
+    """The view would stay broken until insight is restarted, or a request wait forever."""
     await record_folder(tmp_path)
     async with console(tmp_path, restart_seconds=0.2) as (client, recorded):
         assert (await ask(client))[0] == 200
@@ -139,7 +139,7 @@ async def test_a_process_that_cannot_be_started_is_said_so_and_not_tried_all_the
 
 
 async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(tmp_path: pathlib.Path) -> None:
-    """An empty cluster would be shown as that of then."""
+    """An empty cluster would be shown as the one of that time."""
     folder = tmp_path / "recordings"
     async with console(folder) as (client, _):
         code, refusal = await ask(client)
@@ -159,7 +159,7 @@ async def test_a_folder_without_a_recording_is_said_to_have_none_until_there_is(
 
 
 async def test_the_process_ends_when_nobody_asks_and_is_started_by_the_next_request(tmp_path: pathlib.Path) -> None:
-    """It would hold the memory of several clusters for ever, once somebody has looked."""
+    """It would hold the memory of several clusters forever, once somebody has looked."""
     await record_folder(tmp_path)
     async with console(tmp_path, idle_seconds=0.3, restart_seconds=600) as (client, recorded):
         assert (await ask(client))[0] == 200

@@ -99,7 +99,7 @@ async def test_a_caller_who_expects_another_certificate(tmp_path: pathlib.Path) 
 def test_text_of_grpc_stays_where_logs_are_text(
     arguments: list[str], silent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where logs are text, what gRPC's core says of a connection is worth reading."""
+    """Where logs are text, messages of gRPC's core about a connection are worth reading."""
     environment: dict[str, str] = {}
     monkeypatch.setattr(os, "environ", environment)
     process_output.silence_grpc_core(arguments)

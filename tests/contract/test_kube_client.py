@@ -5,8 +5,6 @@ import base64
 import pathlib
 import stat
 import time
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -493,7 +491,7 @@ async def test_a_proxy_of_the_environment_is_used_but_not_for_loopback(monkeypat
 
 
 async def test_an_open_watch_ends_when_it_falls_silent_or_is_closed() -> None:
-    """If this fails, a connection that died unnoticed freezes an informer for ever."""
+    """If this fails, a connection that died unnoticed freezes an informer forever."""
 
     async def script(request: web.Request, _seen: Seen) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -533,8 +531,3 @@ def test_the_user_agent_has_the_form_of_kube_schedulers(
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr("platform.system", lambda: "Linux")
     assert release.user_agent(purpose, version) == agent.format(release.TRIREME)
-
-
-def test_the_release_is_that_of_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert project["project"]["version"] == release.TRIREME

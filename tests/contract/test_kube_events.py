@@ -269,7 +269,7 @@ async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:
     ],
 )
 async def test_events_are_retried_or_dropped_by_the_kind_of_error(way: str, tries: int, counter: str) -> None:
-    """If this fails, events are lost in a restart of the API server, or a bad one is tried for ever."""
+    """If this fails, events are lost in a restart of the API server, or a bad one is tried forever."""
     posts = 0
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:

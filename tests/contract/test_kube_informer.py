@@ -554,7 +554,7 @@ async def test_json_is_requested_from_then_on() -> None:
 
     async with _following(script, decode_protobuf=lambda raw: "never") as (server, followed, log):
         await log.until(lambda: followed.synced)
-        while not followed.statistics().watches:  # nobody tells of a watch that brings nothing
+        while not followed.statistics().watches:  # a watch that brings nothing is not reported
             await asyncio.sleep(0.01)
         followed.request_json()
         before = len(server.seen)

@@ -131,7 +131,7 @@ async def test_stopping_a_follower_returns_at_once() -> None:
 
 
 async def test_a_connection_that_cannot_be_made_ends_the_election() -> None:
-    """If this fails, a thread dies unseen and the process waits for ever to lead."""
+    """If this fails, a thread dies unseen and the process waits forever to lead."""
     notices: list[Notice] = []
     settings = client.ClientSettings(credentials.Source(kubeconfig="/nowhere/config"))
     elector = lease.LeaseElector(ElectionSettings("me"), settings, notices.append)
@@ -141,7 +141,7 @@ async def test_a_connection_that_cannot_be_made_ends_the_election() -> None:
 
 
 async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
-    """If this fails, bind works for whoever claims to lead."""
+    """If this fails, bind works for any process that claims to lead."""
     api = LeaseApi()
     async with serving(api) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)

@@ -134,7 +134,7 @@ async def test_an_answer_that_is_none_may_follow_a_write_that_happened(answer: b
 
 
 async def test_no_more_connections_than_allowed() -> None:
-    """If this fails, a burst of bindings opens as many connections as there are pods, or waits for ever."""
+    """If this fails, a burst of bindings opens as many connections as there are pods, or waits forever."""
     async with serving(_answers(*[OK] * 20)) as server:
         pool = _pool(server, limit=2)
         await asyncio.gather(*(_send(pool) for _ in range(20)))
@@ -143,7 +143,7 @@ async def test_no_more_connections_than_allowed() -> None:
 
 
 async def test_after_a_burst_unused_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, a process keeps the connections of its busiest moment for ever, and the API server its own."""
+    """If this fails, a process keeps the connections of its busiest moment forever, and the API server its own."""
     monkeypatch.setattr(write_pool, "IDLE_SECONDS", 0.4)
     async with serving(_answers(*[OK] * 100)) as server:
         pool = _pool(server)

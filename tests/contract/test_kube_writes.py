@@ -28,7 +28,7 @@ CREATED = {"kind": "Status", "status": "Success", "code": 201}
 
 
 class Script:
-    """Answers writes from a list (the last one for ever), and reads with a pod."""
+    """Answers writes from a list (the last one forever), and reads with a pod."""
 
     def __init__(self, *answers: Any, node: str = "", uid: str = "u1", exists: bool = True) -> None:
         self.answers = list(answers) or [None]

@@ -92,7 +92,7 @@ async def test_killed_children_are_restarted(victim: str) -> None:
 
 
 class Replicas:
-    """A phase of which no configured replica answers."""
+    """A phase without a configured replica that answers."""
 
     available = False
 
@@ -209,7 +209,7 @@ async def test_a_frontend_that_is_killed_leaves_no_folder(tmp_path: pathlib.Path
 
 
 async def test_a_phase_that_cannot_start_is_an_error() -> None:
-    """If this fails, a frontend whose phases refuse their flags waits for them for ever."""
+    """If this fails, a frontend whose phases refuse their flags waits for them forever."""
     local = local_phases.LocalPhases({"filter": ("--no-such-flag",)}, {"filter": 1})
     try:
         with pytest.raises(forker_client.LocalPhaseError, match="filter-0 ended with exit code 2 at its start"):

@@ -58,7 +58,7 @@ async def _ask_extender(url: str, verb: str, nodes: dict[str, dict[str, str]]) -
 
 
 async def test_plugin_and_extender_decide_alike(addresses: tuple[str, str]) -> None:
-    """Broken, somebody who follows the example gets other placements than before."""
+    """If this fails, somebody who follows the example gets other placements than before."""
     url, target = addresses
     nodes = _drawn_nodes()
     failed = (await _ask_extender(url, "filter", nodes))["failedAndUnresolvableNodes"]

@@ -63,7 +63,7 @@ async def test_a_phase_or_plugin_without_output(program: str, output: str, tmp_p
 
 @pytest.mark.parametrize("output", ["full disk", "closed pipe"])
 async def test_a_scheduler_without_output(output: str, tmp_path: pathlib.Path) -> None:
-    """One that restarts for ever because its log cannot grow could not even say so."""
+    """One that restarts forever because its log cannot grow could not even say so."""
     address, configuration = tmp_path / "admin.sock", tmp_path / "scheduler.yaml"
     configuration.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\n"

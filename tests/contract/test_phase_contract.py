@@ -82,7 +82,7 @@ async def synced(
 async def test_the_filter_phase_answers_by_slot(
     running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Broken, a phase in another language, written from the contract, would not be understood; or ours is not."""
+    """If this fails, a phase in another language, written from the contract, is not understood; or ours is not."""
     async with synced(get("filter", running, tmp_path_factory), 1) as (channel, cycle):
         stub: Any = filter_phase_pb2_grpc.FilterPhaseStub(channel)
         response = await stub.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=2), timeout=DEADLINE)
@@ -114,7 +114,7 @@ async def test_the_filter_phase_counts_the_nodes_that_each_plugin_left(
 async def test_the_score_phase_places_by_slot(
     name: str, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Broken, as for filter."""
+    """If this fails, as for filter."""
     async with synced(get(name, running, tmp_path_factory), 1) as (channel, cycle):
         stub: Any = score_phase_pb2_grpc.ScorePhaseStub(channel)
         capacities = filter_pb2.NodeColumns(generation=3, size=3, status_index=[0, 0, 0], capacity=[0, 1, 1])

@@ -1,4 +1,4 @@
-"""A plugin that follows the cluster and is behind: whoever calls it calls again until it has come up."""
+"""A plugin that follows the cluster and is behind: its caller calls again until it has come up."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ STALE = (grpc.StatusCode.FAILED_PRECONDITION, "epoch 1 is over", (("trireme-reas
 
 
 async def _call(folder: Path, answers: list[Any], **fields: Any) -> tuple[str, int]:
-    """What a call ended with, and how often the plugin was called; the last of the answers goes on for ever."""
+    """What a call ended with, and how often the plugin was called; the last of the answers goes on forever."""
     target = f"unix:{folder}/plugin.sock"
     plugin = ScriptedPlugin({FILTER: lambda request: answers.pop(0) if len(answers) > 1 else answers[0]})
     connection = remote_connection.PluginConnection(remote(target, **fields))
@@ -33,13 +33,13 @@ async def _call(folder: Path, answers: list[Any], **fields: Any) -> tuple[str, i
 
 
 async def test_a_plugin_that_is_a_moment_behind_is_called_again(tmp_path: Path) -> None:
-    """Broken, pods fail by error whenever a call overtakes the change that it is about."""
+    """If this fails, pods fail by error whenever a call overtakes the change that it is about."""
     answers = [BEHIND, BEHIND, filter_pb2.FilterResponse()]
     assert await _call(tmp_path, answers, info=FOLLOWS) == ("answered", 3)
 
 
 async def test_a_plugin_that_stays_behind_fails_within_the_deadline(tmp_path: Path) -> None:
-    """Broken, one plugin that lost its stream holds up scheduling."""
+    """If this fails, one plugin that lost its stream holds up scheduling."""
     outcome, calls = await _call(tmp_path, [BEHIND], info=FOLLOWS, deadline_ms=300)
     assert outcome == "FAILED_PRECONDITION: cycle.generation: 4 is not reached"
     assert calls > 1
@@ -54,14 +54,14 @@ async def test_a_plugin_that_stays_behind_fails_within_the_deadline(tmp_path: Pa
     ids=["a deposed leader", "a plugin that does not follow"],
 )
 async def test_no_other_refusal_is_tried_again(tmp_path: Path, answer: Any, info: Any, text: str) -> None:
-    """Broken, a refusal that time does not change costs each pod the whole deadline, or nobody learns its reason."""
+    """If this fails, a lasting refusal costs each pod the whole deadline, or nobody learns its reason."""
     outcome, calls = await _call(tmp_path, [answer], info=info)
     assert outcome == text
     assert calls == 1
 
 
 async def test_the_time_that_a_configuration_takes_counts(tmp_path: Path) -> None:
-    """Broken, a plugin that is slow to take its configuration holds up scheduling for up to twice the deadline."""
+    """If this fails, a plugin that is slow to take its configuration delays scheduling for twice the deadline."""
     now = [0.0]
 
     def configure(request: plugin_pb2.ConfigureRequest) -> plugin_pb2.ConfigureResponse:

@@ -64,7 +64,7 @@ def _calls(
 
 
 def test_whether_a_plugin_follows_the_cluster_is_shown() -> None:
-    """Broken, a plugin that acknowledges nothing of its snapshot stream is `ok`."""
+    """If this fails, a plugin that acknowledges nothing of its snapshot stream is `ok`."""
     stream = replica_link.LinkStatistics("a", False, 0, 0, 0, 1, "it will be synchronised anew", 0)
     calls = _calls(_Phase(b""), {"P": stream})
     (plugin,) = calls.plugins()
@@ -86,7 +86,7 @@ def test_whether_a_plugin_follows_the_cluster_is_shown() -> None:
 async def test_statistics_of_another_version_are_reported_as_far_as_they_are_known(
     monkeypatch: pytest.MonkeyPatch, breakers: list[str] | None, shown: str
 ) -> None:
-    """Broken, an answer of another version of a phase ends the frontend, or `trireme status`."""
+    """If this fails, an answer of another version of a phase ends the frontend, or `trireme status`."""
     monkeypatch.setattr(plugin_calls, "POLL_SECONDS", 0.01)
     entries = [plugin_pb2.PluginStatistics(plugin="P", breaker=each, answered=2) for each in breakers or ()]
     answer = plugin_pb2.GetPluginStatisticsResponse(plugins=entries).SerializeToString()
@@ -109,7 +109,7 @@ async def test_statistics_of_another_version_are_reported_as_far_as_they_are_kno
 
 
 async def test_a_plugin_whose_calls_fail_is_not_shown_as_ok(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, `trireme status` says ok beside failed calls, and not which RPC fails, nor how."""
+    """If this fails, `trireme status` says ok beside failed calls, and not which RPC fails, nor how."""
     monkeypatch.setattr(plugin_calls, "POLL_SECONDS", 0.01)
     entry = plugin_pb2.PluginStatistics(plugin="P", breaker="closed", answered=9, failed=3, last_error="Score: broken")
 
@@ -150,7 +150,7 @@ def _failed(last_error: str, failed: int, age_ms: int | None) -> plugin_pb2.Plug
 
 
 def test_the_last_failure_of_all_processes_explains_why_a_plugin_is_failing() -> None:
-    """Broken, somebody whose Permit fails now reads of an error of Score that was over minutes ago."""
+    """If this fails, somebody whose Permit fails now reads of an error of Score that was over minutes ago."""
     failures = plugin_calls._LastFailures()
     failures.observe("score", [_failed("Score: no configuration", 1, 240_000)])
     failures.observe("bind", [_failed("Permit: late", 2, 1_000)])
@@ -165,7 +165,7 @@ def test_the_last_failure_of_all_processes_explains_why_a_plugin_is_failing() ->
 
 
 def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters() -> None:
-    """Broken, an older phase's failure of long ago explains what another one's calls fail with now."""
+    """If this fails, an older phase's failure of long ago explains what another one's calls fail with now."""
     failures = plugin_calls._LastFailures()
     for failed in (1, 2):
         failures.observe("score", [_failed("Score: old", 1, None)])
@@ -176,7 +176,7 @@ def test_failures_of_processes_that_do_not_say_when_are_told_by_their_counters()
 
 
 def test_what_failed_before_a_reload_is_over() -> None:
-    """Broken, a plugin is `failing` beside no failed call, and no line says why."""
+    """If this fails, a plugin is `failing` beside no failed call, and no line says why."""
     failures = plugin_calls._LastFailures()
     failures.observe("score", [_failed("Score: broken", 3, 1_000)])
     failures.observe("score", [_failed("", 0, None)])
@@ -189,7 +189,7 @@ def test_what_failed_before_a_reload_is_over() -> None:
 
 
 async def test_a_reload_ends_the_frontends_own_failures_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, a plugin whose configuration was mended is `failing` without a reason until the next poll."""
+    """If this fails, a plugin whose configuration was mended is `failing` without a reason until the next poll."""
     own = {"P": _failed("PreEnqueue: broken", 1, 1_000)}
     calls = _calls(_Phase(b""))
     monkeypatch.setattr(calls, "_own_statistics", lambda: list(own.values()))
@@ -199,7 +199,7 @@ async def test_a_reload_ends_the_frontends_own_failures_at_once(monkeypatch: pyt
 
 
 def test_what_is_not_called_in_any_process_is_shown() -> None:
-    """Broken, somebody who mended Score wonders why pods still wait: for PreEnqueue, which another process calls."""
+    """If this fails, an author who mended Score does not see that pods wait for PreEnqueue, of another process."""
 
     def entry(breaker: str, last_error: str) -> plugin_pb2.PluginStatistics:
         return plugin_pb2.PluginStatistics(plugin="P", breaker=breaker, last_error=last_error)

@@ -122,7 +122,7 @@ async def opened(tmp_path: Path, policy: str) -> AsyncIterator[Opened]:
 
 @pytest.mark.parametrize("policy", ["Fail"], indirect=True)
 async def test_each_version_answers_for_its_own_classes_alone(opened: Opened) -> None:
-    """Broken, both versions decide about a pod, or one that is no canary's is answered by the new version."""
+    """If this fails, both versions decide about a pod, or one that is no canary's is answered by the new version."""
     sides = opened.sides
     stable, canary = await sides.refused(sides.stable), await sides.refused(sides.canary)
     assert {name: found.message for name, found in stable.items()} == {"node-0": "no, by 1"}
@@ -137,14 +137,14 @@ async def test_each_version_answers_for_its_own_classes_alone(opened: Opened) ->
 
 @pytest.mark.parametrize("policy", ["Fail"], indirect=True)
 async def test_a_plugin_does_not_see_which_side_it_is_on(opened: Opened) -> None:
-    """Broken, plugins get an annotation that no pod has."""
+    """If this fails, plugins get an annotation that no pod has."""
     await opened.sides.refused(opened.sides.canary)
     (pod,) = opened.canary.pods
     assert not pod.metadata.annotations
 
 
 async def test_a_canary_that_fails_fails_its_own_pods_by_its_policy(opened: Opened, policy: str) -> None:
-    """Broken, a canary that is down has all pods wait, or under Ignore its own."""
+    """If this fails, a canary that is down has all pods wait, or under Ignore its own."""
     sides = opened.sides
     opened.canary.fails = True
     assert list(await sides.refused(sides.stable)) == ["node-0"]
@@ -160,7 +160,7 @@ async def test_a_canary_that_fails_fails_its_own_pods_by_its_policy(opened: Open
 
 @pytest.mark.parametrize("policy", ["Fail"], indirect=True)
 async def test_without_its_canary_the_plugin_answers_for_all(opened: Opened) -> None:
-    """Broken, pods of a canary that was rejected, or removed, are scheduled without the plugin."""
+    """If this fails, pods of a canary that was rejected, or removed, are scheduled without the plugin."""
     alone = Sides([config for config in opened.sides.configs if config.name == "P"])
     try:
         assert list(await alone.refused(alone.canary)) == ["node-0"]

@@ -38,7 +38,7 @@ CALLED_EACH_TIME = {"depends_on": plugin_pb2.DEPENDENCY_NODE_PODS}
 
 
 async def test_verdicts_come_in_the_order_of_the_slots(bench: Bench) -> None:
-    """Broken, a refusal lands on another node."""
+    """If this fails, a refusal lands on another node."""
 
     def answer(request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
         even = [int(view.name[5:]) % 2 == 0 for view in request.nodes.nodes]
@@ -62,7 +62,7 @@ async def test_verdicts_come_in_the_order_of_the_slots(bench: Bench) -> None:
 
 
 async def test_the_plugin_sees_the_cycle_and_only_what_it_reads(bench: Bench) -> None:
-    """Broken, a plugin decides by nothing, or is told more of the pod than it asked for."""
+    """If this fails, a plugin decides by nothing, or is told more of the pod than it asked for."""
     served = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(served), info={"pod_fields": ["metadata.namespace"]})
     await bench.filter(plugin, b"my state")
@@ -83,7 +83,7 @@ async def test_the_plugin_sees_the_cycle_and_only_what_it_reads(bench: Bench) ->
 async def test_a_plugin_that_reads_nodes_gets_node_objects(
     bench: Bench, form: plugin_pb2.NodeData.ValueType, message: str, json: bytes
 ) -> None:
-    """Broken, a plugin gets nodes without the data that it decides by."""
+    """If this fails, a plugin gets nodes without the data that it decides by."""
     served = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(served), info={"node_data": form})
     await bench.filter(plugin)
@@ -108,7 +108,7 @@ async def test_a_plugin_that_reads_nodes_gets_node_objects(
 )
 @pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
 async def test_a_failed_call_follows_the_failure_policy(bench: Bench, answer: Any, detail: str, ignore: bool) -> None:
-    """Broken, a failing plugin crashes the phase, blocks pods for no reason, or lets pods through unseen."""
+    """If this fails, a failing plugin crashes the phase, blocks pods for no reason, or lets pods through unseen."""
     target = await bench.serve(ScriptedPlugin({FILTER: answer}))
     policy = IGNORE if ignore else {}
     deadline_ms = 200 if "within 200 ms" in detail else 20_000
@@ -124,7 +124,7 @@ async def test_a_failed_call_follows_the_failure_policy(bench: Bench, answer: An
 
 
 async def test_an_error_status_of_one_node_is_worded_as_kube_scheduler_does(bench: Bench) -> None:
-    """Broken, the event of a pod whose plugin failed reads otherwise than kube-scheduler's."""
+    """If this fails, the event of a pod whose plugin failed reads otherwise than kube-scheduler's."""
     failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk on fire"])
     columns = filter_pb2.NodeColumns(size=2, statuses=[failed], status_index=[0, 1], capacity=[UNLIMITED, 0])
     target = await bench.serve(ScriptedPlugin({FILTER: lambda _: filter_pb2.FilterResponse(columns=columns)}))
@@ -133,7 +133,7 @@ async def test_an_error_status_of_one_node_is_worded_as_kube_scheduler_does(benc
 
 
 async def test_one_failed_part_fails_the_question(bench: Bench) -> None:
-    """Broken, the nodes of a part that failed count as passed."""
+    """If this fails, the nodes of a part that failed count as passed."""
 
     def answer(request: filter_pb2.FilterRequest) -> Any:
         if request.nodes.nodes[0].name == "node-2000":
@@ -147,7 +147,7 @@ async def test_one_failed_part_fails_the_question(bench: Bench) -> None:
 
 
 async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: Path) -> None:
-    """Broken, one dead replica of a plugin makes every second question fail."""
+    """If this fails, one dead replica of a plugin makes every second question fail."""
     served = ScriptedPlugin({FILTER: passing})
     target = await bench.serve(served)
     plugin = bench.filter_plugin(1, f"unix:{tmp_path}/nobody.sock", target, info=CALLED_EACH_TIME)
@@ -159,7 +159,7 @@ async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: P
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED], ids=lambda code: code.name)
 async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench, code: grpc.StatusCode) -> None:
-    """Broken, each call fails first at the replica that is going down.
+    """If this fails, each call fails first at the replica that is going down.
 
     A server of gRPC that stops answers UNAVAILABLE before it has accepted a connection, CANCELLED after.
     """
@@ -173,7 +173,7 @@ async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench, code: grpc
 
 
 async def test_all_endpoints_down_names_the_last(bench: Bench, tmp_path: Path) -> None:
-    """Broken, the pod's event does not say where nobody answers."""
+    """If this fails, the pod's event does not say where nobody answers."""
     plugin = bench.filter_plugin(1, f"unix:{tmp_path}/one.sock", f"unix:{tmp_path}/two.sock")
     outcome = await bench.filter(plugin)
     assert isinstance(outcome, status.Status)
@@ -181,7 +181,7 @@ async def test_all_endpoints_down_names_the_last(bench: Bench, tmp_path: Path) -
 
 
 async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, every pod waits out the deadline of a plugin that hangs; or it is never asked again."""
+    """If this fails, every pod waits out the deadline of a plugin that hangs; or it is never asked again."""
     now = 0.0
     connection = functools.partial(remote_connection.PluginConnection, clock=lambda: now)
     monkeypatch.setattr(remote_connection, "PluginConnection", connection)
@@ -214,7 +214,7 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
 
 
 async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(bench: Bench) -> None:
-    """Broken, each pod waits out the deadline of Score, because PreScore of the same plugin answers before it."""
+    """If this fails, each pod waits out Score's deadline, because PreScore of the same plugin answers before it."""
     served = ScriptedPlugin({PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=SUCCESS), SCORE: lambda _: None})
     points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
     info = {"extension_points": points, "depends_on": plugin_pb2.DEPENDENCY_CLUSTER}
@@ -236,7 +236,7 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
 
 
 async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> None:
-    """Broken, a plugin that answers nothing usable looks healthy, and nobody learns which answer is wrong."""
+    """If this fails, a plugin that answers nothing usable looks healthy, and nobody learns which answer is wrong."""
     unknown = status_pb2.Status.FromString(bytes([1 << 3, 42]))
     target = await bench.serve(ScriptedPlugin({SCORE: lambda _: score_pb2.ScoreResponse(status=unknown)}))
     plugin = bench.score_plugin(2, target, breaker_failures=2, breaker_open_ms=60_000)
@@ -260,7 +260,7 @@ class _FailsToEnter(contextlib.AbstractContextManager[None]):
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_probe_that_is_never_sent_leaves_room_for_the_next(bench: Bench, stream: bool) -> None:
-    """Broken, a fault of the caller's after the breaker admitted it shuts the plugin out for ever."""
+    """If this fails, a fault of the caller's after the breaker admitted it shuts the plugin out forever."""
     now = 0.0
     served = ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.INTERNAL, "broken")})
     config = remote(await bench.serve(served), breaker_failures=1, breaker_open_ms=1000)
@@ -288,7 +288,7 @@ async def test_a_probe_that_is_never_sent_leaves_room_for_the_next(bench: Bench,
 
 
 async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:
-    """Broken, one odd pod opens the breaker for all others."""
+    """If this fails, one odd pod opens the breaker for all others."""
     target = await bench.serve(ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.INVALID_ARGUMENT, "odd")}))
     plugin = bench.filter_plugin(1, target, breaker_failures=1, breaker_open_ms=60_000)
     for _ in range(3):
@@ -297,7 +297,7 @@ async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:
 
 
 async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None:
-    """Broken, a plugin that serves one call at a time is asked for eight, and misses its deadlines."""
+    """If this fails, a plugin that serves one call at a time is asked for eight, and misses its deadlines."""
     served = ScriptedPlugin({FILTER: passing})
     served.gate.clear()
     plugin = bench.filter_plugin(9000, await bench.serve(served), info={"max_concurrent_calls": 2})
@@ -313,7 +313,7 @@ async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None
 
 
 async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Bench) -> None:
-    """Broken, the last of many classes fails though the plugin answers each in time."""
+    """If this fails, the last of many classes fails though the plugin answers each in time."""
     served = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(served), deadline_ms=900, info={"max_concurrent_calls": 1})
 
@@ -329,7 +329,7 @@ async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Ben
 
 
 async def test_a_cancelled_caller_cancels_its_call(bench: Bench) -> None:
-    """Broken, abandoned questions keep a plugin busy that takes few at once."""
+    """If this fails, abandoned questions keep a plugin busy that takes few at once."""
     served = ScriptedPlugin({FILTER: lambda _: None})
     plugin = bench.filter_plugin(1, await bench.serve(served), info={"max_concurrent_calls": 1})
     asking = asyncio.create_task(bench.filter(plugin))
@@ -343,7 +343,7 @@ async def test_a_cancelled_caller_cancels_its_call(bench: Bench) -> None:
 
 
 async def test_a_closed_connection_is_a_failure_and_no_cancellation(bench: Bench) -> None:
-    """Broken, a phase that takes a new configuration cancels the calls of whoever asks it."""
+    """If this fails, a phase that takes a new configuration cancels the calls of its clients."""
     served = ScriptedPlugin({FILTER: lambda _: None})
     plugin = bench.filter_plugin(1, await bench.serve(served))
     asking = asyncio.create_task(bench.filter(plugin))
@@ -355,7 +355,7 @@ async def test_a_closed_connection_is_a_failure_and_no_cancellation(bench: Bench
 
 
 async def test_profiles_share_the_plugins_turns(bench: Bench) -> None:
-    """Broken, two profiles ask a plugin twice as much at once as it takes."""
+    """If this fails, two profiles ask a plugin twice as much at once as it takes."""
     served = ScriptedPlugin({FILTER: passing})
     target = await bench.serve(served)
     one = bench.filter_plugin(1, target, info={"max_concurrent_calls": 1})
@@ -374,7 +374,7 @@ def pre_filter_plugin(bench: Bench, target: str, **fields: Any) -> remote_filter
 
 
 async def test_pre_filter_is_called_only_where_it_is_implemented(bench: Bench) -> None:
-    """Broken, each class costs one call more, to a plugin that answers UNIMPLEMENTED."""
+    """If this fails, each class costs one call more, to a plugin that answers UNIMPLEMENTED."""
     served = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(served))
     result = await plugin.pre_filter(bench.pod_class, bench.snap)
@@ -384,7 +384,7 @@ async def test_pre_filter_is_called_only_where_it_is_implemented(bench: Bench) -
 
 
 async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
-    """Broken, Filter is asked without the state of its own PreFilter."""
+    """If this fails, Filter is asked without the state of its own PreFilter."""
     answer = filter_pb2.PreFilterResponse(status=SUCCESS, narrowed=True, node_names=["node-0"], state=b"s")
     plugin = pre_filter_plugin(bench, await bench.serve(ScriptedPlugin({PRE_FILTER: lambda _: answer})))
     result = await plugin.pre_filter(bench.pod_class, bench.snap)
@@ -402,7 +402,7 @@ async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
     ids=["a status", "no status", "an error"],
 )
 async def test_a_failed_pre_filter_follows_the_failure_policy(bench: Bench, answer: Any) -> None:
-    """Broken, a pod whose plugin failed counts as refused, and preemption is tried for it."""
+    """If this fails, a pod whose plugin failed counts as refused, and preemption is tried for it."""
     target = await bench.serve(ScriptedPlugin({PRE_FILTER: answer}))
     failed = await pre_filter_plugin(bench, target).pre_filter(bench.pod_class, bench.snap)
     assert failed.status is not None
@@ -418,7 +418,7 @@ async def test_a_failed_pre_filter_follows_the_failure_policy(bench: Bench, answ
 
 
 async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
-    """Broken, a score lands on another node."""
+    """If this fails, a score lands on another node."""
     plugin = bench.score_plugin(4500, await bench.serve(ScriptedPlugin({SCORE: scored})))
     assert (await bench.score(plugin)).tolist() == [min(slot, 100) for slot in range(4500)]
 
@@ -441,7 +441,7 @@ async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
     ids=["an error", "a status", "a status of PreScore", "an error of PreScore"],
 )
 async def test_a_failed_score_follows_the_failure_policy(bench: Bench, answers: Any, words: str) -> None:
-    """Broken, pods are placed by half the scores, or the event reads otherwise than kube-scheduler's."""
+    """If this fails, pods are placed by half the scores, or the event reads otherwise than kube-scheduler's."""
     points = [plugin_pb2.EXTENSION_POINT_SCORE]
     if PRE_SCORE in answers:
         points.append(plugin_pb2.EXTENSION_POINT_PRE_SCORE)
@@ -464,7 +464,7 @@ async def test_a_failed_score_follows_the_failure_policy(bench: Bench, answers: 
 async def test_pre_score_is_cached_while_its_result_is_valid(
     bench: Bench, depends_on: plugin_pb2.Dependency.ValueType, asked: int, scored_again: int
 ) -> None:
-    """Broken, each batch costs a call more than it must, or a plugin scores by state of another cluster."""
+    """If this fails, each batch costs a call more than it must, or a plugin scores by state of another cluster."""
     served = ScriptedPlugin(
         {SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=SUCCESS, state=b"s")}
     )
@@ -480,7 +480,7 @@ async def test_pre_score_is_cached_while_its_result_is_valid(
 
 
 async def test_pre_score_that_skips_costs_no_further_call(bench: Bench) -> None:
-    """Broken, a plugin that has nothing to say about a class is asked again for each of its batches."""
+    """If this fails, a plugin that has nothing to say about a class is asked again for each of its batches."""
     skip = status_pb2.Status(code=status_pb2.CODE_SKIP)
     served = ScriptedPlugin({SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=skip)})
     points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
@@ -491,7 +491,7 @@ async def test_pre_score_that_skips_costs_no_further_call(bench: Bench) -> None:
 
 
 async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
-    """Broken, a plugin normalises by a part of the nodes."""
+    """If this fails, a plugin normalises by a part of the nodes."""
     seen = []
 
     def normalize(request: score_pb2.NormalizeScoreRequest) -> score_pb2.NormalizeScoreResponse:
@@ -511,7 +511,7 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
 
 
 async def test_a_call_where_no_endpoint_is_ready_fails_at_once(bench: Bench) -> None:
-    """Broken, a Service whose last pod is not ready breaks the phase instead of its plugin's pods."""
+    """If this fails, a Service whose last pod is not ready breaks the phase instead of its plugin's pods."""
     failed = await bench.filter(bench.filter_plugin(1))
     assert isinstance(failed, status.Status)
     assert failed.message == 'running "P" filter plugin: none of its endpoints is ready'

@@ -86,7 +86,7 @@ def plugin(
 
 
 async def test_the_handshake_names_the_run(served: Served) -> None:
-    """Broken, a restarted service cannot be told from one that went on."""
+    """If this fails, a restarted service cannot be told from one that went on."""
     async with connected(served) as channel:
         stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
         request = plugin_pb2.GetPluginInfoRequest()
@@ -96,7 +96,7 @@ async def test_the_handshake_names_the_run(served: Served) -> None:
 
 
 async def test_health_is_served_for_the_whole_and_for_each_service(served: Served) -> None:
-    """Broken, Kubernetes restarts a service that is well, or never sees that it is not."""
+    """If this fails, Kubernetes restarts a service that is well, or never sees that it is not."""
     async with connected(served) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         for name in ("", *served.services):
@@ -108,7 +108,7 @@ async def test_health_is_served_for_the_whole_and_for_each_service(served: Serve
 
 
 async def test_reflection_shows_the_contract_itself(served: Served) -> None:
-    """Broken, grpcurl cannot ask the service; or it was built from protos that are not ours."""
+    """If this fails, grpcurl cannot ask the service; or it was built from protos that are not ours."""
     async with connected(served) as channel:
         stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
         requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
@@ -152,7 +152,7 @@ def methods(file: descriptor_pb2.FileDescriptorProto) -> set[tuple[str, str, str
 
 
 async def test_a_step_it_does_not_take_part_in_is_unimplemented(served: Served) -> None:
-    """Broken, a profile that names a plugin at a step it lacks is answered by silence."""
+    """If this fails, a profile that names a plugin at a step it lacks is answered by silence."""
     async with connected(served) as channel:
         call: Any = channel.unary_unary("/trireme.v1.QueueService/PreEnqueue", None, None)
         with pytest.raises(aio.AioRpcError) as caught:
@@ -162,7 +162,7 @@ async def test_a_step_it_does_not_take_part_in_is_unimplemented(served: Served) 
 
 @pytest.mark.parametrize("name", [*PLUGINS, *PHASES, *FOLLOWERS])
 async def test_sigterm_ends_it_with_exit_code_0(name: str, tmp_path: Path) -> None:
-    """Broken, a rolling update kills the process after its grace period, with calls in flight."""
+    """If this fails, a rolling update kills the process after its grace period, with calls in flight."""
     served = start(name, tmp_path)
     async with connected(served) as channel:
         await channel.channel_ready()
@@ -207,7 +207,7 @@ def about(*nodes: filter_pb2.NodeView, **fields: Any) -> filter_pb2.FilterReques
 
 
 async def test_plugins_describe_themselves_in_known_terms(plugin: Served) -> None:
-    """Broken, the scheduler refuses the plugin at the start."""
+    """If this fails, the scheduler refuses the plugin at the start."""
     info = await remote_client.handshake("Maintenance", plugin.address, deadline_seconds=DEADLINE)
     plugin_info_validation.check_plugin_info(info)
     assert set(info.extension_points) == {plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE}
@@ -226,7 +226,7 @@ async def configured(plugin: Served, request: plugin_pb2.ConfigureRequest) -> li
 
 
 async def test_each_profile_and_configuration_has_its_own_arguments(plugin: Served) -> None:
-    """Broken, arguments are without effect, or those of another profile or scheduler hold."""
+    """If this fails, arguments are without effect, or those of another profile or scheduler hold."""
     assert not await configured(plugin, configuration(b'{"maintenanceLabel": "down"}', 11))
     assert not await configured(plugin, configuration(b'{"maintenanceLabel": "off"}', 11, "second"))
     nodes = (view("a", **{MAINTENANCE: ""}), view("b", down=""), view("c", off=""))
@@ -253,13 +253,13 @@ async def test_each_profile_and_configuration_has_its_own_arguments(plugin: Serv
     ids=["no key", "unknown", "no object"],
 )
 async def test_wrong_arguments_are_refused_with_their_path(plugin: Served, args: bytes, problem: str) -> None:
-    """Broken, a mistake in the configuration is found by the pods."""
+    """If this fails, a mistake in the configuration is found by the pods."""
     (refused,) = await configured(plugin, configuration(args, 12))
     assert refused.startswith(problem)
 
 
 async def test_a_call_under_an_unknown_configuration_is_refused_with_its_reason(plugin: Served) -> None:
-    """Broken, a plugin that was restarted decides by its defaults, though the profile has arguments."""
+    """If this fails, a plugin that was restarted decides by its defaults, though the profile has arguments."""
     request = about(view("a"))
     request.cycle.config_hash = 99
     with pytest.raises(aio.AioRpcError) as caught:
@@ -268,7 +268,7 @@ async def test_a_call_under_an_unknown_configuration_is_refused_with_its_reason(
 
 
 async def test_a_restarted_plugin_is_configured_by_the_next_caller(plugin: Served) -> None:
-    """Broken, a plugin that was restarted refuses every call until the scheduler is restarted, too."""
+    """If this fails, a plugin that was restarted refuses every call until the scheduler is restarted, too."""
     config = snapshot_pb2.RemotePlugin(
         name="Maintenance",
         endpoints=[plugin.address],
@@ -285,14 +285,14 @@ async def test_a_restarted_plugin_is_configured_by_the_next_caller(plugin: Serve
 
 
 async def test_another_name_is_not_found_there(plugin: Served) -> None:
-    """Broken, a mistyped name in the configuration asks a plugin for what it never heard of."""
+    """If this fails, a mistyped name in the configuration asks a plugin for what it never heard of."""
     with pytest.raises(remote_client.HandshakeError) as caught:
         await remote_client.handshake("Other", plugin.address, deadline_seconds=DEADLINE)
     assert str(caught.value) == f"plugin Other at {plugin.address}: hosts Maintenance"
 
 
 async def test_filter_refuses_with_words_and_reason(plugin: Served) -> None:
-    """Broken, people read nothing in the event, or explain has nothing to say."""
+    """If this fails, people read nothing in the event, or explain has nothing to say."""
     response = await filtered(plugin, about(view("a"), view("b", **{MAINTENANCE: "disk"}), view("c", x="y")))
     verdicts = check_columns(response.columns, 3)
     assert verdicts.index.tolist() == [0, 1, 0]
@@ -308,21 +308,21 @@ async def test_filter_refuses_with_words_and_reason(plugin: Served) -> None:
 
 
 async def test_the_same_question_has_the_same_answer(plugin: Served) -> None:
-    """Broken, an answer that is asked again elsewhere is another one."""
+    """If this fails, an answer that is asked again elsewhere is another one."""
     request = about(view("a"), view("b", **{MAINTENANCE: ""}), count=7)
     answers = [await filtered(plugin, request) for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
 
 
 async def test_no_nodes_is_an_answer_too(plugin: Served) -> None:
-    """Broken, an empty cluster is an error."""
+    """If this fails, an empty cluster is an error."""
     response = await filtered(plugin, about())
     check_columns(response.columns, 0)
     assert not (await scored(plugin)).scores
 
 
 async def test_two_thousand_nodes_with_many_labels_go_in_one_call(plugin: Served) -> None:
-    """Broken, the plugin's server refuses the messages that a large cluster makes."""
+    """If this fails, the plugin's server refuses the messages that a large cluster makes."""
     labels = {f"example.com/label-{number}": "x" * 40 for number in range(25)}
     nodes = [view(f"node-{slot}", **labels, **({MAINTENANCE: ""} if slot % 3 == 0 else {})) for slot in range(2000)]
     response = await filtered(plugin, about(*nodes))
@@ -332,13 +332,13 @@ async def test_two_thousand_nodes_with_many_labels_go_in_one_call(plugin: Served
 
 
 async def test_a_node_without_its_object_does_no_harm(plugin: Served) -> None:
-    """Broken, one odd node ends the plugin's process."""
+    """If this fails, one odd node ends the plugin's process."""
     response = await filtered(plugin, about(filter_pb2.NodeView(name="bare"), filter_pb2.NodeView()))
     assert check_columns(response.columns, 2).index.tolist() == [0, 0]
 
 
 async def test_dry_runs_are_answered_in_their_order(plugin: Served) -> None:
-    """Broken, preemption evicts pods from nodes that refuse the pod anyway."""
+    """If this fails, preemption evicts pods from nodes that refuse the pod anyway."""
     runs = [
         filter_pb2.DryRun(node=view("a", **{MAINTENANCE: ""}), removed_pods=[core_pb2.Pod()]),
         filter_pb2.DryRun(node=view("b"), slot=4, added_pods=[core_pb2.Pod(), core_pb2.Pod()]),
@@ -350,7 +350,7 @@ async def test_dry_runs_are_answered_in_their_order(plugin: Served) -> None:
 
 
 async def test_scores_are_the_preferences(plugin: Served) -> None:
-    """Broken, the nodes that people want are not preferred; or what they write into labels is an error."""
+    """If this fails, the nodes that people want are not preferred; or what they write into labels is an error."""
     labels = {"7": 7, "0": 0, "100": 100, "101": 100, "-5": 0, "many": 0, "1.5": 0, "": 0}
     nodes = [view(f"n{at}", **{PREFERENCE: label}) for at, label in enumerate(labels)]
     response = await scored(plugin, *nodes, view("none"))
@@ -360,14 +360,14 @@ async def test_scores_are_the_preferences(plugin: Served) -> None:
 
 
 async def test_calls_are_taken_at_once(plugin: Served) -> None:
-    """Broken, one replica of a phase waits for another's question."""
+    """If this fails, one replica of a phase waits for another's question."""
     requests = [about(*(view(f"n{at}-{one}") for one in range(200))) for at in range(20)]
     answers = await asyncio.gather(*(filtered(plugin, request) for request in requests))
     assert [answer.columns.size for answer in answers] == [200] * 20
 
 
 async def test_a_deposed_leader_is_refused_and_another_scheduler_is_not(plugin: Served) -> None:
-    """Broken, a plugin answers two leaders at once; or one that outlives a cluster refuses the next one's scheduler."""
+    """If this fails, a plugin answers two leaders at once, or refuses the scheduler of the next cluster."""
 
     async def refusal(scheduler_id: str, epoch: int) -> str:
         request = about(view("a"))

@@ -216,7 +216,7 @@ async def test_remote_plugins_decide_which_victims_of_a_group_are_reprieved(open
 
 
 async def test_group_preemption_restarts_when_the_snapshot_changes(opened: Any) -> None:
-    """Rows and generations of before are somebody else's."""
+    """Earlier rows and generations are somebody else's."""
     cluster: Cluster = await opened("n0", plugin=Crowded())
     cluster.builder.add_class(1, pod_of({**requesting(cpu="1"), "priority": 10}))
     cluster.builder.place(1, "n0", "n0")

@@ -115,7 +115,7 @@ ALL = ["node-0", "node-1", "node-2"]
 async def test_a_plugin_is_called_again_only_about_changed_nodes(
     opened: Any, phase: str, depends_on: sdk.Dependency, delta: dict[str, Any], asked_again: list[str] | None
 ) -> None:
-    """Broken, a slow plugin sets the pace of the whole scheduler; or it decides by what was."""
+    """If this fails, a slow plugin sets the pace of the whole scheduler; or it decides by what was."""
     evaluation = await opened(depends_on)
     evaluate = getattr(evaluation, phase)
     await evaluate()
@@ -127,7 +127,7 @@ async def test_a_plugin_is_called_again_only_about_changed_nodes(
 
 @pytest.mark.parametrize("phase", ["filter", "score"])
 async def test_concurrent_requests_share_one_call(opened: Any, phase: str) -> None:
-    """Broken, a class that is being prepared when its turn comes costs the plugin a second call."""
+    """If this fails, a class that is being prepared when its turn comes costs the plugin a second call."""
     evaluation = await opened(sdk.Dependency.NODE)
     await asyncio.gather(*(getattr(evaluation, phase)() for _ in range(4)))
     assert evaluation.plugin.asked == [ALL]
@@ -147,7 +147,7 @@ async def test_concurrent_requests_share_one_call(opened: Any, phase: str) -> No
 async def test_classes_that_are_equal_to_a_plugin_share_its_answers(
     opened: Any, phase: str, depends_on: sdk.Dependency, pod_fields: list[str], namespace: str, asked_for_both: int
 ) -> None:
-    """Broken, a plugin that reads one label is called for each size of pod, or answers by another pod's label."""
+    """If this fails, a plugin that reads one label is called for each size of pod, or answers for another label."""
     evaluation = await opened(depends_on, pod_fields)
     evaluate = getattr(evaluation, phase)
     pod = core_pb2.Pod(metadata={"namespace": namespace, "labels": {"app": "db"}})
@@ -166,14 +166,14 @@ async def test_classes_that_are_equal_to_a_plugin_share_its_answers(
 
 
 async def test_a_remote_refusal_is_the_nodes_verdict(opened: Any) -> None:
-    """Broken, pods go to nodes that a remote plugin refused."""
+    """If this fails, pods go to nodes that a remote plugin refused."""
     kept = await (await opened(sdk.Dependency.NODE)).filter()
     assert kept.index[:NODES].tolist() == [0, 1, 0]
     assert kept.table.statuses == [status.unschedulable("Counting", "no")]
 
 
 async def test_a_plugin_whose_failure_was_ignored_is_called_again(opened: Any) -> None:
-    """Broken, a plugin that was down when a class was first seen never has a say about it."""
+    """If this fails, a plugin that was down when a class was first seen never has a say about it."""
     evaluation = await opened(sdk.Dependency.NODE, failure_policy=snapshot_pb2.FAILURE_POLICY_IGNORE)
     evaluation.plugin.fails = True
     assert (await evaluation.filter()).index[:NODES].tolist() == [0, 0, 0]
@@ -182,7 +182,7 @@ async def test_a_plugin_whose_failure_was_ignored_is_called_again(opened: Any) -
 
 
 async def test_a_plugin_that_failed_is_called_again_for_the_next_pod(opened: Any) -> None:
-    """Broken, a class whose plugin failed once fails for ever."""
+    """If this fails, a class whose plugin failed once fails forever."""
     evaluation = await opened(sdk.Dependency.NODE)
     evaluation.plugin.fails = True
     failed = (await evaluation.filter()).refusal

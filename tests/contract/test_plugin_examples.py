@@ -37,7 +37,7 @@ def run(*command: str | Path, cwd: Path) -> None:
 
 
 def test_the_python_examples_pass_their_own_tests() -> None:
-    """Broken, an example that people copy from is wrong."""
+    """If this fails, an example that people copy from is wrong."""
     pytest = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     run(*pytest, "plugin-python", *PYTHON_EXAMPLES, cwd=EXAMPLES)
 
@@ -46,7 +46,7 @@ def test_the_python_examples_pass_their_own_tests() -> None:
 @pytest.mark.parametrize("command", [("vet", "./..."), ("test", "./...")], ids=["vet", "test"])
 @pytest.mark.timeout(600)
 def test_a_go_example_is_in_order(example: str, command: Sequence[str]) -> None:
-    """Broken, the example that people copy from is wrong, or cannot be built from the SDK's package."""
+    """If this fails, the example that people copy from is wrong, or cannot be built from the SDK's package."""
     require_toolchain("go", f"examples/{example}")
     run(WITH_GO_PACKAGE, EXAMPLES / example, *command, cwd=EXAMPLES)
 
@@ -58,7 +58,7 @@ def test_a_go_example_is_in_order(example: str, command: Sequence[str]) -> None:
 )
 @pytest.mark.timeout(600)
 def test_the_go_sdk_is_in_order(command: Sequence[str | Path]) -> None:
-    """Broken, the SDK is wrong, or was generated from other protos than these."""
+    """If this fails, the SDK is wrong, or was generated from other protos than these."""
     require_toolchain("go", "sdk/go")
     run(*command, cwd=GO_SDK)
 
@@ -66,13 +66,13 @@ def test_the_go_sdk_is_in_order(command: Sequence[str | Path]) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("example", ["gpu-memory-rust", "deadline-order-rust"])
 def test_a_rust_example_passes_its_own_tests(example: str) -> None:
-    """Broken, the example that people copy from is wrong, or cannot be built from the SDK's package."""
+    """If this fails, the example that people copy from is wrong, or cannot be built from the SDK's package."""
     run_cargo(example, "test", "--lib", "--tests")
 
 
 @pytest.mark.timeout(900)
 def test_the_rust_sdk_passes_its_own_tests() -> None:
-    """Broken, what authors in Rust build on is wrong, or its package lacks a file.
+    """If this fails, what authors in Rust build on is wrong, or its package lacks a file.
 
     The package is compiled and tested by itself, as cargo would verify it: see sdk/rust/package.sh. The examples share
     its build.
@@ -82,13 +82,13 @@ def test_the_rust_sdk_passes_its_own_tests() -> None:
 
 @pytest.mark.timeout(900)
 def test_the_rust_sdk_was_generated_from_these_protos() -> None:
-    """Broken, plugins in Rust are built against another contract."""
+    """If this fails, plugins in Rust are built against another contract."""
     require_toolchain("cargo", "sdk/rust")
     run(EXAMPLES.parent / "sdk" / "rust" / "generate.sh", "--check", cwd=EXAMPLES.parent)
 
 
 def test_the_moved_plugin_differs_from_upstream_by_what_its_page_shows(tmp_path: Path) -> None:
-    """Broken, the claim that the logic of an in-tree plugin moves by its imports is not true."""
+    """If this fails, the claim that the logic of an in-tree plugin moves by its imports is not true."""
     moved, diff = EXAMPLES / "allocatable-go", (EXAMPLES / "allocatable-go" / "upstream.diff").read_text()
     shutil.copytree(moved / "noderesources", tmp_path / "noderesources")
     run("git", "init", "--quiet", cwd=tmp_path)

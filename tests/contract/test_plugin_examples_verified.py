@@ -89,7 +89,7 @@ _OWN_OBJECTS = {
 def test_an_example_conforms(
     name: str, running: dict[str, Served], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Broken, the example that people copy from violates the contract."""
+    """If this fails, the example that people copy from violates the contract."""
     served = get(name, running, tmp_path_factory)
     objects, junit = tmp_path / "objects.yaml", tmp_path / "junit.xml"
     text, decides = _OWN_OBJECTS.get(name, (_OBJECTS, "" if name in EXAMPLES else "P070"))

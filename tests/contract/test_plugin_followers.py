@@ -164,14 +164,14 @@ def follower(
 
 
 async def test_followers_describe_themselves_so(follower: Served) -> None:
-    """Broken, the frontend opens no stream, and the plugin answers about an empty cluster."""
+    """If this fails, the frontend opens no stream, and the plugin answers about an empty cluster."""
     info = await remote_client.handshake("PodLimit", follower.address, deadline_seconds=DEADLINE)
     assert info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
     assert info.depends_on == plugin_pb2.DEPENDENCY_NODE_PODS
 
 
 async def test_a_follower_knows_the_pods_on_nodes(follower: Served) -> None:
-    """Broken, the plugin decides by another cluster than the scheduler's."""
+    """If this fails, the plugin decides by another cluster than the scheduler's."""
     async with following(follower, 10, "pods on nodes") as frontend:
         assert await frontend.capacities(3, 1, 0, 2) == [1, 1, UNLIMITED]
         # One pod moves, one goes, one comes, a node is another one, and a slot gets another node.
@@ -183,7 +183,7 @@ async def test_a_follower_knows_the_pods_on_nodes(follower: Served) -> None:
 
 
 async def test_a_follower_answers_dry_runs(follower: Served) -> None:
-    """Broken, preemption evicts pods that need not go, or never finds whom it may."""
+    """If this fails, preemption evicts pods that need not go, or never finds whom it may."""
     async with following(follower, 10, "dry runs") as frontend:
         runs = [
             filter_pb2.DryRun(slot=1, removed_rows=[1, 2]),
@@ -194,7 +194,7 @@ async def test_a_follower_answers_dry_runs(follower: Served) -> None:
 
 
 async def test_a_follower_scores_nodes_with_copies_of_the_pod(follower: Served) -> None:
-    """Broken, a batch is placed by scores that its own pods have changed."""
+    """If this fails, a batch is placed by scores that its own pods have changed."""
     info = await remote_client.handshake("PodLimit", follower.address, deadline_seconds=DEADLINE)
     assert info.score_copies
     async with following(follower, 10, "copies") as frontend:
@@ -203,7 +203,7 @@ async def test_a_follower_scores_nodes_with_copies_of_the_pod(follower: Served) 
         await frontend.send(3, 4, nodes=[limited(0, 10)])
         assert await frontend.scores(4, 0) == [90]
         assert await frontend.scores_of_copies(4, 3, 0) == [80, 70, 60]
-        # What was said of pods that are not there is what Score says once they are.
+        # The answer about pods that are not there yet is Score's answer once they are.
         await frontend.send(4, 5, pods=placed(p3=0, p4=0))
         assert await frontend.scores(5, 0) == [70]
         with pytest.raises(aio.AioRpcError) as caught:
@@ -212,7 +212,7 @@ async def test_a_follower_scores_nodes_with_copies_of_the_pod(follower: Served) 
 
 
 async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> None:
-    """Broken, a call is answered from a cluster in which pods are missing that the scheduler has placed."""
+    """If this fails, a call is answered from a cluster in which pods are missing that the scheduler has placed."""
     async with following(follower, 10, "behind") as frontend:
         with pytest.raises(aio.AioRpcError) as caught:
             await frontend.capacities(4, 0, seconds=0.5)
@@ -233,14 +233,14 @@ async def test_a_follower_passes_over_messages_of_an_unknown_kind(follower: Serv
 
 
 async def test_a_follower_refuses_what_it_cannot_apply(follower: Served) -> None:
-    """Broken, a delta that was lost is never noticed."""
+    """If this fails, a delta that was lost is never noticed."""
     async with following(follower, 10, "gaps") as frontend:
         await frontend.send(8, 9)
         assert await frontend.ended() is grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def test_a_follower_follows_only_the_newest_leader(follower: Served) -> None:
-    """Broken, the plugin mixes two leaders' clusters, or a deposed one takes it away from its successor."""
+    """If this fails, the plugin mixes two leaders' clusters, or a deposed one takes it away from its successor."""
     async with following(follower, 10, "leaders") as old:
         async with following(follower, 11, "leaders") as new:
             # The plugin may have ended the stream already.

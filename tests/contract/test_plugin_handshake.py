@@ -18,7 +18,7 @@ from trireme.v1 import plugin_pb2, plugin_pb2_grpc
 
 
 async def test_the_handshake_waits_for_a_plugin_that_starts(bench: Bench, tmp_path: Path) -> None:
-    """Broken, a frontend that is started beside its plugins ends because it was faster."""
+    """If this fails, a frontend that is started beside its plugins ends because it was faster."""
     info = plugin_pb2.PluginInfo(name="P", extension_points=[plugin_pb2.EXTENSION_POINT_FILTER])
     greeting = asyncio.create_task(remote_client.handshake("P", f"unix:{tmp_path}/late.sock", deadline_seconds=20))
     await asyncio.sleep(0.2)
@@ -58,7 +58,7 @@ def _until_it_fails(words: str) -> float:
 async def test_a_failed_handshake_names_plugin_and_address(
     bench: Bench, tmp_path: Path, answer: Any, words: str
 ) -> None:
-    """Broken, whoever starts the scheduler is not told which plugin is wrong, or what is wrong with it."""
+    """If this fails, the administrator is not told which plugin is wrong, or what is wrong with it."""
     target = f"unix:{tmp_path}/p.sock"
     if answer is not None:
         await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: answer}))
@@ -69,7 +69,7 @@ async def test_a_failed_handshake_names_plugin_and_address(
 
 
 async def test_an_invalid_address_is_reported_at_once() -> None:
-    """Broken, a mistyped address is looked up for ten seconds."""
+    """If this fails, a mistyped address is looked up for ten seconds."""
     with pytest.raises(remote_client.HandshakeError) as caught:
         await remote_client.handshake("P", "nowhere", deadline_seconds=10)
     assert str(caught.value).startswith("plugin P at nowhere: address: 'nowhere' is neither host:port")
@@ -106,7 +106,7 @@ def _arguments(args_json: bytes) -> list[plugin_pb2.ConfigureRequest]:
 async def test_a_configuration_that_is_not_accepted_names_plugin_and_field(
     bench: Bench, answer: Any, args_json: bytes, words: str
 ) -> None:
-    """Broken, the scheduler starts with arguments that have no effect."""
+    """If this fails, the scheduler starts with arguments that have no effect."""
     target = await bench.serve(ScriptedPlugin({CONFIGURE: answer}))
     with pytest.raises(remote_client.HandshakeError) as caught:
         await remote_client.configure("P", target, _arguments(args_json), 7, deadline_seconds=_until_it_fails(words))
@@ -115,7 +115,7 @@ async def test_a_configuration_that_is_not_accepted_names_plugin_and_field(
 
 
 async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench) -> None:
-    """Broken, plugins of before do not start any more."""
+    """If this fails, older plugins do not start any more."""
     target = await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: lambda _: plugin_pb2.GetPluginInfoResponse()}))
     await remote_client.configure("P", target, _arguments(b"{}"), 7, deadline_seconds=20)
 
@@ -133,7 +133,7 @@ async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench)
     ids=["no address", "no port", "no deadline", "no field", "no dependency", "no step"],
 )
 async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[str, Any], words: str) -> None:
-    """Broken, a mistyped address shows as a pod that is never scheduled."""
+    """If this fails, a mistyped address shows as a pod that is never scheduled."""
     endpoints = fields.pop("endpoints", ["127.0.0.1:1"])
     with pytest.raises(ValueError, match="plugin P: ") as caught:
         bench.plugins.filter_plugin(remote(*endpoints, **fields), PROFILE)
@@ -142,12 +142,12 @@ async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[
 
 @pytest.mark.parametrize("target", ["h:1", "[::1]:80", "dns:///h:1", "dns://1.1.1.1/h:1", "unix:/p", "unix:p"])
 async def test_grpc_targets_are_taken(bench: Bench, target: str) -> None:
-    """Broken, a good address is refused at the start."""
+    """If this fails, a good address is refused at the start."""
     assert bench.plugins.filter_plugin(remote(target), PROFILE).name == "P"
 
 
 async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> None:
-    """Broken, each new configuration leaves a connection behind."""
+    """If this fails, each new configuration leaves a connection behind."""
     plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"), PROFILE)
     assert set(bench.plugins.connections.statistics()) == {plugin.name}
     del plugin
@@ -165,14 +165,14 @@ class _Newer:
 
 
 async def test_a_plugin_that_requires_a_known_feature_takes_part(tmp_path: Path) -> None:
-    """Broken, no plugin can require anything."""
+    """If this fails, no plugin can require anything."""
     async with on_the_sdk(_Newer("required-features"), tmp_path) as address:
         info = await remote_client.handshake("Newer", address, deadline_seconds=20)
     assert info.required_features == ["required-features"]
 
 
 async def test_a_scheduler_without_the_feature_is_refused_and_told_why(tmp_path: Path) -> None:
-    """Broken, a newer plugin works by half with a scheduler that does not know the field, either."""
+    """If this fails, a newer plugin works by half with a scheduler that does not know the field, either."""
     async with on_the_sdk(_Newer("required-features"), tmp_path) as address, aio.insecure_channel(address) as channel:
         stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
         with pytest.raises(aio.AioRpcError) as caught:
@@ -184,7 +184,7 @@ async def test_a_scheduler_without_the_feature_is_refused_and_told_why(tmp_path:
 async def test_a_plugin_from_a_newer_contract_is_rejected_by_the_name_of_the_feature(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """Broken, a plugin that this scheduler cannot serve takes part."""
+    """If this fails, a plugin that this scheduler cannot serve takes part."""
     plugin = {"name": "P", "extension_points": [4], "required_features": ["time-travel"]}
     await bench.serve(
         ScriptedPlugin({GET_PLUGIN_INFO: lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[plugin])}), "newer.sock"

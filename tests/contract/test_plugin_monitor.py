@@ -25,7 +25,7 @@ PERMIT_POINT = plugin_pb2.EXTENSION_POINT_PERMIT
 def completed(
     folder: Path, policy: str = "Fail", args: Mapping[str, Any] | None = None, others: Sequence[str] = ()
 ) -> commandline.CompletedConfig:
-    """Two profiles, of which the first has the plugin P at filter and permit; `others` are sockets of its replicas."""
+    """Two profiles; the first has the plugin P at filter and permit; `others` are sockets of its replicas."""
     points = {point: {"enabled": [{"name": "P"}]} for point in ("filter", "permit")}
     documents = {
         "kube.yaml": {
@@ -121,7 +121,7 @@ async def running(
 
 
 async def test_a_plugin_that_comes_late_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, the scheduler must be started after its plugins."""
+    """If this fails, the scheduler must be started after its plugins."""
     config = await asyncio.to_thread(completed, tmp_path)
     monitor = plugin_monitor.PluginMonitor(config)
     await monitor.start(0.1)
@@ -152,7 +152,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, a new version of a plugin goes by its default arguments, or its description is that of the old one."""
+    """If this fails, a new version of a plugin uses its default arguments, or the old version's description."""
     config = await asyncio.to_thread(completed, tmp_path, "Fail", {"a": 1})
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -171,7 +171,7 @@ async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch:
 async def test_a_description_that_means_the_same_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a plugin without `instance`, whose order differs, has all phases begin anew all the time."""
+    """If this fails, a plugin without `instance`, whose order differs, has all phases begin anew all the time."""
     config = await asyncio.to_thread(completed, tmp_path)
     events = [{"resource": "Node", "actions": ["Add", "UpdateNodeTaint"]}, {"resource": "Pod", "actions": ["Delete"]}]
     fields = {"pod_fields": ["spec.nodeSelector", "metadata.labels"], "events_to_register": events}
@@ -206,7 +206,7 @@ async def test_a_description_that_means_the_same_changes_nothing(
 async def test_a_plugin_under_ignore_that_never_gets_the_cluster_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    """Broken, scores of nodes that it does not know decide for as long as it does not follow."""
+    """If this fails, scores of nodes that it does not know decide for as long as it does not follow."""
     config = await asyncio.to_thread(completed, tmp_path, policy)
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     unsynced = plugin_monitor.UNSYNCED_SECONDS - 1
@@ -233,7 +233,7 @@ async def test_a_plugin_under_ignore_that_never_gets_the_cluster_is_left_out(
 
 
 async def test_a_new_instance_of_the_same_version_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, pods that the plugin refused before its restart wait for an event that does not come."""
+    """If this fails, pods that the plugin refused before its restart wait for an event that does not come."""
     monkeypatch.setattr(plugin_changes, "RESTART_SECONDS", 0.0)
     config = await asyncio.to_thread(completed, tmp_path)
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
@@ -255,7 +255,7 @@ async def test_a_new_instance_of_the_same_version_is_reported(tmp_path: Path, mo
 async def test_the_answers_of_another_version_replace_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: str
 ) -> None:
-    """Broken, pods go by the scores and refusals of the version before until their nodes change."""
+    """If this fails, pods go by the scores and refusals of the version before until their nodes change."""
     config = await asyncio.to_thread(completed, tmp_path)
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(instance=instance and "one"), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -280,7 +280,7 @@ async def test_the_answers_of_another_version_replace_those_before(
 async def test_another_description_of_the_same_instance_takes_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: Mapping[str, Any]
 ) -> None:
-    """Broken, a plugin that sets `instance` by its deployment is called as it described itself once."""
+    """If this fails, a plugin that sets `instance` by its deployment is called as it described itself once."""
     config = await asyncio.to_thread(completed, tmp_path)
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -300,7 +300,7 @@ async def test_another_description_of_the_same_instance_takes_effect(
 async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, one plugin keeps the scheduler from scheduling, whatever its failure policy."""
+    """If this fails, one plugin keeps the scheduler from scheduling, whatever its failure policy."""
     config = await asyncio.to_thread(completed, tmp_path, "Ignore")
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     answers = itertools.count(1)
@@ -341,7 +341,7 @@ async def test_replicas_that_differ_are_shown_and_stop_nothing(
     other: Mapping[str, Any],
     how: str,
 ) -> None:
-    """Broken, half of the calls go to another version, and nobody learns of it."""
+    """If this fails, half of the calls go to another version, and nobody learns of it."""
     monkeypatch.setattr(plugin_monitor, "COMPARE_SECONDS", 0.0)
     caplog.set_level("INFO")
     config = await asyncio.to_thread(completed, tmp_path, "Fail", None, ("other.sock", "gone.sock"))
@@ -372,7 +372,7 @@ async def test_replicas_that_differ_are_shown_and_stop_nothing(
 async def test_a_plugin_that_no_longer_fits_takes_part_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, instance: str, wrong: str
 ) -> None:
-    """Broken, a plugin is called that does not have what its profile wants of it, and nobody sees why calls fail."""
+    """If this fails, a plugin is called that lacks what its profile needs, and nobody sees why calls fail."""
     config = await asyncio.to_thread(completed, tmp_path, policy)
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -409,7 +409,7 @@ async def test_a_plugin_that_no_longer_fits_takes_part_no_more(
 async def test_a_plugin_that_is_rejected_repeatedly_is_excluded_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, all phases begin anew whenever calls reach the other of two versions that serve one address."""
+    """If this fails, all phases begin anew whenever calls reach the other of two versions that serve one address."""
     config = await asyncio.to_thread(completed, tmp_path, "Ignore")
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -449,7 +449,7 @@ async def test_a_plugin_that_is_rejected_repeatedly_is_excluded_for_a_while(
 async def test_a_plugin_that_is_there_and_wrong_ends_the_start(
     tmp_path: Path, answers: Mapping[str, Any], words: str
 ) -> None:
-    """Broken, a mistake in the configuration is a profile that waits for ever."""
+    """If this fails, a mistake in the configuration is a profile that waits forever."""
     config = await asyncio.to_thread(completed, tmp_path)
     async with scripted(f"unix:{tmp_path}/plugin.sock", ScriptedPlugin(answers)):
         monitor = plugin_monitor.PluginMonitor(config)
@@ -463,7 +463,7 @@ SNAPSHOT = described(node_data=plugin_pb2.NODE_DATA_SNAPSHOT)
 
 
 async def test_a_plugin_that_follows_the_cluster_must_serve_the_stream(tmp_path: Path) -> None:
-    """Broken, pods are placed by the answers of a plugin that knows no node."""
+    """If this fails, pods are placed by the answers of a plugin that knows no node."""
     config = await asyncio.to_thread(completed, tmp_path)
     served = ScriptedPlugin({GET_PLUGIN_INFO: SNAPSHOT, CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -478,7 +478,7 @@ async def test_a_plugin_that_follows_the_cluster_must_serve_the_stream(tmp_path:
 async def test_an_instance_that_lacks_the_stream_takes_part_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: str
 ) -> None:
-    """Broken, a plugin that is replaced by one without a stream goes on to be called by slot."""
+    """If this fails, a plugin that is replaced by one without a stream goes on to be called by slot."""
     config = await asyncio.to_thread(completed, tmp_path, "Ignore")
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(instance=instance and "one"), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
@@ -498,7 +498,7 @@ async def test_an_instance_that_lacks_the_stream_takes_part_no_more(
 def test_a_missing_plugin_is_not_in_the_configuration_of_the_phases(
     tmp_path: Path, policy: str, waits: Mapping[str, str]
 ) -> None:
-    """Broken, phases call a plugin that is not there, or no profile waits for one that must be."""
+    """If this fails, phases call a plugin that is not there, or no profile waits for one that must be."""
     config = completed(tmp_path, policy)
     message = phase_configuration.make_configuration(config, {})
     assert not message.remote_plugins

@@ -32,7 +32,7 @@ def _without_plugins(config: commandline.CompletedConfig) -> commandline.Complet
 async def test_arguments_that_a_plugin_refuses_are_not_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, pods are scheduled with arguments that the plugin does not know, or wait until somebody restarts it."""
+    """If this fails, pods are scheduled with arguments unknown to the plugin, or wait until it is restarted."""
     good = await asyncio.to_thread(completed, tmp_path, "Fail", {"limit": 1})
     bad = await asyncio.to_thread(completed, tmp_path, "Fail", {"limit": 7})
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: _refuse_seven})
@@ -49,7 +49,7 @@ async def test_arguments_that_a_plugin_refuses_are_not_in_force(
 
 
 async def test_a_new_address_has_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, a mistake in an address has the pods of a profile wait."""
+    """If this fails, a mistake in an address has the pods of a profile wait."""
     config = await asyncio.to_thread(completed, tmp_path)
     (plugin,) = config.trireme.remote_plugins
     elsewhere = dataclasses.replace(plugin, address=f"unix:{tmp_path}/nobody.sock", addresses=())
@@ -76,7 +76,7 @@ async def test_a_new_address_has_to_answer(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_settings_of_a_plugin_that_hangs_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, a plugin that does not answer cannot be given another policy, just when that matters."""
+    """If this fails, a plugin that does not answer cannot be given another policy, just when that matters."""
     config = await asyncio.to_thread(completed, tmp_path)
     ignored = await asyncio.to_thread(completed, tmp_path, "Ignore")
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
@@ -91,7 +91,7 @@ async def test_settings_of_a_plugin_that_hangs_may_change(tmp_path: Path, monkey
 
 
 async def test_a_plugin_that_is_removed_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, the frontend asks a plugin for ever that nobody configures."""
+    """If this fails, the frontend asks a plugin forever that nobody configures."""
     config = await asyncio.to_thread(completed, tmp_path)
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):

@@ -71,7 +71,7 @@ async def _open(
 
 
 async def test_calls_at_once_are_spread_over_all_replicas(opened: AsyncExitStack, tmp_path: Path) -> None:
-    """Broken, one replica does all the work, and the others are there for nothing."""
+    """If this fails, one replica does all the work, and the others are there for nothing."""
     plugin = await _open(opened, tmp_path, 4, at_once=1)
     for replica in plugin.replicas:
         replica.may_answer.clear()
@@ -85,7 +85,7 @@ async def test_calls_at_once_are_spread_over_all_replicas(opened: AsyncExitStack
 
 
 async def test_a_call_that_takes_long_is_made_at_another_replica(opened: AsyncExitStack, tmp_path: Path) -> None:
-    """Broken, a replica that pauses keeps a pod waiting until the deadline."""
+    """If this fails, a replica that pauses keeps a pod waiting until the deadline."""
     plugin = await _open(opened, tmp_path, 2, hedging=True)
     for _ in range(25):
         await plugin.call()
@@ -104,7 +104,7 @@ async def test_a_call_that_takes_long_is_made_at_another_replica(opened: AsyncEx
 async def test_a_call_is_made_twice_only_where_both_sides_allow_it(
     opened: AsyncExitStack, tmp_path: Path, hedging: bool, idempotent: bool
 ) -> None:
-    """Broken, a plugin that counts its calls is called twice."""
+    """If this fails, a plugin that counts its calls is called twice."""
     plugin = await _open(opened, tmp_path, 2, hedging=hedging, idempotent=idempotent)
     for _ in range(40):
         await plugin.call()
@@ -113,7 +113,7 @@ async def test_a_call_is_made_twice_only_where_both_sides_allow_it(
 
 
 async def test_a_name_stands_for_all_of_its_addresses_and_is_looked_up_again() -> None:
-    """Broken, all calls go to one replica behind a headless Service, and to none that comes later."""
+    """If this fails, all calls go to one replica behind a headless Service, and to none that comes later."""
     time = 0.0
     answers: list[Sequence[str]] = [["10.0.0.1:9000", "10.0.0.2:9000"], ["10.0.0.2:9000", "10.0.0.3:9000"]]
     asked: list[str] = []
@@ -147,12 +147,12 @@ async def test_a_name_stands_for_all_of_its_addresses_and_is_looked_up_again() -
 
 
 async def test_the_addresses_of_a_name_are_targets() -> None:
-    """Broken, a name on this machine cannot be called."""
+    """If this fails, a name on this machine cannot be called."""
     assert "127.0.0.1:9000" in await endpoint_set.resolve("localhost:9000")
 
 
 async def test_a_plugin_over_its_budget_is_left_out_under_ignore(opened: AsyncExitStack, tmp_path: Path) -> None:
-    """Broken, a plugin that is slow and never fails slows all pods of its profiles."""
+    """If this fails, a plugin that is slow and never fails slows all pods of its profiles."""
     policy = snapshot_pb2.FAILURE_POLICY_IGNORE
     plugin = await _open(opened, tmp_path, 1, budget_ms_per_second=1, failure_policy=policy)
     plugin.connection._budget.spend(1.0)
@@ -163,7 +163,7 @@ async def test_a_plugin_over_its_budget_is_left_out_under_ignore(opened: AsyncEx
 
 
 async def test_no_caller_waits_long_for_a_trial_call(opened: AsyncExitStack, tmp_path: Path) -> None:
-    """Broken, a plugin that hangs costs the pods of all profiles its deadline, again and again."""
+    """If this fails, a plugin that hangs costs the pods of all profiles its deadline, again and again."""
     plugin = await _open(opened, tmp_path, 1, breaker_failures=1, breaker_open_ms=1)
     (replica,) = plugin.replicas
     replica.may_answer.clear()

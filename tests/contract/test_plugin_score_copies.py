@@ -98,7 +98,7 @@ async def test_batches_land_as_pods_one_by_one(tmp_path: Path, shape: str, norma
 
 
 async def test_a_plugin_that_says_nothing_of_copies_has_its_pods_placed_one_by_one(tmp_path: Path) -> None:
-    """A plugin of before would have a whole batch placed by the scores of its first pod."""
+    """An older plugin would have a whole batch placed by the scores of its first pod."""
     plugin = Crowding("spreads", copies=False)
     async with cluster_with(tmp_path, plugin) as cluster:
         placed = await cluster.place(SMALL, 5, await cluster.filter(SMALL, 5))

@@ -41,14 +41,14 @@ from trireme.v1 import (
 def test_an_invalid_plugin_description_is_refused_at_the_start(
     methods: dict[str, Any], info: sdk.Info, words: str
 ) -> None:
-    """Broken, a plugin starts that no scheduler takes."""
+    """If this fails, a plugin starts that no scheduler takes."""
     plugin = type("Wrong", (), {"info": info, **methods})()
     with pytest.raises(ValueError, match="^" + words):
         sdk.describe(plugin)
 
 
 def test_main_prints_one_line_for_an_error(tmp_path: Path) -> None:
-    """Broken, a plugin that cannot start ends with a traceback."""
+    """If this fails, a plugin that cannot start ends with a traceback."""
     program = tmp_path / "plugin.py"
     program.write_text("from trireme import sdk\nclass P:\n    info = sdk.Info('P')\nraise SystemExit(sdk.main(P()))\n")
     ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
@@ -76,7 +76,7 @@ class _Frontend(frontend_pb2_grpc.HandleServiceServicer):
 
 
 async def test_a_plugin_calls_the_scheduler_back(tmp_path: Path) -> None:
-    """Broken, a pod that waits for a plugin waits until it times out."""
+    """If this fails, a pod that waits for a plugin waits until it times out."""
     server = aio.server()
     frontend_pb2_grpc.add_HandleServiceServicer_to_server(_Frontend(), server)
     server.add_insecure_port(f"unix:{tmp_path}/frontend.sock")
@@ -104,7 +104,7 @@ async def _frontend(pair: certificates.Pair, authority: certificates.Authority, 
 async def test_a_plugin_calls_the_scheduler_back_with_files_that_were_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, a plugin that runs for longer than its certificate loses the scheduler."""
+    """If this fails, a plugin that runs for longer than its certificate loses the scheduler."""
     before, after = certificates.Authority("before"), certificates.Authority("after")
     pod, ca = cycle_pb2.PodIdentity(name="waits"), tmp_path / "ca.crt"
     ca.write_bytes(before.certificate)
@@ -131,7 +131,7 @@ async def test_a_plugin_calls_the_scheduler_back_with_files_that_were_replaced(
 
 
 async def test_a_handle_is_not_made_with_files_that_cannot_be_used(tmp_path: Path) -> None:
-    """Broken, every request fails, and the log has only what gRPC says of handshakes."""
+    """If this fails, every request fails, and the log has only gRPC's messages about handshakes."""
     authority, ca = certificates.Authority(), tmp_path / "ca.crt"
     ca.write_bytes(authority.certificate)
     cert, _ = authority.issue("one").write(tmp_path, "one")
@@ -146,7 +146,7 @@ async def test_a_handle_is_not_made_with_files_that_cannot_be_used(tmp_path: Pat
 
 
 async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path) -> None:
-    """Broken, pods are decided by whoever listens at the address, or the plugin is asked by whoever finds it."""
+    """If this fails, any process at the address decides about pods, or any process may call the plugin."""
     authority = certificates.Authority()
     certificate, key = authority.issue("plugin").write(tmp_path, "plugin")
     client_ca = tmp_path / "ca.crt"
@@ -182,7 +182,7 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
 
 
 def test_a_plugin_on_a_unix_socket_has_no_tls_and_reads_no_files(tmp_path: Path) -> None:
-    """Broken, it serves TLS on a socket where the scheduler speaks none, and no call comes through."""
+    """If this fails, it serves TLS on a socket where the scheduler speaks none, and no call comes through."""
     socket, none = f"unix:{tmp_path}/plugin.sock", str(tmp_path / "none")
     code = (
         "from tests.contract.sdk_hosts import PerNode; from trireme import sdk; raise SystemExit(sdk.main(PerNode()))"

@@ -56,7 +56,7 @@ class Reserving:
 
 
 async def test_the_steps_after_filter(stack: Stack) -> None:
-    """Broken, a remote plugin cannot make room, reserve, or give back."""
+    """If this fails, a remote plugin cannot make room, reserve, or give back."""
     plugin = Reserving()
     hosts = await stack.host(plugin)
     way_out = await hosts.run_post_filter(4)
@@ -125,7 +125,7 @@ async def bound(bind: remote_bind.RemoteBindPlugin, *items: bind_pb2.BindItem) -
 
 @pytest.mark.parametrize("seconds", [0, -1, math.nan, -math.inf])
 def test_a_wait_that_does_not_end_after_some_time_is_refused(seconds: float) -> None:
-    """Broken, the scheduler refuses the answer, and the author does not see which line made it."""
+    """If this fails, the scheduler refuses the answer, and the author does not see which line made it."""
     with pytest.raises(ValueError, match="more than 0 seconds"):
         sdk.Wait(seconds)
     with pytest.raises(ValueError, match="more than 0 seconds"):
@@ -135,7 +135,7 @@ def test_a_wait_that_does_not_end_after_some_time_is_refused(seconds: float) -> 
 
 
 async def test_the_steps_of_binding(stack: Stack) -> None:
-    """Broken, a remote plugin cannot delay, prepare or do the binding."""
+    """If this fails, a remote plugin cannot delay, prepare or do the binding."""
     plugin = Binding()
     bind = (await stack.host(plugin)).bind
     permits = await bind.permit(CYCLE, [item("a"), item("wait"), item("no"), item("long"), item("short")])
@@ -172,7 +172,7 @@ async def test_the_steps_of_binding(stack: Stack) -> None:
 
 
 async def test_an_interrupted_bind_reports_the_results_so_far(stack: Stack) -> None:
-    """Broken, a pod whose binding is uncertain counts as bound, or as not bound."""
+    """If this fails, a pod whose binding is uncertain counts as bound, or as not bound."""
     bind = (await stack.host(Binding())).bind
     first, second = await bound(bind, item("a"), item("boom"), item("c"))
     assert first == (0, status_pb2.CODE_SUCCESS)

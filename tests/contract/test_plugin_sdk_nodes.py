@@ -15,7 +15,7 @@ from trireme.remote import remote_score
 
 
 async def test_a_plugin_may_answer_node_by_node(stack: Stack) -> None:
-    """Broken, the plainest plugin does not work."""
+    """If this fails, the plainest plugin does not work."""
     hosts = await stack.host(PerNode())
     prepared = await hosts.filter.pre_filter(hosts.pod_class, hosts.snap)
     assert prepared.nodes == {"node-1", "node-2"}
@@ -45,7 +45,7 @@ class Vectorised:
 
 
 async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
-    """Broken, a plugin that asks something else about many nodes asks it once a node."""
+    """If this fails, a plugin that asks something else about many nodes asks it once a node."""
     hosts = await stack.host(Vectorised())
     assert await hosts.verdicts() == [2**31 - 1] * 4
     assert await hosts.scores() == [0, 4, 8, 12]
@@ -74,7 +74,7 @@ async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
     ids=["an exception", "a text", "no room", "a truth", "a skip", "an error"],
 )
 async def test_mistakes_of_a_plugin_are_errors_with_a_reason(stack: Stack, answer: Any, words: str) -> None:
-    """Broken, the plugin's process ends, or its author looks for the fault in the scheduler."""
+    """If this fails, the plugin's process ends, or its author looks for the fault in the scheduler."""
 
     class Odd:
         info = sdk.Info("Odd")
@@ -91,7 +91,7 @@ async def test_mistakes_of_a_plugin_are_errors_with_a_reason(stack: Stack, answe
 
 
 async def test_concurrent_calls_are_limited_as_the_plugin_declares(stack: Stack) -> None:
-    """Broken, several replicas that ask at once break a plugin that is not made for it."""
+    """If this fails, several replicas that ask at once break a plugin that is not made for it."""
 
     class OneByOne:
         info = sdk.Info("OneByOne", max_concurrent_calls=1)

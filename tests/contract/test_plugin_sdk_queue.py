@@ -34,7 +34,7 @@ def named(name: str, **labels: str) -> core_pb2.Pod:
 
 
 async def test_the_steps_around_the_queue(stack: Stack) -> None:
-    """Broken, a remote plugin cannot hold back or wake pods."""
+    """If this fails, a remote plugin cannot hold back or wake pods."""
     queue = (await stack.host(Queue())).queue
     pods = [named("a", other="y"), named("b", gate="x")]
     assert await queue.pre_enqueue("p", pods) == [status.SUCCESS, status.unresolvable("Queue", "closed in p")]
@@ -43,7 +43,7 @@ async def test_the_steps_around_the_queue(stack: Stack) -> None:
 
 
 async def test_pre_enqueue_knows_which_pod_it_is_about(stack: Stack) -> None:
-    """Broken, a plugin names the pod's name in `pod_fields` to know it, and each pod becomes a class of its own."""
+    """If this fails, a plugin lists the pod's name in `pod_fields`, and each pod becomes its own class."""
     seen: list[core_pb2.Pod] = []
 
     class Asking:
@@ -61,7 +61,7 @@ async def test_pre_enqueue_knows_which_pod_it_is_about(stack: Stack) -> None:
 
 
 async def test_a_hint_knows_the_profile_of_each_pod(stack: Stack) -> None:
-    """Broken, a plugin answers with the arguments of another profile, and the pod that an event helps waits on."""
+    """If this fails, a plugin answers with another profile's arguments, and the pod that an event helps waits."""
     seen: list[core_pb2.Pod] = []
 
     class Asking:
@@ -82,7 +82,7 @@ async def test_a_hint_knows_the_profile_of_each_pod(stack: Stack) -> None:
 
 
 async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> None:
-    """Broken, pods vanish in a queue whose plugin is down."""
+    """If this fails, pods vanish in a queue whose plugin is down."""
 
     class Failing:
         info = sdk.Info("Failing")
@@ -98,7 +98,7 @@ async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> No
 
 
 async def test_a_plugin_orders_pods_by_what_it_reads_of_them(stack: Stack) -> None:
-    """Broken, a number, several, or a key in two parts order pods otherwise than the author meant."""
+    """If this fails, a number, several, or a key in two parts order pods otherwise than the author meant."""
 
     class Sorting:
         info = sdk.Info("Sorting", pod_fields=("metadata.labels['rank']",))
@@ -116,7 +116,7 @@ async def test_a_plugin_orders_pods_by_what_it_reads_of_them(stack: Stack) -> No
 
 
 async def test_a_pod_whose_sort_key_fails_leaves_the_others_their_keys(stack: Stack) -> None:
-    """Broken, one odd pod keeps all those out of the queue that the plugin is called about with it."""
+    """If this fails, one odd pod keeps all those out of the queue that the plugin is called about with it."""
 
     class Sorting:
         info = sdk.Info("Sorting", pod_fields=("metadata.labels['rank']",))
@@ -148,7 +148,7 @@ async def test_a_pod_whose_sort_key_fails_leaves_the_others_their_keys(stack: St
     ],
 )
 async def test_a_key_that_is_none_is_an_error_that_says_so(stack: Stack, answer: object) -> None:
-    """Broken, a mistake of the plugin's author orders pods by chance, or has an error that does not name the method."""
+    """If this fails, a mistake of the author orders pods by chance, or its error does not name the method."""
 
     class Sorting:
         info = sdk.Info("Sorting", pod_fields=("spec.priority",))

@@ -177,7 +177,7 @@ _BESIDE = {"pre_bind_pre_flight": "pre_bind", "normalize_scores": "score", "queu
 async def test_a_wrong_result_is_named_with_plugin_and_rpc(
     method: str, call: Callable[[Stubs], Any], result: Any, problem: str, tmp_path: Path
 ) -> None:
-    """Broken, an author looks for the mistake in the scheduler, or a wrong value becomes a wrong placement."""
+    """If this fails, an author looks for the mistake in the scheduler, or a wrong value becomes a wrong placement."""
     events = (sdk.Event("Node", "Add"),) if method == "queueing_hint" else ()
     body: dict[str, Any] = {"info": sdk.Info("P", events=events), method: lambda self, *_: result}
     if method in _BESIDE:
@@ -238,7 +238,7 @@ class Stateful:
 
 
 async def test_state_is_a_value_of_the_authors_type(tmp_path: Path) -> None:
-    """Broken, authors pack bytes by hand, and another replica reads them otherwise."""
+    """If this fails, authors pack bytes by hand, and another replica reads them otherwise."""
     plugin = Stateful()
     async with served(plugin, tmp_path) as stubs:
         prepared = await _pre_filter(stubs)
@@ -270,7 +270,7 @@ async def test_state_is_a_value_of_the_authors_type(tmp_path: Path) -> None:
     ids=["a type", "a field", "an element", "a field that is missing"],
 )
 async def test_state_of_another_version_is_named(state: bytes, problem: str, tmp_path: Path) -> None:
-    """Broken, replicas of two versions exchange state that the older one misunderstands in silence."""
+    """If this fails, replicas of two versions exchange state that the older one misunderstands in silence."""
     async with served(Stateful(), tmp_path) as stubs:
         cycle = cycle_pb2.Cycle(profile="p", state=state)
         with pytest.raises(aio.AioRpcError) as raised:
@@ -295,7 +295,7 @@ class Zoned:
 
 
 async def test_the_steps_around_the_queue_have_the_configuration_of_the_profile(tmp_path: Path) -> None:
-    """Broken, a pod waits for an event that helps another profile's pods."""
+    """If this fails, a pod waits for an event that helps another profile's pods."""
     async with served(Zoned(), tmp_path) as stubs:
         info = await stubs.plugin.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=DEADLINE)
         assert info.plugins[0].idempotent
@@ -313,7 +313,7 @@ async def test_the_steps_around_the_queue_have_the_configuration_of_the_profile(
 
 
 async def test_calls_are_counted_by_rpc_and_code(tmp_path: Path) -> None:
-    """Broken, an operator cannot tell a plugin that fails from one that is not called."""
+    """If this fails, an operator cannot tell a plugin that fails from one that is not called."""
 
     class Odd:
         info = sdk.Info("Odd")
@@ -346,7 +346,7 @@ async def test_calls_are_counted_by_rpc_and_code(tmp_path: Path) -> None:
 
 
 def test_logs_are_one_object_a_line() -> None:
-    """Broken, a log pipeline takes a traceback for many messages."""
+    """If this fails, a log pipeline takes a traceback for many messages."""
     record = logging.makeLogRecord({"name": "licences", "levelname": "WARNING", "msg": "%s left", "args": (3,)})
     record.product = "cad"
     try:

@@ -88,7 +88,7 @@ async def _side(tmp_path: Path) -> AsyncIterator[Side]:
 
 
 async def test_nodes_that_it_alone_would_refuse_are_counted(side: Side) -> None:
-    """Broken, nobody knows what the plugin would do before it decides."""
+    """If this fails, nobody knows what the plugin would do before it decides."""
     filters, _ = side.filters(0)
     filters.observe("p", side.pod_class.id)
     await filters.queue.wait_until_idle()
@@ -97,7 +97,7 @@ async def test_nodes_that_it_alone_would_refuse_are_counted(side: Side) -> None:
 
 
 async def test_what_the_others_refuse_as_well_makes_no_difference(side: Side) -> None:
-    """Broken, each refusal of the plugin counts, and the figure says nothing."""
+    """If this fails, each refusal of the plugin counts, and the figure says nothing."""
     filters, _ = side.filters(1)
     await filters.compare("p", side.pod_class.id)
     assert (side.comparisons.compared, side.comparisons.differed, side.comparisons.refused_nodes) == (1, 0, 0)
@@ -115,7 +115,7 @@ async def test_what_the_others_refuse_as_well_makes_no_difference(side: Side) ->
 async def test_whether_the_winner_would_differ_is_counted(
     side: Side, totals: Sequence[int], weight: int, differs: bool
 ) -> None:
-    """Broken, a plugin that changes every decision looks as if it changed none, or the reverse."""
+    """If this fails, a plugin that changes every decision looks as if it changed none, or the reverse."""
     scores = side.scores(totals, weight)
     scores.observe("p", side.pod_class.id)
     await scores.queue.wait_until_idle()
@@ -123,7 +123,7 @@ async def test_whether_the_winner_would_differ_is_counted(
 
 
 async def test_a_failure_is_counted_and_nothing_else(side: Side) -> None:
-    """Broken, a plugin that fails looks as if it agreed, or its failure reaches a pod."""
+    """If this fails, a plugin that fails looks as if it agreed, or its failure reaches a pod."""
     side.plugin.fails = True
     filters, _ = side.filters()
     await filters.compare("p", side.pod_class.id)
@@ -136,7 +136,7 @@ async def test_a_failure_is_counted_and_nothing_else(side: Side) -> None:
 
 
 async def test_no_profile_runs_it(side: Side) -> None:
-    """Broken, its answers count."""
+    """If this fails, its answers count."""
     configuration = snapshot_pb2.Configuration(remote_plugins=[side.config])
     profile = configuration.profiles.add(scheduler_name="p")
     for point in (plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE):
@@ -152,7 +152,7 @@ async def test_no_profile_runs_it(side: Side) -> None:
 
 
 async def test_what_waits_is_bounded_and_a_class_is_compared_once() -> None:
-    """Broken, a slow plugin in shadow mode fills the memory, or is asked about one class again and again."""
+    """If this fails, a slow plugin in shadow mode fills the memory, or is asked about one class again and again."""
     compared: list[int] = []
     skipped: list[str] = []
     may_go = asyncio.Event()

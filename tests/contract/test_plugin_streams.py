@@ -61,7 +61,7 @@ class _Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
 
 async def test_a_plugin_without_the_cluster_is_reported(tmp_path: Path) -> None:
-    """Broken, pods go by what a plugin answers about nodes that it was never sent, and nobody sees that."""
+    """If this fails, pods go by what a plugin answers about nodes that it was never sent, and nobody sees that."""
     follower = _Follower()
     service = grpc_server.Service(
         snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotFollower"],
@@ -97,7 +97,7 @@ async def test_a_plugin_without_the_cluster_is_reported(tmp_path: Path) -> None:
 
 
 async def test_the_stream_to_a_rejected_plugin_goes_on() -> None:
-    """Broken, a plugin that was left out for lack of the cluster never gets it."""
+    """If this fails, a plugin that was left out for lack of the cluster never gets it."""
     now = 100.0
     publisher = _Publisher()
     streams = plugin_streams.PluginStreams(cast(Any, publisher), lambda: now)
@@ -114,7 +114,7 @@ async def test_the_stream_to_a_rejected_plugin_goes_on() -> None:
 
 
 async def test_a_stream_that_is_closed_leaves_no_task() -> None:
-    """Broken, every update of such a plugin costs memory for as long as the frontend runs."""
+    """If this fails, every update of such a plugin costs memory for as long as the frontend runs."""
     before = asyncio.all_tasks()
     publisher = _Publisher()
     streams = plugin_streams.PluginStreams(cast(Any, publisher), time.monotonic)
@@ -131,7 +131,7 @@ async def test_a_stream_that_is_closed_leaves_no_task() -> None:
 
 
 async def test_work_of_a_stream_that_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, a plugin is no longer sent changes, and nobody notices."""
+    """If this fails, a plugin is no longer sent changes, and nobody notices."""
 
     async def run(_: replica_link.ReplicaLink) -> None:
         raise ArithmeticError("a mistake")

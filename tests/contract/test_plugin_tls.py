@@ -51,7 +51,7 @@ def secure(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("name", [*PLUGINS, "gpu-memory-rust"])
 def test_a_plugin_does_not_start_with_the_key_of_another_certificate(name: str, tmp_path: Path) -> None:
-    """Broken, it listens, fails every handshake, and does not say why."""
+    """If this fails, it listens, fails every handshake, and does not say why."""
     authority = certificates.Authority()
     authority.issue("plugin").write(tmp_path, "plugin")
     (tmp_path / "other.crt").write_bytes(authority.issue("other").certificate)
@@ -69,7 +69,7 @@ def test_a_plugin_does_not_start_with_the_key_of_another_certificate(name: str, 
 
 
 async def test_the_scheduler_is_answered_and_others_are_refused(secure: Secure) -> None:
-    """Broken, whoever reaches the port learns of pods and nodes, or places pods by a plugin's answers."""
+    """If this fails, anybody who reaches the port learns of pods and nodes, or places pods by a plugin's answers."""
     assert await _call(secure, secure.authority, secure.authority.issue(SCHEDULER)) is None
     assert await _call(secure, secure.authority, secure.authority.issue("cn", "other")) is None
     refused = await _call(secure, secure.authority, secure.authority.issue("somebody", "else.example"))
@@ -82,7 +82,7 @@ async def test_the_scheduler_is_answered_and_others_are_refused(secure: Secure) 
 
 
 async def test_files_that_are_replaced_are_used_for_the_next_connection(secure: Secure) -> None:
-    """Broken, a plugin must be restarted before its certificate ends, or trusts an authority that was replaced."""
+    """If this fails, a plugin must be restarted before its certificate ends, or trusts a replaced authority."""
     old, new = secure.authority, certificates.Authority("new authority")
     assert await _call(secure, old, old.issue(SCHEDULER)) is None
     # What cannot be read leaves in force what was.

@@ -29,7 +29,7 @@ def _numbers(results: Sequence[verification.Result]) -> dict[str, str]:
 
 
 async def test_a_plugin_without_fault_conforms(tmp_path: pathlib.Path) -> None:
-    """Broken, an author looks for a mistake that is not there."""
+    """If this fails, an author looks for a mistake that is not there."""
     done = await _verify(reference_plugin.ReferencePlugin, tmp_path)
     assert _numbers(done.violations) == {}
     assert _numbers(done.having(verification.Outcome.NOT_CHECKED)) == {}
@@ -37,7 +37,7 @@ async def test_a_plugin_without_fault_conforms(tmp_path: pathlib.Path) -> None:
 
 
 async def test_a_plugin_without_fault_that_follows_the_cluster_conforms(tmp_path: pathlib.Path) -> None:
-    """Broken, the checks of the stream find something in every plugin."""
+    """If this fails, the checks of the stream find something in every plugin."""
     done = await _verify(broken_followers.FollowingPlugin, tmp_path)
     assert _numbers(done.violations) == {}
     assert _numbers(done.having(verification.Outcome.NOT_CHECKED)) == {}
@@ -49,7 +49,7 @@ async def test_a_plugin_without_fault_that_follows_the_cluster_conforms(tmp_path
 async def test_a_broken_plugin_violates_its_specification_alone(
     plugin: type[reference_plugin.ReferencePlugin], tmp_path: pathlib.Path
 ) -> None:
-    """Broken, an author is not told what is wrong, or is told something else."""
+    """If this fails, an author is not told what is wrong, or is told something else."""
     done = await _verify(plugin, tmp_path)
     assert set(_numbers(done.violations)) == {plugin.violates}, _numbers(done.violations)
     assert not done.conformant
@@ -80,7 +80,7 @@ class _NodeByItsPods(broken_followers.FollowingPlugin):
 async def test_the_pods_that_an_answer_may_not_depend_on_are_named(
     plugin: type[reference_plugin.ReferencePlugin], text: str, source: str, tmp_path: pathlib.Path
 ) -> None:
-    """Broken, an author who declares NODE reads of a pod on another node, and of what NODE_PODS means."""
+    """If this fails, an author who declares NODE reads of a pod on another node, and of what NODE_PODS means."""
     (violation,) = (await _verify(plugin, tmp_path)).violations
     assert violation.specification.number == "P082"
     assert text in violation.text
@@ -114,7 +114,7 @@ class _PreparesNoPod(_PreparesFewPods):
 async def test_pre_bind_is_called_for_pods_with_work_alone(
     plugin: type[_PreparesFewPods], tmp_path: pathlib.Path
 ) -> None:
-    """Broken, a plugin violates a specification by its answer to a call that the scheduler never makes."""
+    """If this fails, a plugin violates a specification by its answer to a call that the scheduler never makes."""
     done = await _verify(plugin, tmp_path)
     assert _numbers(done.violations) == {}
     left_out = {each.specification.number for each in done.having(verification.Outcome.NOT_APPLICABLE)}
@@ -129,7 +129,7 @@ class _ServedWithTls(reference_plugin.ReferencePlugin):
 async def test_a_plugin_that_answers_callers_without_a_certificate_violates_tls(
     mutual: bool, tmp_path: pathlib.Path
 ) -> None:
-    """Broken, an author believes that TLS protects a plugin which everybody may call."""
+    """If this fails, an author believes that TLS protects a plugin which everybody may call."""
     authority = certificates.Authority()
     server, client = authority.issue("plugin", "plugin.test"), authority.issue("scheduler")
     credentials = grpc.ssl_server_credentials(
@@ -147,5 +147,5 @@ async def test_a_plugin_that_answers_callers_without_a_certificate_violates_tls(
 
 
 def test_enough_specifications_have_a_plugin_that_violates_them() -> None:
-    """Broken, specifications came without a plugin that shows what they find."""
+    """If this fails, specifications came without a plugin that shows what they find."""
     assert len({plugin.violates for plugin in broken_plugins.PLUGINS}) >= 137

@@ -45,7 +45,7 @@ async def _deliver(cluster: Cluster, kind: EventKind, version: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_a_pod_after_a_quiet_time_is_bound_within_a_second(tmp_path: pathlib.Path) -> None:
-    """If this fails, the first pod after a quiet time waits for all that has changed since, or for ever.
+    """If this fails, the first pod after a quiet time waits for all that has changed since, or forever.
 
     All of it as one delta exceeds what a message may have.
     """

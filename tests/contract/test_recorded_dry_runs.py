@@ -39,7 +39,7 @@ class OddNodesClosed(Moody):
 
 
 class Skipping(OddNodesClosed):
-    """Has nothing to say of any pod."""
+    """Skips every pod."""
 
     def pre_filter(self, call: sdk.Call) -> Any:
         return sdk.SKIP
@@ -204,10 +204,10 @@ async def test_what_the_service_said_of_nodes_holds_for_a_waiting_pod_while_they
         response = await would_preempt(cluster)
         assert [text for text in response.not_known if "preempt" in text] == []
         assert {each.name for each in response.preemption.candidates} == {"n0", "n2", "n4"}
-        # Of a node that came since the service has said nothing.
+        # The service has not answered about a node that came since.
         cluster.builder.set_node("n9", allocatable={"cpu": "4", "pods": "9"})
         cluster.builder.place(SMALL, *["n9"] * 4)
         response = await would_preempt(cluster)
         assert not response.preemption.candidates
         (text,) = (text for text in response.not_known if "preempt" in text)
-        assert text == "whom it would preempt: what Moody says of nodes that another plugin refused is not recorded"
+        assert text == "whom it would preempt: the answer of Moody about nodes that others refused is not recorded"

@@ -236,7 +236,7 @@ class Closed(Moody):
 async def explained_as_of_then(
     cluster: RecordedCluster, frames: Sequence[recording_pb2.RecordedFrame]
 ) -> insight_pb2.ExplainResponse:
-    """What a recording of the cluster says of a pod of class SMALL that waits."""
+    """The explanation of a waiting pod of class SMALL in a recording of the cluster."""
     insight = recorded_insight.RecordedInsight(cluster.header)
     insight.follow(frames)
     pod = cycle_pb2.PodIdentity(namespace="default", name="waits", uid="w")

@@ -43,7 +43,7 @@ def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def test_a_released_sdk_runs_from_its_own_wheel(tmp_path: Path) -> None:
-    """Broken, these tests would try the present SDK and prove nothing."""
+    """If this fails, these tests would try the present SDK and prove nothing."""
     for wheel in _RELEASED.glob("*/*.whl"):
         code = "import trireme.sdk, trireme.v1.filter_pb2 as f; print(trireme.sdk.__file__, f.__file__)"
         command = [sys.executable, "-c", code]
@@ -53,7 +53,7 @@ def test_a_released_sdk_runs_from_its_own_wheel(tmp_path: Path) -> None:
 
 
 def test_a_released_plugin_still_conforms(address: str) -> None:
-    """Broken, the contract did more than grow: a plugin of an earlier release violates a new specification."""
+    """If this fails, the contract did more than grow: a plugin of an earlier release violates a new specification."""
     flags = ["--latency-calls", "0", "-o", "json"]
     command = [Path(sys.executable).with_name("trireme"), "plugin", "verify", address, *flags]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -62,7 +62,7 @@ def test_a_released_plugin_still_conforms(address: str) -> None:
 
 
 async def test_the_present_scheduler_filters_by_a_released_plugin(address: str) -> None:
-    """Broken, a request or an answer means something else to a plugin of an earlier release."""
+    """If this fails, a request or an answer means something else to a plugin of an earlier release."""
     info = await remote_client.handshake(_configure(address), address, deadline_seconds=DEADLINE)
     if plugin_pb2.EXTENSION_POINT_SCORE not in info.extension_points:
         pytest.skip("follows the cluster: what it answers, `verify` has compared")

@@ -122,7 +122,7 @@ async def test_a_channel_drains(call: Callable[..., Any], answer: bytes) -> None
 
 
 async def test_a_channel_does_not_drain_beyond_the_deadlines_of_its_calls() -> None:
-    """A replica that hangs must not hold its channel for ever; and a stream without a deadline not at all."""
+    """A replica that hangs must not hold its channel forever; and a stream without a deadline not at all."""
     server = _Server()
     async with server.channel() as channel:
         endless = asyncio.create_task(_read(channel, None))
@@ -164,7 +164,7 @@ class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
 async def _binders(
     *servicers: _Bind,
 ) -> AsyncIterator[tuple[bind_phase_client.BindPhaseClient, list[str], list[aio.Server]]]:
-    """The frontend's side of these bind replicas, of which the first is an endpoint; their addresses and servers."""
+    """The frontend's side of these bind replicas; the first is an endpoint; their addresses and servers."""
     async with contextlib.AsyncExitStack() as stack:
         addresses, servers = [], []
         for servicer in servicers:
@@ -190,7 +190,7 @@ async def _busy(servicer: _Bind) -> None:
 
 
 async def test_a_bind_batch_survives_that_its_endpoint_is_removed() -> None:
-    """As a rolling update does: the pods of the batch would stay assumed for ever, and nobody would hear of it."""
+    """As a rolling update does: the pods of the batch would stay assumed forever, and nobody would hear of it."""
     let_go = asyncio.Event()
     leaving, staying = _Bind(let_go), _Bind(let_go)
     request = bind_pb2.BindRequest(items=[bind_pb2.BindItem(node_name="n"), bind_pb2.BindItem(node_name="m")])
@@ -253,7 +253,7 @@ async def test_an_answer_that_cannot_be_decoded_is_a_failed_call(call: Callable[
 
 
 async def test_a_bind_replica_that_answers_fence_with_nonsense_is_not_used() -> None:
-    """Broken, one such replica ends the frontend."""
+    """If this fails, one such replica ends the frontend."""
     asked = asyncio.Event()
 
     async def fence(request: bytes, _: Any) -> bytes:

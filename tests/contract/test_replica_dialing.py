@@ -81,7 +81,7 @@ async def serve(
 
 
 async def test_a_phase_with_another_identity_is_not_used(tmp_path: Path) -> None:
-    """Any certificate of the authority would do else: a filter could stand in for bind, and be told of every pod."""
+    """Any certificate of the authority would do else: a filter could stand in for bind, and get every pod."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
     async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
@@ -240,7 +240,7 @@ def _bind_service() -> grpc_server.Service:
 
 
 async def test_bind_is_found_again_after_a_renewal(tmp_path: Path) -> None:
-    """As for the stream: a channel that was made with the old certificates would try with them for ever."""
+    """As for the stream: a channel that was made with the old certificates would try with them forever."""
     old, new = Authority("old"), Authority("new")
     caller = Side(tmp_path / "frontend", old, "frontend")
     phase = Side(tmp_path / "bind", old, "bind", NAME)
@@ -302,7 +302,7 @@ def _permit_plugin(name: str, **fields: Any) -> remote_plugin_settings.RemotePlu
 
 
 async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
-    """Whoever may call the Handle service decides in any plugin's name which pods are bound."""
+    """A caller of the Handle service decides in any plugin's name which pods are bound."""
     authority = Authority()
     side = Side(tmp_path / "frontend", authority, "frontend", "trireme-frontend.default.svc")
     files = {name: f"{side.folder}/{file}" for name, file in FILES.items()}
@@ -369,7 +369,7 @@ async def test_a_local_caller_may_only_act_for_remote_plugins(tmp_path: Path) ->
 
 
 async def test_a_certificate_that_is_half_written_is_not_taken(tmp_path: Path) -> None:
-    """Whoever writes certificates writes one file after the other."""
+    """Certificates are written one file after the other."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
     dialer = caller.dialer(NAME)

@@ -108,7 +108,7 @@ def mutual(folder: Path, authority: Authority, *identities: str) -> Listener:
 
 
 async def test_a_phase_may_answer_at_length(tmp_path: Path) -> None:
-    """Where each of many nodes refuses a pod by a text of its own, the pod failed with RESOURCE_EXHAUSTED for ever."""
+    """Where each of many nodes refuses a pod by a text of its own, the pod failed with RESOURCE_EXHAUSTED forever."""
     async with serving(make_listener(f"unix:{tmp_path}/x.sock"), _LargeAnswers()) as (_, address):
         async with aio.insecure_channel(address, options=replica_link.CHANNEL_OPTIONS) as channel:
             answer = await plugin_pb2_grpc.PluginServiceStub(channel).GetPluginInfo(INFO, timeout=20)
@@ -151,7 +151,7 @@ async def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> 
 
 
 async def test_identities_hold_for_streams_and_not_for_health(tmp_path: Path) -> None:
-    """Every kind of call is guarded; health may be asked by whoever connects."""
+    """Every kind of call is guarded; health may be asked by anybody who connects."""
     authority = Authority()
     async with serving(mutual(tmp_path, authority, "frontend")) as (_, address):
         for name, allowed in (("frontend", True), ("stranger", False)):

@@ -44,7 +44,7 @@ async def until_at(snap: snapshot.Snapshot, generation: int) -> None:
 
 
 async def test_a_placed_pod_costs_each_replica_less_than_200_bytes(tmp_path: pathlib.Path) -> None:
-    """Once in step, replicas are told of placed pods by deltas: whole snapshots would cost a thousand times as much."""
+    """Once in step, replicas get placed pods by deltas: whole snapshots would cost a thousand times as much."""
     frontend = Frontend()
     frontend.add_nodes(NODES)
     async with replica(tmp_path, 0) as (first, snap), replica(tmp_path, 1) as (second, _):
@@ -122,7 +122,7 @@ async def test_a_replica_that_is_added_again_is_taken_for_another_one(tmp_path: 
 
 
 async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) -> None:
-    """A replica that acknowledges deltas and yet never answers would hold its pods for ever."""
+    """A replica that acknowledges deltas and yet never answers would hold its pods forever."""
     frontend = Frontend(deadline_seconds=0.4)
 
     async def unanswered(link: replica_link.ReplicaLink) -> None:

@@ -30,7 +30,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("example", _PLUGINS)
 def test_a_plugin_runs_on_the_wheel_alone(example: str, python: Path, tmp_path: Path) -> None:
-    """Broken, a plugin author needs the scheduler's sources, or what the scheduler depends on."""
+    """If this fails, a plugin author needs the scheduler's sources, or what the scheduler depends on."""
     folder = shutil.copytree(ROOT / "examples" / example, tmp_path / "plugin")
     script, *flags = _PLUGINS[example]
     socket = f"unix:{tmp_path}/plugin.sock"

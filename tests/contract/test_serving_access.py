@@ -170,7 +170,7 @@ async def test_reviews_are_cached_for_a_while(tmp_path: Path) -> None:
 
 
 async def test_an_unreachable_api_server_authorizes_nobody(tmp_path: Path) -> None:
-    """Whoever breaks the connection to the API server could read everything."""
+    """An attacker who breaks the connection to the API server could read everything."""
 
     async def broken(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
         return fake.failure(500, "InternalError")
@@ -205,7 +205,7 @@ async def _certificate(port: int) -> bytes:
 async def test_status_and_explanations_need_the_right_to_read_them(
     tmp_path: Path, frontend: support.FakeFrontend
 ) -> None:
-    """Names of pods and nodes would be open to whoever reaches the port."""
+    """Names of pods and nodes would be open to anybody who reaches the port."""
     async with support.served(tmp_path, frontend) as served:
         for path in ("/trireme/v1/status", "/trireme/v1/explain?pod=default/waits"):
             assert (await _get(served, path))[0] == 403

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.alerts import alert_rules
 from tests.contract import metrics_document
 from tests.contract import serving_frontend as support
 from tools.controlplane import ports
@@ -82,7 +83,9 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
 def test_the_metrics_to_alert_on_exist() -> None:
     section, _, rest = metrics_document.DOCUMENT.read_text().partition("## What to alert on")[2].partition("\n## ")
     named = set(re.findall(r"\b((?:trireme|scheduler|leader)_[a-z_]+)", section))
-    assert len(named) > 5
+    rules = [rule["expr"] for group in alert_rules.groups() for rule in group["rules"]]
+    named |= {re.sub("_(bucket|sum|count)$", "", name) for rule in rules for name in alert_rules.metrics_in(rule)}
+    assert len(named) > 20
     assert [name for name in sorted(named) if f"| `{name}` |" not in rest] == []
 
 
@@ -93,7 +96,7 @@ def test_a_fallback_phase_is_in_the_metrics(site: serving_site.FrontendSite) -> 
 
 
 def test_an_informers_version_has_the_digits_of_kube_schedulers(tmp_path: Path) -> None:
-    """Whoever compares the two during a migration would see an informer far ahead of the other."""
+    """A comparison during a migration would show one informer far ahead of the other."""
     frontend = support.FakeFrontend()
     statistics = SimpleNamespace(version=7_000_000_000_000_012)
     frontend.informers.append(SimpleNamespace(resource=resources.DEVICE_CLASSES, statistics=lambda: statistics))

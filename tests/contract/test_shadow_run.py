@@ -158,7 +158,7 @@ async def test_an_api_server_that_is_lost_later_is_a_notice_and_no_end(tmp_path:
         cluster.faults.add(lost)
         pods = next(each for each in observed.run.informers if each.resource.name == "pods")
         relisting = asyncio.create_task(pods.relist())
-        await observed.until(lambda: "is interrupted, so what is shown of them is of then" in observed.notices)
+        await observed.until(lambda: "is interrupted, so what is shown of them is from that time" in observed.notices)
         cluster.faults.clear()
         await relisting
         await observed.until(lambda: "is interrupted, so" not in observed.notices)
@@ -194,7 +194,7 @@ async def test_objects_that_cannot_be_decoded_are_a_notice(
 async def test_without_pods_or_nodes_the_run_ends_with_what_is_missing(
     cluster: EmbeddedCluster, tmp_path: pathlib.Path, kind: str
 ) -> None:
-    """It would wait for ever, and report nothing."""
+    """It would wait forever, and report nothing."""
     cluster.faults.add(Fault(FaultAction.STATUS, path=rf"/api/v1/{kind}\?", code=403, times=-1))
     async with contextlib.AsyncExitStack() as stack:
         observed = Observed(cluster, tmp_path)

@@ -18,7 +18,7 @@ def _watch(folder: Path) -> tls_files.WatchedFiles:
 
 
 def test_a_pair_in_two_steps_is_used_once_it_matches(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Broken, whoever replaces the certificate before its key ends all connections, or has to restart the plugin."""
+    """If this fails, replacing the certificate before its key ends all connections, or takes a restart."""
     one, two = Authority().issue("one"), Authority().issue("two")
     one.write(tmp_path, "plugin")
     watched = _watch(tmp_path)
@@ -38,7 +38,7 @@ def test_a_pair_in_two_steps_is_used_once_it_matches(tmp_path: Path, caplog: pyt
 def test_an_expired_certificate_is_used_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hours: float, entries: int
 ) -> None:
-    """Broken, only the other side knows why no connection is made."""
+    """If this fails, only the other side knows why no connection is made."""
     Authority().issue("plugin", hours=hours).write(tmp_path, "plugin")
     with caplog.at_level(logging.WARNING):
         _watch(tmp_path)

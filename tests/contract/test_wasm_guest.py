@@ -26,7 +26,7 @@ def _guest(tmp_path: Path) -> Path:
 
 
 def test_a_guest_conforms_and_decides(guest: Path, tmp_path: Path) -> None:
-    """Broken, whoever moves a guest loses its decisions, or gets a plugin that violates the contract."""
+    """If this fails, a moved guest loses its decisions, or becomes a plugin that violates the contract."""
     address = f"unix:{tmp_path}/plugin.sock"
     command = [go_plugin("wasm-host-go"), guest, "Guest", "--listen", address]
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as host:
@@ -57,7 +57,7 @@ def test_a_guest_conforms_and_decides(guest: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_guest_is_refused_at_the_start(tmp_path: Path) -> None:
-    """Broken, a wrong file shows as pods that wait."""
+    """If this fails, a wrong file shows as pods that wait."""
     require_toolchain("go", "examples/wasm-host-go")
     empty = tmp_path / "empty.wasm"
     empty.write_bytes(b"\0asm\1\0\0\0")

@@ -102,7 +102,7 @@ def wait(true: Callable[[], Any], story: Callable[[], str]) -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A scheduler with 12 nodes whose demo is done, some pods of which wait; and a browser."""
+    """A scheduler with 12 nodes whose demo is done, some of its pods waiting; and a browser."""
     folder = tmp_path_factory.mktemp("console")
     command = [*TRIREME, "up", "--nodes", "12", "--demo", "--record-dir", str(folder / "recordings")]
     up = installation.Process("up", [*command, "--feature-gates=GenericWorkload=true"], folder / "up.log")

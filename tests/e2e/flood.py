@@ -2,7 +2,7 @@
 
     python flood.py ADDRESS QUESTIONS CALLERS
 
-A process of its own: in that of a test, ten thousand calls would hold up whoever creates pods there.
+A process of its own: in that of a test, ten thousand calls would hold up the creation of pods there.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 What is compared is what users see: which pods are bound, the conditions of pods and groups, and the events. Schedulers
 and control planes go on from scenario to scenario; before each one everything that the last one left is removed, and
-what is said of it later does not count.
+later reports of it do not count.
 """
 
 import abc
@@ -49,7 +49,7 @@ _LEFT = (
 
 
 def gang(name: str, min_count: int, **spec: Any) -> Json:
-    """A PodGroup of which so many pods go at once or none."""
+    """A PodGroup whose pods are scheduled so many at once or not at all."""
     return {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
@@ -103,7 +103,7 @@ class Stage:
     async def nodes(self, count: int, cpu: str = "2", labels: Sequence[Mapping[str, str]] = ()) -> None:
         """So many nodes, each with its entry of `labels` if there are any; return once the scheduler knows them.
 
-        Groups and pods come by other watches, and a group that is tried on some of the nodes is refused once more.
+        Groups and pods come by other watches, and a group that is tried on some of the nodes is refused again.
         """
         for number in range(count):
             await self.here.add_node(f"node-{number}", cpu, labels[number] if labels else {})
@@ -122,7 +122,7 @@ class Stage:
         """Pods, which the scheduler sees after the groups that there are.
 
         Otherwise the watch of groups may be behind that of pods. The pods that wait for a group are added to it one by
-        one, and kube-scheduler may try those that it has: they are refused once more, in other words.
+        one, and kube-scheduler may try those that it has: they are refused again, in other words.
         """
         if not self._groups_known:
             await self._wait_until_groups_are_known()

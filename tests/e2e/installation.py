@@ -30,7 +30,7 @@ OPEN_METRICS = "--authorization-always-allow-paths=/healthz,/livez,/metrics,/rea
 """For a scheduler whose metrics a test reads without a token."""
 
 LAST_LINES = 20
-"""Of a log, where a test failed."""
+"""The end of a log, where a test failed."""
 
 LEASE_SECONDS = 8.0
 SHORT_LEASE = {
@@ -348,7 +348,7 @@ class Installation:
         return await self.request("GET", f"/api/v1/namespaces/default/pods/{name}")
 
     async def clear(self) -> None:
-        """Delete all pods and what was told of them, and return once they are gone."""
+        """Delete all pods and their events, and return once they are gone."""
         for path in ("/api/v1/namespaces/default/pods", "/apis/events.k8s.io/v1/namespaces/default/events"):
             await self.request("DELETE", f"{path}?gracePeriodSeconds=0")
         await until(lambda: not self.witness.names, 60, lambda: f"{len(self.witness.names)} pods are left")
@@ -396,7 +396,7 @@ class Installation:
         return await self.events_of(name, reason)
 
     async def scheduled_events(self) -> dict[str, list[Json]]:
-        """The Scheduled events by the uid of the pod that they tell of."""
+        """The Scheduled events by the uid of their pod."""
         answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
         told: dict[str, list[Json]] = collections.defaultdict(list)
         for event in answer["items"] or []:
@@ -434,9 +434,9 @@ class Installation:
         await until(there, 20, lambda: f"{name} has no event that it failed: {text}\n{self.story()}")
 
     async def check_promises(self, names: Iterable[str], excused: Collection[str] = ()) -> None:
-        """All these pods are on a node that they fit on, each by one binding that was told of once.
+        """All these pods are on a node that they fit on, each by one binding with one event.
 
-        A frontend that is killed takes the events with it that it had not sent: the pods (uids) of which that may be
+        A frontend that is killed takes the events with it that it had not sent: the pods (uids) for which that may be
         so are `excused`, and need have none.
         """
         pods = {pod["metadata"]["name"]: pod for pod in await self.pods()}
@@ -459,7 +459,7 @@ class Installation:
 
         await until(all_told, 20, untold)
         often = {uid: found for uid, found in told.items() if len(found) > 1 or found[0].get("series")}
-        assert not often, f"told of more than once: {list(often.values())[:2]}"
+        assert not often, f"reported more than once: {list(often.values())[:2]}"
 
 
 def _check_capacity(pods: Iterable[Json], nodes: Iterable[Json]) -> None:

@@ -47,7 +47,7 @@ def test_the_overview_shows_what_the_scheduler_does(world: consoles.World) -> No
 
 
 def test_pending_pods_are_grouped_and_lead_to_a_pod(world: consoles.World) -> None:
-    """From how many wait to which, and what nodes say of them."""
+    """From how many wait to which, and the nodes' verdicts."""
     with world.pods("nowhere-0", "nowhere-1", "nowhere-2", cpu="10m", **consoles.NOWHERE), world.browser.page() as page:
         page.goto(f"{world.console}/#/pending")
         consoles.reason(page, "Refused by NodeAffinity").click()
@@ -59,6 +59,29 @@ def test_pending_pods_are_grouped_and_lead_to_a_pod(world: consoles.World) -> No
         rows.first.get_by_role("link").click()
         consoles.expect(page.get_by_role("heading", level=1)).to_contain_text("default/nowhere-")
         consoles.expect(page.get_by_role("region", name="Timeline")).to_contain_text("UnscheduledPodAdd")
+
+
+def test_taints_of_one_key_are_one_row_that_opens(world: consoles.World) -> None:
+    """A node pool for each of fifty teams would be fifty rows; amounts have units."""
+    pooled = [f"node-{number}" for number in (3, 4, 5)]
+    for name in pooled:
+        taint = {"key": "example.com/pool", "value": f"of-{name}", "effect": "NoSchedule"}
+        world.patch_node(name, {"spec": {"taints": [taint]}})
+    try:
+        with world.pods("too-large", cpu="1k"), world.browser.page() as page:
+            page.goto(f"{world.console}/#/pods/default/too-large")
+            says = page.get_by_role("region", name="What nodes say")
+            consoles.expect(says).to_contain_text("1,000 CPUs requested")
+            values = says.locator("details.values")
+            consoles.expect(values).to_have_count(1)
+            consoles.expect(values.locator("summary")).to_have_text("example.com/pool=*:NoSchedule, 3 values")
+            consoles.expect(values.locator("li").first).not_to_be_visible()
+            values.locator("summary").click()
+            consoles.expect(values.locator("li")).to_have_count(3)
+            consoles.expect(values.locator("li").first).to_contain_text("example.com/pool=of-node-")
+    finally:
+        for name in pooled:
+            world.patch_node(name, {"spec": {"taints": []}})
 
 
 def test_a_pod_waits_the_page_says_why_and_the_proposal_helps(world: consoles.World) -> None:
@@ -266,7 +289,7 @@ def test_a_plot_breaks_off_where_nothing_came(world: consoles.World) -> None:
 
 
 def test_a_pod_that_does_not_exist_is_said_so(world: consoles.World) -> None:
-    """A misspelt name would load for ever."""
+    """A misspelt name would load forever."""
     with world.browser.page() as page:
         page.goto(f"{world.console}/#/pods/default/no-such-pod")
         consoles.expect(page.get_by_text("neither in the queue nor on a node").first).to_be_visible()

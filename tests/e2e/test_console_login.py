@@ -58,7 +58,7 @@ async def test_a_reader_with_few_rights_sees_what_is_missing(tmp_path: Path) -> 
 
 
 async def test_a_link_to_a_moment_asks_for_a_token_first_and_for_the_right_to_see_all(tmp_path: Path) -> None:
-    """Whoever is sent the link of an incident would see an empty page, or more than their own rights allow."""
+    """A user who gets the link of an incident would see an empty page, or more than their rights allow."""
     await record_folder(tmp_path / "recordings")
     async with (
         support.served(tmp_path, recordings=tmp_path / "recordings") as served,

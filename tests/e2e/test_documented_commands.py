@@ -24,6 +24,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 DOCUMENTS = [
     REPOSITORY / "README.md",
     *sorted((REPOSITORY / "docs").glob("*.md")),
+    REPOSITORY / "docs/tutorials/laptop.md",
     *sorted((REPOSITORY / "examples").glob("*/README.md")),
 ]
 _BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)

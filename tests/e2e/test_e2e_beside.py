@@ -17,14 +17,14 @@ real_only = pytest.mark.parametrize("cluster", ["real"], indirect=True)
 
 MERGE = "application/merge-patch+json"
 
-# How often kube-scheduler plays once more where it counted what is chance, which is not seldom on a busy machine.
+# How often kube-scheduler plays again where it counted what is chance, which is not seldom on a busy machine.
 MORE_TRIES = 3
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
 _ROW = re.compile(r"^\| `([a-z0-9_]+)` \| same \|", re.MULTILINE)
 _HOST = re.compile(r"host=[0-9.:]+")
 
-# What the document says is another thing here, with what it says of it.
+# The document means another thing here, and says which.
 _NOT_HERE = re.compile(
     r"\{extension_point=Sign,"  # classes of pods are told apart before they are scheduled
     r"|scheduler_plugin_evaluation_total\{.*plugin=NodeName,"  # asked about pods that name a node
@@ -37,7 +37,7 @@ _OWN_WAY = {
     "kubernetes_build_info": "another program",
     "scheduler_queueing_hint_execution_duration_seconds": "whether an event finds a pod waiting is of the moment",
 }
-# Of these the labels are of our own, or a matter of the moment.
+# The labels of these are our own, or a matter of the moment.
 _FAMILY_ONLY = {"scheduler_batch_attempts_total", "scheduler_cache_size", "registered_metrics_total"}
 _COUNTED_ALIKE = (
     "kubernetes_feature_enabled",

@@ -79,7 +79,7 @@ async def a_tree_that_fails_below(on: Stage) -> None:
 
 
 async def members_of_other_priorities_in_a_tree(on: Stage) -> None:
-    """What cannot be scheduled as one is an error that every group is told of."""
+    """What cannot be scheduled as one is an error that every group reports."""
     await on.priorities()
     await on.nodes(2)
     await _tree(on, "root", 2)
@@ -192,7 +192,7 @@ def _bound(outcome: Json) -> Json:
 async def test_trireme_and_kube_scheduler_make_the_same_of_groups_of_groups(
     scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
-    """Whoever moves over sees the same of his groups: bindings, conditions, events."""
+    """A user who moves over sees the same of their groups: bindings, conditions, events."""
     ours, theirs = await sides.play(scenario, GATES)
     if scenario in LEFT_OVER:
         assert ours["groups"][LEFT_OVER[scenario]][0][2] == "Scheduled"

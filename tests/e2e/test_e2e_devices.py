@@ -101,7 +101,7 @@ async def test_a_pod_waits_for_its_claim_and_for_a_device(cluster: clusters.Open
 
 
 async def test_a_selector_error_on_one_node_makes_the_pod_unschedulable(cluster: clusters.OpenCluster) -> None:
-    """A pod of which a plugin cannot say whether it fits somewhere is not put elsewhere, where nobody would notice."""
+    """A pod that a plugin cannot judge on some node is not placed on another, where nobody would notice."""
     driver = "half.example.com"
     async with cluster(nodes=2) as here:
         good, bad = (node["metadata"]["name"] for node in await here.nodes())
@@ -189,7 +189,7 @@ async def test_a_pod_whose_node_goes_while_its_device_is_prepared_is_bound_elsew
 
 
 async def _say(here: installation.Installation, name: str, before: str, condition: str) -> str:
-    """A driver says of the claim's device that the condition is true; answers when it was allocated.
+    """A driver sets the condition of the claim's device; answers when it was allocated.
 
     It waits for an allocation that is another one than `before`.
     """

@@ -138,7 +138,7 @@ async def test_a_bad_extender_is_reported_and_loses_no_pod(cluster: clusters.Ope
 
 @pytest.mark.parametrize("capable", [True, False], ids=["names", "objects"])
 async def test_extenders_filter_preemption_candidates(cluster: clusters.OpenCluster, capable: bool) -> None:
-    """Of the candidates only those that the extender leaves are chosen from; where it leaves none, nobody goes."""
+    """Only candidates that the extender leaves are chosen; where it leaves none, nobody is evicted."""
     async with cluster(nodes=2, cpu="2") as here, fake_extender.serving() as (extender,):
         await here.add_priority_class("vip", 1000)
         left: list[str] = []
@@ -244,7 +244,7 @@ async def test_kube_scheduler_sends_the_same_requests_and_decides_the_same(
 
 
 async def _story(here: installation.Installation, name: str) -> list[str]:
-    """Some pods of one scheduler, one after the other: where they go and what is told of them."""
+    """Some pods of one scheduler, one after the other: where they go and their events."""
     spec = {"schedulerName": name, "terminationGracePeriodSeconds": 0}
     out = []
     for number, cpu in enumerate(("1", "3", "2")):

@@ -41,7 +41,7 @@ async def schedule(here: installation.Installation, first: int) -> float:
 
 
 async def test_the_scheduler_goes_on_as_before_and_every_question_has_an_answer(cluster: clusters.OpenCluster) -> None:
-    """Whoever may ask could stop scheduling, or wait for an answer that never comes."""
+    """A caller could stop scheduling, or wait for an answer that never comes."""
     async with cluster(nodes=3, cpu="64") as here:
         address = f"unix:{here.folder}/insight.sock"
         command = [*installation.program("trireme.insight.process"), "--listen", address]

@@ -55,7 +55,7 @@ async def two_gangs_that_are_too_big_together(on: Stage) -> None:
 
 
 async def more_members_than_the_minimum(on: Stage) -> None:
-    """Whoever fits beyond the minimum goes too; the others are told why not, one by one."""
+    """Pods that fit beyond the minimum are bound too; each of the others gets its reason."""
     await on.nodes(2)
     await on.group(gang("a", 2))
     await on.pods_at_once(members("a", 6))
@@ -65,7 +65,7 @@ async def more_members_than_the_minimum(on: Stage) -> None:
 
 
 async def members_of_another_priority_than_their_group(on: Stage) -> None:
-    """What cannot be scheduled as one is an error that is told of."""
+    """What cannot be scheduled as one is an error that is reported."""
     await on.priorities()
     await on.nodes(2)
     await on.group(gang("a", 2, priorityClassName="high"))
@@ -173,7 +173,7 @@ async def a_gang_that_spreads(on: Stage) -> None:
 
 
 async def a_gang_that_spreads_where_others_do_not_count(on: Stage) -> None:
-    """Of two pods on its node only the one that counts in the constraint goes."""
+    """Only the pod on its node that counts in the constraint is evicted."""
     await _spread_out(on, 1, "4")
     await on.pods([installation.pod("other", cpu="1", nodeName="node-0", terminationGracePeriodSeconds=0)])
     await on.group(gang("a", 2, priorityClassName="high"))
@@ -224,7 +224,7 @@ SCENARIOS = (
 )
 TOPOLOGY = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
 
-# Here kube-scheduler may try the group once more while its victims terminate, by chance, and its condition then says
+# Here kube-scheduler may try the group again while its victims terminate, by chance, and its condition then says
 # that the preemption is under way. The scenario itself waits for the condition before that.
 TRIED_AGAIN = {victims_that_take_their_time}
 
@@ -233,7 +233,7 @@ TRIED_AGAIN = {victims_that_take_their_time}
 async def test_trireme_and_kube_scheduler_make_the_same_of_it(
     scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
-    """Whoever moves over sees the same of his groups: bindings, conditions, events."""
+    """A user who moves over sees the same of their groups: bindings, conditions, events."""
     ours, theirs = await sides.play(scenario, TOPOLOGY if "rack" in scenario.__name__ else TOPOLOGY[:1])
     if scenario in TRIED_AGAIN:
         del ours["groups"], theirs["groups"]

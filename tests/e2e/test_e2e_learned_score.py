@@ -60,7 +60,7 @@ def _example_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_model_is_trained_from_jobs_that_finished(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, nobody can train the example's model but on observations that are invented."""
+    """If this fails, nobody can train the example's model but on observations that are invented."""
     monkeypatch.setenv("TRIREME_SOCKET", str(tmp_path / "admin.sock"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     recordings, recording, model = tmp_path / "recordings", tmp_path / "jobs.trireme", tmp_path / "model.json"

@@ -33,7 +33,7 @@ class _Machines:
 
     def __init__(self, here: installation.Installation) -> None:
         self._here = here
-        # Of the pod that each phase's process runs for; what runs at first is the first pod's.
+        # The pod that each phase's process runs for, at first the first one.
         self._running: dict[str, str | None] = dict.fromkeys(here.phases)
 
     def kill_all(self) -> None:

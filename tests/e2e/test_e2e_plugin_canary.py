@@ -57,7 +57,7 @@ def _wrong(pods: Iterable[Mapping[str, Any]], nodes: tuple[str, str], percent: i
 async def test_each_pod_is_decided_by_the_version_that_its_uid_chooses(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a new version decides about more pods than it should, or about none, or its share takes a restart."""
+    """If this fails, a new version decides about too many pods, or none, or changing its share takes a restart."""
     async with (
         installation.embedded(tmp_path, "--nodes", "2", "--cpu", "64") as here,
         witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,

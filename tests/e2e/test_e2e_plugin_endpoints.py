@@ -67,7 +67,7 @@ async def _cluster(folder: pathlib.Path) -> AsyncIterator[installation.Installat
 async def test_the_ready_endpoints_of_a_service_are_called_as_they_change(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a rollout of a plugin has pods wait, or calls go to a replica that is not ready."""
+    """If this fails, a rollout of a plugin has pods wait, or calls go to a replica that is not ready."""
     async with _cluster(tmp_path) as here:
         node = (await here.nodes())[1]["metadata"]["name"]
         monkeypatch.setenv("PREFERRED_NODE", node)

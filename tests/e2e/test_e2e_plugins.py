@@ -377,7 +377,7 @@ async def test_pods_that_a_plugin_refused_are_tried_when_it_comes_back_as_anothe
 async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a profile names a plugin at a point that is never called, or the plugin does not learn the pod's fields.
+    """If this fails, a plugin is never called at a point that its profile names, or lacks the pod's fields.
 
     A pod that Permit refuses is for Unreserve, one that no node takes for PostFilter.
     """
@@ -431,7 +431,7 @@ async def _trireme(*arguments: str) -> str:
 async def test_pods_that_permit_refuses_do_not_wake_each_other(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, two of them are tried again without end or pause: each leaves the room that it had for a moment."""
+    """If this fails, two of them are tried again without end: each gives up the room that it had."""
     calls = tmp_path / "calls"
     calls.touch()
     monkeypatch.setenv("CALLS", str(calls))

@@ -1,4 +1,4 @@
-"""Preemption by the four processes: pods that have to go, the pod that comes instead, and what is told of both."""
+"""Preemption by the four processes: pods that have to go, the pod that comes instead, and the events of both."""
 
 import asyncio
 import functools

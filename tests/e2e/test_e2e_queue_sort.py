@@ -42,7 +42,7 @@ async def free_place(here: installation.Installation, name: str) -> str:
 
 
 async def all_have_backed_off(here: installation.Installation) -> None:
-    """Return once no pod has been tried for so long as pods back off: a change of a pod has it tried once more."""
+    """Return once no pod has been tried for so long as pods back off: a change of a pod has it tried again."""
     attempts, since = -1.0, time.monotonic()
     while time.monotonic() - since < BACKOFF_SECONDS:
         samples = await kube_side.metrics(here.session, here.port(here.frontends[0]))
@@ -68,7 +68,7 @@ async def placed(here: installation.Installation) -> str:
 async def test_a_free_place_goes_to_the_pod_that_the_plugin_puts_first(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """Broken, the order of the queue is by priority, whatever the profile says, or keys of changed pods stay old."""
+    """If this fails, the queue is ordered by priority despite the profile, or keys of changed pods stay old."""
     async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
         await here.add_priority_class("important", 1000, preemptionPolicy="Never")
         ranks = {"c": 3, "a": 1, "b": 2, "unranked": None, "late": 9}
@@ -85,7 +85,7 @@ async def test_a_free_place_goes_to_the_pod_that_the_plugin_puts_first(
 
 
 async def test_pods_wait_for_a_plugin_that_is_down(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
-    """Broken, pods are lost, or scheduled in an order that nobody asked for, while the plugin is away."""
+    """If this fails, pods are lost, or scheduled in an order that nobody asked for, while the plugin is away."""
     async with cluster(nodes=1) as here:
         own = remote("FairOrder", f"unix:{tmp_path}/plugin.sock", "queueSort", deadline="500ms")
         async with plugin(tmp_path, FAIR_ORDER):
@@ -100,7 +100,7 @@ async def test_pods_wait_for_a_plugin_that_is_down(cluster: clusters.OpenCluster
 async def test_a_pod_that_the_plugin_raises_for_is_in_the_metrics_of_the_frontend(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """Broken, a pod waits for ever, without an event or a condition, and no alert fires."""
+    """If this fails, a pod waits forever, without an event or a condition, and no alert fires."""
     async with cluster(nodes=1) as here, plugin(tmp_path, FAIR_ORDER) as address:
         await here.start(configuration=SORTED, own=remote("FairOrder", address, "queueSort"))
         await here.create_pods([pod("p", labels={"rank": "first"})])

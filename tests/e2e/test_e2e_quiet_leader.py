@@ -35,7 +35,7 @@ def _images(number: int) -> list[dict[str, Any]]:
 async def test_a_pod_after_a_quiet_time_is_bound_within_a_second(cluster: clusters.OpenCluster) -> None:
     """If this fails, the first pod after a quiet time waits until replicas have all that they missed.
 
-    Where that is too much for one message, it waits for ever.
+    Where that is too much for one message, it waits forever.
     """
     async with cluster(nodes=NODES, cpu="4") as here:
         await here.start()

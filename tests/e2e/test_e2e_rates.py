@@ -31,8 +31,8 @@ async def test_no_client_writes_faster_than_configured(cluster: clusters.OpenClu
             bound = sum(1 for each in await here.pods() if each["spec"].get("nodeName"))
             told = len(await here.scheduled_events())
             most = BURST + QPS * (time.monotonic() - began)
-            assert max(bound, told) <= most, f"{bound} bound and {told} told of, at most {most:.0f} may be"
-            assert time.monotonic() - began < 60, f"{bound} bound and {told} told of\n{frontend.said[-2000:]}"
+            assert max(bound, told) <= most, f"{bound} bound and {told} reported, at most {most:.0f} may be"
+            assert time.monotonic() - began < 60, f"{bound} bound and {told} reported\n{frontend.said[-2000:]}"
         took = time.monotonic() - began
     # One after the other would take twice as long.
     assert took < 2 * (PODS - BURST) / QPS + 5, f"{took:.1f} s"

@@ -74,7 +74,7 @@ async def _lease_events(here: installation.Installation, reason: str) -> list[st
 async def test_weights_that_change_under_load_decide_from_then_on_and_no_pod_is_lost(
     cluster: clusters.OpenCluster,
 ) -> None:
-    """Broken, changing a weight takes a restart, or pods in flight meanwhile are dropped or placed by both."""
+    """If this fails, changing a weight takes a restart, or pods in flight meanwhile are dropped or placed by both."""
     async with cluster(nodes=3, cpu="64") as here:
         first = await _prefer_and_avoid(here)
         own = {"admin": {"socket": str(here.folder / "admin.sock")}}
@@ -101,7 +101,7 @@ async def test_weights_that_change_under_load_decide_from_then_on_and_no_pod_is_
 
 
 async def test_what_is_wrong_is_refused_as_a_whole_and_profiles_come_and_go(cluster: clusters.OpenCluster) -> None:
-    """Broken, a mistake in a file stops scheduling, or pods of a profile that was added or removed are forgotten."""
+    """If this fails, a mistake in a file stops scheduling, or pods of an added or removed profile are lost."""
     async with cluster(nodes=2) as here:
         own = {"admin": {"socket": str(here.folder / "admin.sock")}}
         profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "old"}]
@@ -153,7 +153,7 @@ async def _is_accepted(here: installation.Installation) -> bool:
 async def test_another_plugin_orders_the_queue_after_a_reload(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """Broken, pods that wait while the order changes are compared by keys of both orders."""
+    """If this fails, pods that wait while the order changes are compared by keys of both orders."""
     sorted_by_plugin, waiting = test_e2e_queue_sort.SORTED, test_e2e_queue_sort.waiting
     by_priority = {**sorted_by_plugin, "profiles": [{"schedulerName": "default-scheduler"}]}
     async with (

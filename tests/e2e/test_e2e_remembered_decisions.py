@@ -101,7 +101,7 @@ class Scheduler:
 
 
 async def test_each_pod_bound_around_restarts_and_reloads_has_its_decision(cluster: clusters.OpenCluster) -> None:
-    """`trireme explain` said of most of these pods that no decision about them was in memory."""
+    """For most of these pods `trireme explain` found no decision in memory."""
     async with cluster(nodes=3, cpu="64") as here:
         scheduler = Scheduler(here)
         try:

@@ -97,7 +97,7 @@ async def a_resize_on_a_node_that_lets_none_preempt(on: Stage) -> None:
 
 
 async def a_resize_of_a_pod_that_must_not_preempt(on: Stage) -> None:
-    """Its policy holds for resizes, too; nothing is said of it, for it runs."""
+    """Its policy holds for resizes, too; nothing is reported, for it runs."""
     await on.nodes(1)
     await on.here.request(
         "POST",
@@ -116,7 +116,7 @@ SCENARIOS = (room_for_a_resize, a_resize_on_a_node_that_lets_none_preempt, a_res
 async def test_trireme_and_kube_scheduler_make_the_same_of_it(
     scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
-    """Whoever moves over has the same pods evicted for his resizes, and no others."""
+    """A user who moves over has the same pods evicted for resizes, and no others."""
 
     async def played(on: Stage) -> None:
         try:

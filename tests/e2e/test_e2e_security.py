@@ -1,4 +1,4 @@
-"""The four processes on TCP with mutual TLS, as in pods of their own; and whoever else would call them."""
+"""The four processes on TCP with mutual TLS, as in pods of their own; and anybody else who would call them."""
 
 import asyncio
 import pathlib
@@ -62,7 +62,7 @@ async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) 
 async def test_mutual_tls_between_all_services(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
     """Pods are scheduled over mutual TLS, no wrong party is answered, and renewed certificates stop nothing.
 
-    Without this the phases cannot be apart, because bind deletes pods for whoever may call it.
+    Without this the phases cannot be apart, because bind deletes pods for every caller that it admits.
     """
     async with cluster(nodes=3) as here:
         certificates = here.certificates = make_certificates(tmp_path / "certificates")
@@ -97,7 +97,7 @@ async def test_mutual_tls_between_all_services(cluster: clusters.OpenCluster, tm
 
 @embedded_only
 async def test_a_phase_under_another_name_is_not_used(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
-    """Score at bind's address, with a certificate of the same authority, is told of no pod and binds none."""
+    """Score at bind's address, with a certificate of the same authority, gets no pod and binds none."""
     async with cluster(nodes=1) as here:
         here.certificates = make_certificates(tmp_path / "certificates")
         for file in ("tls.crt", "tls.key"):

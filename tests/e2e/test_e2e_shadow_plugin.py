@@ -17,7 +17,7 @@ SCRIPT = pathlib.Path(__file__).parents[2] / "examples/plugin-python/maintenance
 async def test_it_is_asked_and_compared_and_no_pod_notices(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """Broken, a plugin cannot be tried on a cluster without deciding about its pods, or what it would do is unknown."""
+    """If this fails, a plugin cannot be tried without deciding about pods, or its effect is unknown."""
     async with cluster(nodes=2) as here, plugin(tmp_path, SCRIPT) as address:
         for node in await here.nodes():
             path = f"/api/v1/nodes/{node['metadata']['name']}"

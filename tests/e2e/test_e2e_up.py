@@ -57,7 +57,7 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         assert "10 nodes, 60 pods" in status
         (giant, *_) = re.findall(r"default/giant-\S+", status)
         explanation = await asyncio.to_thread(_ask, "explain", giant)
-        assert re.search(r"10  NodeResourcesFit +Insufficient cpu \(1k cpu requested\)", explanation)
+        assert re.search(r"10  NodeResourcesFit +Insufficient cpu \(1,000 CPUs requested\)", explanation)
         details = json.loads(await asyncio.to_thread(_ask, "explain", giant, "-o", "json"))
         (refusal,) = details["refusals"]
         assert (refusal["status"]["plugin"], len(refusal["nodes"])) == ("NodeResourcesFit", 10)

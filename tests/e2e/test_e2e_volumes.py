@@ -179,7 +179,7 @@ async def test_a_provisioner_that_gives_up_sends_the_pod_back(cluster: clusters.
 
 @real_only
 async def test_a_pod_whose_time_is_over_goes_back(cluster: clusters.OpenCluster) -> None:
-    """Nobody makes the volume: after bindTimeoutSeconds the pod says so, and is not held for ever."""
+    """Nobody makes the volume: after bindTimeoutSeconds the pod says so, and is not held forever."""
     async with cluster(nodes=1) as here:
         await _storage_class(here, "slow", "csi.example.com")
         await _claim(here, "slow-claim", "slow")

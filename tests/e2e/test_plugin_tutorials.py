@@ -22,7 +22,7 @@ _LIMIT_SECONDS = 600.0
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("path", _TUTORIALS, ids=lambda path: path.stem.removeprefix("plugin-"))
 def test_a_newcomer_gets_through_the_tutorial(path: Path, tmp_path: Path) -> None:
-    """Broken, the first thing that a plugin author tries fails, or takes longer than ten minutes."""
+    """If this fails, the first thing that a plugin author tries fails, or takes longer than ten minutes."""
     language = path.stem.removeprefix("plugin-")
     for tool in _TOOLCHAINS[language]:
         if shutil.which(tool) is None:
@@ -51,7 +51,7 @@ def test_a_newcomer_gets_through_the_tutorial(path: Path, tmp_path: Path) -> Non
 
 
 def test_every_language_has_a_tutorial() -> None:
-    """Broken, a template comes without a text that leads through it."""
+    """If this fails, a template comes without a text that leads through it."""
     templates = _ROOT / "internal" / "trireme" / "cli" / "plugin_development" / "templates"
     assert {path.stem.removeprefix("plugin-") for path in _TUTORIALS} == {path.name for path in templates.iterdir()}
 

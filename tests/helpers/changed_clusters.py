@@ -1,4 +1,4 @@
-"""Small clusters, drawn at random, of which some pods are removed and others added: over an overlay or in truth."""
+"""Small random clusters, where some pods are removed and others added: over an overlay or in truth."""
 
 import random
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 ZONE, HOST = "zone", "host"
 GPU = "example.com/gpu"
 DRIVER = "driver"
-# The claims that only one pod may use at a time, and those of volumes of which nodes take a few.
+# The claims that only one pod may use at a time, and those of volumes with a limit for each node.
 EXCLUSIVE, ATTACHED = ("alone-1", "alone-2"), ("disk-1", "disk-2", "disk-3")
 # The class whose pods are filtered.
 WANTED = 99
@@ -137,7 +137,7 @@ def pods_that_spread_from_all(draw: st.DrawFn) -> core_pb2.Pod:
 
 @st.composite
 def changes(draw: st.DrawFn, kind: st.SearchStrategy[core_pb2.Pod] | None = None) -> Change:
-    """A cluster and its change. Of pods of one kind there are many on few nodes, which all have a host name."""
+    """A cluster and its change. Many pods of one kind are on few nodes, which all have a host name."""
     nodes = []
     pods_drawn = pods_of_all_kinds() if kind is None else kind
     for number in range(draw(st.integers(1, 5 if kind is None else 2))):

@@ -63,7 +63,7 @@ class Browser:
 def browser(folder: Path) -> Iterator[Browser]:
     """A Chromium with a new profile; `folder` is where Playwright and Chromium may write."""
     folder.mkdir(exist_ok=True)
-    # Of what tests expect of a page; five seconds by default, which a busy machine may take for one answer.
+    # The patience with a page; five seconds by default, which a busy machine may take for one answer.
     sync_api.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
     with sync_api.sync_playwright() as playwright:
         running = playwright.chromium.launch(

@@ -66,5 +66,5 @@ class FakeRemoteFilter(abc.ABC):
         return state.read(slots, table)
 
     async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
-        """What the plugin says of nodes as they would be."""
+        """The plugin's answer about nodes as they would be."""
         raise AssertionError("not part of these tests")

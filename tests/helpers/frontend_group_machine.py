@@ -121,7 +121,7 @@ class GroupMachine(FrontendMachine):
         return fitted > 0 and fitted + len(group.placed) >= group.tree.min_count
 
     def _calm_down(self) -> None:
-        # A group that does not fit is tried again after each back-off, for ever: what must end is everything else.
+        # A group that does not fit is tried again after each back-off, forever: what must end is everything else.
         for _ in range(80):
             self._hear_and_answer()
             self.world.loop.advance(0.5)

@@ -2,7 +2,7 @@
 
 Users and kubelets change pods and nodes; watches lag behind each other, break off and are listed anew, and repeat what
 they delivered; filter, score and bind answer late, refuse, fail or are down; time goes by. After every step each
-pending pod is in exactly one place, what is assumed adds up, and whoever may be tried is being tried. When all has
+pending pod is in exactly one place, what is assumed adds up, and pods that may be tried are being tried. When all has
 come to rest, everybody who fits somewhere is there.
 """
 
@@ -110,12 +110,12 @@ class FrontendMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.world.all_delivered)
     @rule(resource=st.sampled_from([*RESOURCES, "pods"]), count=st.integers(1, 5))
     def deliver(self, resource: str, count: int) -> None:
-        """A watch tells of what happened."""
+        """A watch reports what happened."""
         self.world.deliver(resource, count)
 
     @rule(resource=st.sampled_from(RESOURCES), back=st.integers(0, 4))
     def repeat(self, resource: str, back: int) -> None:
-        """A watch tells of something again."""
+        """A watch reports something again."""
         self.world.repeat(resource, back)
 
     @rule(resource=st.sampled_from(RESOURCES), twice=st.booleans())
@@ -214,7 +214,7 @@ class FrontendMachine(RuleBasedStateMachine):
             raw = next((raw for raw in api.pods.values() if raw["metadata"]["uid"] == uid), None)
             busy = uid in called or any(pod.uid == uid for pod in self.frontend.scheduling.waiting.pods())
             bound = raw is not None and raw["spec"].get("nodeName") and uid in self.world.seen
-            assert busy or bound or uid in self.world.seen, "assumed for ever"
+            assert busy or bound or uid in self.world.seen, "assumed forever"
 
     def what_is_placed_adds_up(self) -> None:
         """The cache holds what was delivered and what is assumed; its replicas count the same for each node."""
@@ -301,7 +301,7 @@ class FrontendMachine(RuleBasedStateMachine):
         return any(cpu >= requested for cpu in self.world.free(pod.record.priority, pod.uid).values())
 
     def _calm_down(self) -> None:
-        """Everything is delivered, every call has a good answer, and whoever is to go goes."""
+        """Everything is delivered, every call has a good answer, and pods that are to leave leave."""
         for _ in range(200):
             self._hear_and_answer()
             if self.world.idle and (self.frontend.scheduling.queue.next_backoff() is None or not self.api.nodes):

@@ -147,7 +147,7 @@ class World:
         """`arguments` are the frontend's, beside those that it needs here; `extended`: it has extenders."""
         self.loop = StillLoop()
         self.wall_ahead = 0.0
-        #: What Permit plugins say of pods that wait, by plugin; empty: the guard alone waits, and says nothing.
+        #: The Permit plugins' messages about waiting pods, by plugin; empty: the guard alone waits, without one.
         self.permit_messages: dict[str, str] = {}
         #: Remote plugins that took part and are rejected.
         self.rejected: frozenset[str] = frozenset()
@@ -235,7 +235,7 @@ class World:
         self._deliver(resource, events)
 
     def repeat(self, resource: str, back: int) -> None:
-        """An event that was delivered already, of an object that is still known, comes once more."""
+        """An event that was delivered already, of an object that is still known, comes again."""
         position = self.delivered[resource] - 1 - back
         if position < 0:
             return

@@ -17,7 +17,7 @@ Respond = Callable[[str, Any], Coroutine[Any, Any, Any]]
 
 
 class FakePhase:
-    """Filter's or score's replicas: one that is in step, and answers by and by."""
+    """Filter's or score's replicas: one that is in step, and answers later."""
 
     def __init__(self, respond: Respond, publish: Callable[[bytes], None]) -> None:
         self.available = self.followed = True
@@ -140,5 +140,5 @@ class ObjectsOfPods:
         return None if raw is None else orjson.dumps(raw)
 
     def node(self, name: str) -> bytes | None:
-        """Whoever asks has names alone."""
+        """Callers have names alone."""
         raise AssertionError("an extender without a cache of its own")

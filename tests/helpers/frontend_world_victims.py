@@ -19,7 +19,7 @@ def cpus(pod: core_pb2.Pod) -> int:
 def choose(snap: snapshot.Snapshot, cycle: cycle_pb2.Cycle, free: Mapping[int, int]) -> filter_pb2.PostFilterResponse:
     """The node where the fewest have to go, and of them no more than have to; `free` is what each slot has left.
 
-    Nobody while room is being made where the pod was promised some. Of nodes that are as good one where it was promised
+    Nobody while room is being made where the pod was promised some. Among equal nodes one where it was promised
     none: any of them may be chosen, and that one hurts most.
     """
     preemptor = snap.classes[cycle.pod_class].pod

@@ -119,7 +119,7 @@ class Hints:
         said = {hint for _, _, hint in self._table.results}
         if not said:
             return ""
-        # Of several registrations that match, the first that helps counts; an error helps.
+        # The first matching registration that helps counts; an error helps.
         answer = ERROR if ERROR in said else QUEUE if QUEUE in said else SKIP
         assert (decisions[0] is hint_evaluation.Decision.SKIP) == (answer == SKIP)
         return answer

@@ -105,7 +105,7 @@ class Cluster:
         self.reserving = False
         #: A class that nothing takes.
         self.hopeless: set[int] = set()
-        #: What score says of placements, and what it was asked.
+        #: Score's answers about placements, and its requests.
         self.totals: list[int] = []
         self.scored: list[tuple[list[int], int]] = []
         enabled = {

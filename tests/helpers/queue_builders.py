@@ -47,7 +47,7 @@ def _hint_one(hint: OneHint, pod: QueuedPodInfo, event: ClusterEvent, old: Any, 
 
 @functools.cache
 def pending(name: str = "p", uid: str = "u") -> PendingPod:
-    """A pod in namespace ns of which only the name matters."""
+    """A pod in namespace ns with only a name."""
     return PendingPod(pod_projection.parse({"metadata": {"namespace": "ns", "name": name, "uid": uid}}), 1, 1)
 
 

@@ -22,7 +22,7 @@ def fill(filled: message.Message, text_of: Callable[[str], str], depth: int = 0)
             else:
                 setattr(filled, field.name, value)
         elif field.message_type.GetOptions().map_entry:
-            _fill_map(getattr(filled, field.name), field, text_of)
+            _fill_map(getattr(filled, field.name), field, text_of, depth)
         elif depth < MAX_DEPTH:
             part = getattr(filled, field.name)
             inner = part.add() if field.is_repeated else part
@@ -61,7 +61,7 @@ def _value(field: Any, text_of: Callable[[str], str]) -> Any:
     return True if field.type == descriptor.FieldDescriptor.TYPE_BOOL else 1
 
 
-def _fill_map(entries: Any, field: Any, text_of: Callable[[str], str]) -> None:
+def _fill_map(entries: Any, field: Any, text_of: Callable[[str], str], depth: int) -> None:
     """Add an entry."""
     key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
     name = f"{field.containing_type.name}.{field.name}"
@@ -71,5 +71,5 @@ def _fill_map(entries: Any, field: Any, text_of: Callable[[str], str]) -> None:
 
     if value.message_type is None:
         entries[_value(key, text)] = _value(value, text)
-    else:
-        fill(entries[_value(key, text)], text_of)
+    elif depth < MAX_DEPTH:
+        fill(entries[_value(key, text)], text_of, depth + 1)

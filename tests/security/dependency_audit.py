@@ -18,7 +18,7 @@ _ITSELF = "trireme"
 
 
 def audit(osv_url: str) -> Sequence[dict[str, Any]]:
-    """What pip-audit says of each installed package: its `name`, and `vulns`, or why it was skipped (`skip_reason`).
+    """pip-audit's entry for each installed package: its `name`, and `vulns`, or why it was skipped (`skip_reason`).
 
     Raises: ConnectionError: the service cannot be reached.
     """

@@ -46,7 +46,7 @@ async def test_views_need_credentials(tmp_path: Path, path: str) -> None:
 
 
 async def test_each_view_is_for_those_who_may_list_what_it_shows(tmp_path: Path) -> None:
-    """Whoever may read one pod would read all nodes, pods and addresses."""
+    """A reader of one pod would read all nodes, pods and addresses."""
     async with support.served(tmp_path) as served:
         codes = {}
         for view in views.VIEWS:
@@ -103,7 +103,7 @@ async def test_names_are_hidden_from_those_who_may_list_neither(tmp_path: Path) 
 
 @pytest.mark.parametrize("path", TRAVERSALS)
 async def test_no_path_leads_to_other_files(tmp_path: Path, path: str) -> None:
-    """The server's files would be read by whoever reaches the port."""
+    """The server's files would be open to anybody who reaches the port."""
     async with support.served(tmp_path) as served:
         code, body, _ = await _raw_get(served, path)
         assert code in (400, 401, 404)

@@ -49,7 +49,7 @@ async def _exchange(served: support.Served, request: bytes) -> bytes:
 
 
 async def test_headers_that_never_end_close_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that sends a byte now and then would hold a connection, and its file descriptor, for ever."""
+    """A caller that sends a byte now and then would hold a connection, and its file descriptor, forever."""
     monkeypatch.setattr(connection_limits, "IDLE_SECONDS", 0.5)
     async with support.served(tmp_path, support.FakeFrontend()) as served, _connection(served) as (reader, writer):
         writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n")
@@ -108,7 +108,7 @@ async def test_many_connections_keep_no_probe_from_its_answer(tmp_path: Path, mo
 async def test_handshakes_that_never_end_keep_no_probe_from_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever only opens connections must not use up the places for handshakes."""
+    """A client that only opens connections must not use up the places for handshakes."""
     monkeypatch.setattr(tls_acceptor, "MAX_HANDSHAKES", 8)
     async with support.served(tmp_path, support.FakeFrontend()) as served, contextlib.AsyncExitStack() as stack:
         for _ in range(32):

@@ -95,7 +95,7 @@ async def test_who_may_get_the_pod_sees_no_names_of_nodes(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["n1", "unknown"])
 async def test_guessing_the_name_of_a_node_says_nothing(tmp_path: Path, name: str) -> None:
-    """Whether a node exists, and what it says of the pod, would be learnt name by name."""
+    """Whether a node exists, and its verdict on the pod, would be learnt name by name."""
     async with support.served(tmp_path) as served:
         code, document, _ = await served.get(f"{support.PATH}?nodes={name}", "developer")
         assert _is_status(document, 403, "Forbidden")

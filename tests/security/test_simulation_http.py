@@ -76,3 +76,82 @@ async def test_only_json_is_posted(tmp_path: Path) -> None:
         status, refusal = await _post(server, "operator", {"scenario": {}}, f"{PATH}?nodes=a")
         assert status == 400
         assert "known is pretty" in refusal["message"]
+
+
+MANIFESTS = f"{PATH}/manifests"
+POD = b"""
+apiVersion: v1
+kind: Pod
+metadata: {name: new}
+spec: {schedulerName: p, containers: [{name: main, image: x}]}
+"""
+
+
+async def _submit(
+    server: insight_http.Served, user: str, body: bytes, query: str = "", content_type: str = "application/yaml"
+) -> tuple[int, dict[str, Any]]:
+    """The code and the JSON of an answer about manifests."""
+    headers = {"Authorization": f"Bearer {user}-token", "Content-Type": content_type}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{server.url}{MANIFESTS}{query}", headers=headers, ssl=False, data=io.BytesIO(body)) as response,
+    ):
+        return response.status, await response.json(content_type=None)
+
+
+async def test_manifests_are_posted_as_they_are_and_have_verdicts(tmp_path: Path) -> None:
+    async with insight_http.served(tmp_path) as server:
+        code, answer = await _submit(server, "operator", POD, "?namespace=there")
+        assert code == 200, answer
+        (verdict,) = answer["verdicts"]
+        assert (verdict["namespace"], verdict["verdict"]) == ("there", "VERDICT_FITS")
+        of_json = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "j"},
+            "spec": {"containers": [{"name": "c"}]},
+        }
+        code, answer = await _submit(server, "operator", orjson.dumps(of_json), "", "application/json")
+        assert code == 400
+        assert answer["message"].startswith("document 1 (Pod j): spec.containers[0].image: Required value")
+
+
+async def test_manifests_are_for_those_who_may_list_nodes_and_pods(tmp_path: Path) -> None:
+    async with insight_http.served(tmp_path) as server:
+        assert (await _submit(server, "developer", POD))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "content_type", "code", "text"),
+    [
+        (POD, "", "text/plain", 415, "send Content-Type: application/json or application/yaml"),
+        (POD, "?nodes=a", "application/yaml", 400, "known is"),
+        (b"---\n", "", "application/yaml", 400, "the body has no manifest"),
+        (b"kind: [", "", "application/yaml", 400, "the body has no manifests: 2:1: did not find"),
+        (
+            POD.replace(b"image", b"imagee"),
+            "",
+            "application/yaml",
+            400,
+            "document 1 (Pod new): spec.containers[0].imagee",
+        ),
+        (b"#" * 1_100_000, "", "application/yaml", 413, "more than 1 MiB"),
+    ],
+    ids=["content type", "unknown query", "empty", "no yaml", "unknown field", "too large"],
+)
+async def test_bad_manifests_are_named(
+    tmp_path: Path, body: bytes, query: str, content_type: str, code: int, text: str
+) -> None:
+    async with insight_http.served(tmp_path) as server:
+        status, refusal = await _submit(server, "operator", body, query, content_type)
+        assert (status, refusal["kind"]) == (code, "Status")
+        assert text in refusal["message"]
+
+
+async def test_aliases_that_grow_without_end_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]" for number in range(1, 12)]
+    async with insight_http.served(tmp_path) as server:
+        status, refusal = await _submit(server, "operator", "\n".join(lines).encode())
+        assert (status, refusal["kind"]) == (400, "Status")
+        assert "excessive aliasing" in refusal["message"]

@@ -49,6 +49,7 @@ PATHS = [
     f"{POD.replace('large', 'pod-0')}/decision?maxFeasibleNodes=3",
     f"{POD.replace('large', 'absent')}/explanation",
     "/v1/simulation",
+    "/v1/simulation/manifests",
     recorded_paths.RECORDING,
     f"{recorded_paths.MOMENTS}1/pending",
     f"{recorded_paths.MOMENTS}1/overview",

@@ -28,7 +28,7 @@ _KNOWN = 2000
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _FILTER, _SCORE = plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE
 
-#: The cycle of which a task is a part.
+#: The cycle that a task is part of.
 _CYCLE: contextvars.ContextVar[_Cycle | None] = contextvars.ContextVar("cycle", default=None)
 
 
@@ -127,7 +127,7 @@ class ConfigurationChecks:
                 self._violated(f"no file says that {name} has the weights {found}")
 
     def _on_call(self, cycle: _Cycle, said: bytes | None) -> None:
-        """A cycle calls a phase by a configuration, of which files decide this."""
+        """A cycle calls a phase by a configuration that these files decide."""
         if said is not None and said not in cycle.configurations:
             cycle.configurations.append(said)
             if len(cycle.configurations) > 1:
@@ -261,7 +261,7 @@ def _plugins(profile: snapshot_pb2.Profile, point: int) -> list[str]:
 
 
 def _by_files(configuration: snapshot_pb2.Configuration) -> bytes:
-    """The configuration without what the remote plugins say of themselves, which may change at any time."""
+    """The configuration without the remote plugins' descriptions, which may change at any time."""
     said = snapshot_pb2.Configuration()
     said.CopyFrom(configuration)
     for plugin in said.remote_plugins:
@@ -288,7 +288,7 @@ def _in_force(changes: Any) -> dict[str, Any]:
 
 
 def _texts(roles: profile_roles.ProfileRoles) -> dict[str, str]:
-    """The roles, as they can be compared: some are objects without equality, of which the address says nothing."""
+    """The roles, as they can be compared: some are objects without equality, whose address means nothing."""
     return {field.name: _ADDRESS.sub("", str(getattr(roles, field.name))) for field in dataclasses.fields(roles)}
 
 

@@ -216,7 +216,7 @@ class DecisionRecords:
     def _decision(
         self, cache: cluster_cache.ClusterCache, pod: Any, nominated_node: str, before: Sequence[tuple[Any, str]] = ()
     ) -> Decision | None:
-        """A decision of which no more is known than what it is made by; None: nor that."""
+        """A decision whose maker alone is known; None: nor that."""
         try:
             decision = Decision(pod.key, self._cases.case(cache, pod, nominated_node, before), nominated_node)
             decision.weights = self._cases.weights(cache, pod)

@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="to begin with; none: the defect's own")
     parser.add_argument("--load", default="", help="as of simulate.py")
     parser.add_argument("--today", action="store_true", help="the defects of the day")
-    parser.add_argument("--save", action="store_true", help="keep what was found for docs/reliability.md")
+    parser.add_argument("--save", action="store_true", help="keep what was found for `make docs`")
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - set(DEFECTS)):
         parser.error(f"there is no defect {', '.join(unknown)}; there are {', '.join(sorted(DEFECTS))}")

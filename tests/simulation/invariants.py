@@ -142,9 +142,7 @@ class Invariants:
         nodes = (self._store.get(NODES, "", each) for each in sorted({name, *names}))
         zones = {node.object["metadata"]["labels"][ZONE] for node in nodes if node is not None}
         if len(zones) > 1:
-            self._violated(
-                f"{record.name}, of which {pod['metadata']['name']} is bound to {name}, is in {sorted(zones)}"
-            )
+            self._violated(f"{record.name}, with {pod['metadata']['name']} bound to {name}, is in {sorted(zones)}")
 
     def _on_device_claim(self, event: Event) -> None:
         """No device is given to two claims, and no two claims are made for a pod."""

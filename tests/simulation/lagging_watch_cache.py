@@ -43,7 +43,7 @@ class LaggingWatchCache:
         if not self.lags or query.get("sendInitialEvents") != "true" or not 0 < seen < newest:
             return None
         version = self._pick.randint(seen, newest)
-        # Of a collection whose history is gone nothing older can be told.
+        # Nothing older is known of a collection whose history is gone.
         return version if version >= self._store._bucket_of(stored_as(target.resource)).dropped_until else None
 
     def _prepend_list(self, watcher: Any, resource: Any, version: int) -> None:

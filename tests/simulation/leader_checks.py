@@ -29,7 +29,7 @@ from trireme.scheduling import assumed_pod, binding_cycle, preemption_executor, 
 from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object, Resource
 from trireme_kube.embedded.storage.store import DELETED, Event, Store
 
-# For so long nothing must have changed on a node of which a decision should have known. Units: seconds.
+# For so long nothing must have changed on a node that a decision should have seen. Units: seconds.
 SETTLED_SECONDS = 10.0
 # How many of the pods that were deleted last are known: a frontend's watch may lag.
 DELETED_PODS = 2000
@@ -42,7 +42,7 @@ class LeaderChecks:
         self._store = store
         self._now = now
         self.violations: list[str] = []
-        # Of every pod that is, and of the last ones that were, which a frontend may still know: its object as it was
+        # Every pod that exists, and the last ones that did, which a frontend may still know: its object as it was
         # created, and the members of each group.
         self._pods: dict[str, Object] = {}
         self._deleted: collections.deque[str] = collections.deque()

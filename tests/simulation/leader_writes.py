@@ -87,7 +87,7 @@ def _has_node(pod: Object) -> bool:
 
 
 def _said(pod: Object) -> tuple[Any, Any]:
-    """What leaders say of a pod in its status."""
+    """What leaders write into a pod's status."""
     status = pod.get("status") or {}
     return status.get("conditions"), status.get("nominatedNodeName")
 

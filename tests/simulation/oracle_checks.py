@@ -1,7 +1,7 @@
 """Compares what leaders decide with what Kubernetes' own scheduling framework decides by the same state.
 
 The framework is the Go program of `tests/conformance/oracle`. It decides a sample of the states of each storm, and of
-each calm, once more. Of several best nodes either may be taken, of several ways to make room those that the
+each calm, again. Any of several best nodes may be taken, and among several ways to make room those that the
 framework itself takes by chance. Where the program is not built nothing is compared.
 """
 
@@ -19,7 +19,7 @@ from tests.simulation.simulated_configuration import DEFAULT_WEIGHTS
 from trireme_kube.embedded.api.resources import Object
 from trireme_kube.embedded.storage.store import Store
 
-# Of each storm, and of each calm, so many decisions are compared, and besides so many preemptions.
+# So many decisions of each storm and of each calm are compared, and so many preemptions besides.
 SAMPLE, PREEMPTIONS = 16, 8
 # How often the framework decides one; lists come in any order there, and what is not the same each time is not
 # compared. A difference counts if it is there after each of several times as many.
@@ -90,7 +90,7 @@ class OracleChecks:
         self.violations.append(f"kube-scheduler decides otherwise about {decision.pod}: {'; '.join(found)}")
 
     def _write(self, row: Object) -> None:
-        """Add the case to those that `make conformance` can decide once more."""
+        """Add the case to those that `make conformance` can decide again."""
         path = real_framework.REPOSITORY / "build" / f"simulation-{self._seed}-decisions.jsonl"
         path.parent.mkdir(exist_ok=True)
         with path.open("w" if not self.violations else "a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Whether the leader's status says of each pending pod what is so, once everything is at rest.
+"""Whether the leader's status is right about each pending pod, once everything is at rest.
 
 A pod without a group waits for a gate that it has, or for an event, because plugins refused it. Which these are is
 compared with the nodes as the API server has them: each plugin is one that can refuse such a pod, and each node is one
@@ -41,7 +41,7 @@ def wrong_entries(store: Store, placed: PlacedPods, entries: Iterable[PendingPod
         name = entry.pod.name
         if name in pods and not is_terminating(pods[name]):
             wrong = _wrong(entry, pods[name], nodes, placed, nominated)
-            found.extend(f"status says of pod {name}: {entry.summary}, but {text}" for text in wrong)
+            found.extend(f"status of pod {name}: {entry.summary}, but {text}" for text in wrong)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a pod asks for and what a node has, read from their objects: once more, apart from the product's own code."""
+"""What a pod asks for and what a node has, read from their objects: again, apart from the product's own code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from trireme_kube.embedded.api.resources import Object
 
-# The label of pods of which a node may have one for each value.
+# The label of pods that exclude others with the same value from their node.
 APART = "example.com/apart"
 # The label of pods that a disruption budget protects, all of them at any time.
 GUARDED = "example.com/guarded"
@@ -21,7 +21,7 @@ _EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 
 class Amounts(NamedTuple):
-    """Of the resources that pods of the simulation request. Units: thousandths of CPUs, and MiB."""
+    """The units of resources that pods of the simulation request: thousandths of CPUs, and MiB."""
 
     cpu: int
     memory: int

@@ -67,7 +67,7 @@ class Holder:
         return tuple(f"--{flag}={self.folder / file}" for flag, file in files.items())
 
     def renew(self, authority: Authority, seconds: float) -> None:
-        """Get another certificate. `seconds`: the simulation's time, of which the files are then."""
+        """Get another certificate. `seconds`: the simulation's time, which the files then have."""
         certificate, key = authority.issue(self.name)
         self._write(CERTIFICATE, certificate, seconds)
         self._write(KEY, key, seconds)

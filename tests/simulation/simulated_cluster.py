@@ -152,7 +152,7 @@ class Cluster:
         self.watch_cache = LaggingWatchCache(self.store, self.random)
         self._api: ApiServer | None = None
         self.processes: dict[str, SupervisedProcess] = {}
-        #: The hosts of each phase's replicas, of which some may not be listed as endpoints for a while.
+        #: The hosts of each phase's replicas; some may not be listed as endpoints for a while.
         self.hosts: dict[str, list[str]] = {}
         self._unlisted: set[str] = set()
         self._insight = False
@@ -372,7 +372,7 @@ class Cluster:
         self._add(name, host, main)
 
     async def _run_api_server(self, process: Process) -> None:
-        if self._api is not None:  # it was killed: its watches are still told of events
+        if self._api is not None:  # it was killed: its watches still get events
             for watcher in self._api._watchers:
                 watcher.stop()
         self._api = ApiServer(self.registry)

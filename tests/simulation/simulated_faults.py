@@ -125,13 +125,16 @@ class Faults:
     # Processes
 
     def _kill(self) -> None:
+        """Kill a process; it is started again after a while."""
         process = self._process()
         self._at_any_await(process, process.kill)
 
     def _pause(self) -> None:
+        """Pause a process, perhaps for longer than its Lease."""
         self._pause_process(self._process())
 
     def _pause_leader(self) -> None:
+        """Pause the leader, perhaps for longer than its Lease."""
         self._pause_process(self._leader())
 
     def _pause_process(self, process: SupervisedProcess) -> None:
@@ -163,12 +166,14 @@ class Faults:
     # Clocks
 
     def _step_wall_clock(self) -> None:
+        """Set a process's wall clock back or forward, by up to an hour."""
         process = self._process() if self._random.random() < 0.5 else self._leader()
         if process.current is not None:
             process.current.wall_ahead += self._random.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0))
             self._cluster.note(f"wall clock of {process.name} {process.current.wall_ahead:+g}")
 
     def _drift(self) -> None:
+        """Let a process's monotonic clock run up to 1 % faster or slower."""
         process = self._process()
         if process.current is not None:
             rate = self._random.uniform(0.99, 1.01)
@@ -182,6 +187,7 @@ class Faults:
         return one.host, other.host
 
     def _cut(self) -> None:
+        """Cut the network between two processes, in one direction or both."""
         self._cut_between(*self._hosts())
 
     def _isolate_leader(self) -> None:
@@ -209,6 +215,7 @@ class Faults:
         return heal
 
     def _slow(self) -> None:
+        """Delay what one process sends to another."""
         self._delay(*self._hosts(), self._random.choice((0.05, 0.5, 3.0)))
 
     def _lag(self) -> None:
@@ -228,6 +235,7 @@ class Faults:
         self._for_a_while(heal)
 
     def _reset(self) -> None:
+        """Reset the connections between two processes."""
         one, other = self._hosts()
         self._cluster.note(f"reset {one} {other} {self._loop.network.reset_connections(one, other)}")
 
@@ -268,6 +276,7 @@ class Faults:
     # Files that are renewed
 
     def _reload_configuration(self) -> None:
+        """Replace the files of a frontend's configuration."""
         valid = self._renewals.reload_configuration()
         # A frontend that is started again ends at once as long as its files are invalid.
         # Each reload is undone by itself, so what undoes it is an object of its own.
@@ -275,6 +284,7 @@ class Faults:
         self._for_a_while(restore, _VALID_SECONDS if valid else None)
 
     def _rotate_certificates(self) -> None:
+        """Renew certificates, or their authority, one process after the other."""
         self._renewals.rotate_certificates()
         self._for_a_while(functools.partial(self._renewals.settle_certificates), LONGEST)
 
@@ -344,24 +354,29 @@ class Faults:
         return self._random.choice(("GET", "WATCH", "LIST", "POST", "PUT", "PATCH", "DELETE", ".*"))
 
     def _answer_with_error(self) -> None:
+        """Let the API server answer 409, 429, 500, 503 or 504."""
         code = self._random.choice(_ERRORS)
         retry_after = 1 if code == 429 else 0
         self._arm(FaultAction.STATUS, method=self._method(), code=code, retry_after=retry_after)
 
     def _lose_answers(self) -> None:
+        """Let the API server apply writes and lose the answers."""
         action = self._random.choice((FaultAction.DROP_AFTER, FaultAction.DROP_BEFORE, FaultAction.DELAY_REPLY))
         self._arm(
             action, method=self._random.choice(("POST", "PUT", "PATCH", "DELETE")), seconds=self._random.uniform(1, 20)
         )
 
     def _hang(self) -> None:
+        """Let requests to the API server hang."""
         action = self._random.choice((FaultAction.HANG, FaultAction.DELAY))
         self._arm(action, method=self._method(), seconds=self._random.uniform(1, 40))
 
     def _drop_watches(self) -> None:
+        """End watches."""
         self._cluster.note(f"drop watches {self._cluster.api.drop_watches()}")
 
     def _compact(self) -> None:
+        """Let the API server forget its history, so that watches get 410."""
         self._cluster.note("compact")
         self._cluster.store.compact()
 
@@ -378,6 +393,7 @@ class Faults:
         self._for_a_while(catch_up)
 
     def _delete_lease(self) -> None:
+        """Delete the Lease."""
         if self._cluster.store.get(LEASES, "kube-system", "kube-scheduler") is not None:
             self._cluster.store.remove(LEASES, "kube-system", "kube-scheduler")
 

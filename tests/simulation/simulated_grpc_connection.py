@@ -33,7 +33,7 @@ class FrameKind(IntEnum):
     PING = 8
     PONG = 9
     GOAWAY = 10
-    # Of a handshake of TLS, before SETTINGS.
+    # A handshake of TLS, before SETTINGS.
     HELLO = 11  # the client's first words
     CERTIFICATE = 12  # the sender's, PEM
 
@@ -137,7 +137,7 @@ class StreamBuffers:
         return self._messages.popleft()
 
     def bytes_to_report(self, count: int) -> int:
-        """So many bytes more were read: how many the peer is to be told of, 0 while they are few."""
+        """So many bytes more were read: how many to report to the peer, 0 while they are few."""
         self._unreported += count
         if self._unreported < _REPORTED_BYTES:
             return 0

@@ -204,7 +204,7 @@ class _ServerConnection(GrpcConnection):
         self._greet_when_possible()
 
     def shake_hands(self, kind: FrameKind, payload: bytes) -> None:
-        """Show our certificate, or take the client's; whoever says anything else is not talked to."""
+        """Show our certificate, or take the client's; a peer that sends anything else is refused."""
         if self._credentials is not None and kind is FrameKind.HELLO and self._in_use is None:
             self._in_use = self._credentials.for_handshake()
             self.send(frame(FrameKind.CERTIFICATE, 0, self._in_use.own))

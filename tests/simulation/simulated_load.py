@@ -34,7 +34,7 @@ from trireme_kube.embedded.storage.store import ADDED, DELETED, MODIFIED, Event,
 PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
 NODE_SIZES = ((4000, 16384), (8000, 32768), (16000, 32768))
-# Of each of them: MiB of ephemeral storage, and licenses.
+# Amounts of each: MiB of ephemeral storage, and licenses.
 STORAGE_OF_A_NODE, LICENSES_OF_A_NODE = 40960, 4
 MAX_PODS_OF_A_NODE = 30
 # How much of a node its first pod takes, where it has one from the beginning.
@@ -115,7 +115,7 @@ class Load:
 
     @property
     def intervals(self) -> Mapping[str, tuple[float, ...]]:
-        """The changes, and the seconds between two of a kind on average, of which a storm has one."""
+        """The changes, and the seconds between two of a kind on average; a storm has one."""
         return {"pods": self._rates.creation, "nodes": self._rates.node_churn, "gates": (self._rates.lifted_gates,)}
 
     def change(self, event: PlannedEvent) -> None:
@@ -312,7 +312,7 @@ class Load:
 
 
 class ZonedLoad(Load):
-    """The same with groups of which some have to be in one zone."""
+    """The same with groups, some of which have to be in one zone."""
 
     workloads = ZonedWorkloads
 

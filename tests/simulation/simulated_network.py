@@ -339,7 +339,7 @@ class Network:
             del self._listeners[server.address]
 
     async def connect(self, host: str, port: int) -> Endpoint:
-        """Connect from the current process; a cut in either direction makes this wait for ever.
+        """Connect from the current process; a cut in either direction makes this wait forever.
 
         Raises: ConnectionRefusedError where nobody listens.
         """

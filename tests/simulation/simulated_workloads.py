@@ -124,7 +124,7 @@ class Workloads:
 
 
 class ZonedWorkloads(Workloads):
-    """Groups of which some have to be in one zone."""
+    """Groups, some of which have to be in one zone."""
 
     def _group_spec(self, size: int, pod: Object) -> Object:
         spec = super()._group_spec(size, pod)

@@ -47,7 +47,7 @@ CHECK_SECONDS, CHECK_SHARE = 1.0, 0.1
 FRONTENDS, FILTERS, SCORES, BINDS = 3, 2, 2, 2
 # After so many storms all garbage is collected.
 STORMS_BETWEEN_COLLECTIONS = 5
-# Of the timeline, what is shown of a failed run.
+# The part of the timeline that is shown for a failed run.
 TIMELINE_ENTRIES = 150
 
 

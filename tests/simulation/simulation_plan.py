@@ -87,8 +87,8 @@ class Options:
 def storms(options: Options, weights: Mapping[str, int], intervals: Mapping[str, Sequence[float]]) -> Iterator[Storm]:
     """The storms of a run; those that are drawn never end.
 
-    `weights` of the kinds of faults. For each change of pods and nodes the `intervals`, in seconds on average, of which
-    a storm has one.
+    `weights` of the kinds of faults. For each change of pods and nodes the `intervals`, in seconds on average; a storm
+    has one of them.
 
     Raises: ValueError for kinds of faults that there are not.
     """

@@ -1,4 +1,4 @@
-"""Suites of tests/contract, which are about real gRPC and real sockets, once more on the simulated ones."""
+"""Suites of tests/contract, which are about real gRPC and real sockets, again on the simulated ones."""
 
 import functools
 import inspect

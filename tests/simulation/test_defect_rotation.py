@@ -1,7 +1,8 @@
 """The simulator still finds the defects that it is documented to find: those of the day, from their seeds on.
 
 If one is not found, `make simulate-regressions NAMES=... SAVE=1` looks for it among more seeds; what it finds goes into
-the defect's decorator, and by `make docs` into docs/reliability.md. If nothing finds it, a check has lost its teeth.
+the defect's decorator, and by `make docs` into docs/reference/simulation-checks.md. If nothing finds it, a check has
+lost its teeth.
 """
 
 import datetime

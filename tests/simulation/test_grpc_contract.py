@@ -24,7 +24,7 @@ from tests.simulation.grpc_contract_service import Code, Run, Service, ended, ou
     ids=["answer", "empty", "abort", "raise", "code", "large answer", "large request"],
 )
 def test_a_unary_call(run: Run, request_: bytes, expected: Any) -> None:
-    """Answers and codes; messages over 4 MiB are refused by whoever receives them."""
+    """Answers and codes; messages over 4 MiB are refused by their receiver."""
 
     async def main() -> Any:
         async with serving() as (channel, _, _, _):

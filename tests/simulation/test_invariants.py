@@ -18,7 +18,7 @@ _ROOM = {"cpu": "4", "memory": "4Gi", "ephemeral-storage": "4Gi", LICENSE_RESOUR
 
 
 class _Server:
-    """A store with two open nodes, node-1 and node-2, of which each has four of everything, and a closed one."""
+    """A store with two open nodes, node-1 and node-2, each with four of everything, and a closed one."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -271,7 +271,7 @@ def test_a_group_of_one_zone_is_in_one_zone() -> None:
     assert server.invariants.violations == []
     server.bind("three", "node-2", **member)
     (found,) = server.invariants.violations
-    assert found == "gang, of which three is bound to node-2, is in ['zone-1', 'zone-2']"
+    assert found == "gang, with three bound to node-2, is in ['zone-1', 'zone-2']"
 
 
 @pytest.mark.parametrize(("cpu", "fitting"), [("2", ["one", "two"]), ("3", [])])

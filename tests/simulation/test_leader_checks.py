@@ -144,7 +144,7 @@ def test_who_leads_knows_what_is_bound(leader: _Leader, known: bool) -> None:
 
 
 def test_a_node_that_is_chosen_before_its_limits_are_known_is_noticed(leader: _Leader) -> None:
-    """If this fails, leaders are blamed for volumes of which they could not know that they are too many."""
+    """If this fails, leaders are blamed for too many volumes that they could not know of."""
     leader.pod("one")
     built: Any = SimpleNamespace(
         cluster=SimpleNamespace(cache=leader.cache),

@@ -1,4 +1,4 @@
-"""What a leader's status says of pending pods is compared with the nodes as they are."""
+"""A leader's status of pending pods is compared with the nodes as they are."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def store() -> Store:
     ],
 )
 def test_what_is_wrong_is_found(store: Store, spec: Object, reason: str, waits: dict[str, Any], text: str) -> None:
-    """If this fails, simulations miss that `trireme status` says of a pod what is not so, or report what is."""
+    """If this fails, simulations miss a wrong entry of `trireme status`, or report a right one."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason}
     metadata = {"name": "one", "namespace": "default", "uid": "one"}
     spec = {"containers": [{"name": "c"}], **spec}
@@ -52,6 +52,4 @@ def test_what_is_wrong_is_found(store: Store, spec: Object, reason: str, waits: 
     summary = "is held back by SchedulingGates: later"
     entries = [PendingPod(pod={"name": name}, waits_for=waits, summary=summary) for name in ("one", "gone")]
     found = wrong_entries(store, PlacedPods(), entries)
-    assert [each.startswith("status says of pod one: ") and f"but {text}" in each for each in found] == [True] * bool(
-        text
-    )
+    assert [each.startswith("status of pod one: ") and f"but {text}" in each for each in found] == [True] * bool(text)

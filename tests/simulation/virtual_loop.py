@@ -111,7 +111,7 @@ class _TimerHandle(_Handle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Starts at time 0. `seed` decides all that is left to chance, in the network and in whoever asks for `random`."""
+    """Starts at time 0. `seed` decides all that is left to chance, in the network and in code that uses `random`."""
 
     _ready: Any  # the base class's own, as all without a definition here
     _stopping: bool
@@ -153,7 +153,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """As every loop's; `when` is a time of the current process's clock."""
         process = _current()
         moment = when if process is None else process.to_simulation(when)
-        # Never at once: a clock that is short of a timer by a rounding error would set it again for ever.
+        # Never at once: a clock that is short of a timer by a rounding error would set it again forever.
         return self.call_at_simulated(max(moment, self._now + RESOLUTION), callback, *args, context=context)
 
     def call_at_simulated(

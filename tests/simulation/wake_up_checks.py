@@ -16,7 +16,7 @@ from trireme.queueing import scheduling_queue
 from trireme.queueing.groups import queue_groups
 from trireme.scheduling import assumed_pod, binding_cycle
 
-# Of the events of a queue, how many of the last ones are known, and how many of those a violation shows.
+# How many of a queue's last events are known, and how many of those a violation shows.
 _KNOWN_EVENTS, _SHOWN_EVENTS = 2000, 12
 # A known defect: seed 7 has a group whose preemption has ended, and which only the flush lets go (docs/reliability.md).
 _LATE_GATES = {"DefaultPreemption"}
@@ -95,7 +95,7 @@ def _name_of(found: Any) -> str:
 
 
 def _text(events: Sequence[_Event]) -> str:
-    """How many of which events, and the last ones."""
+    """The number of each kind of event, and the last ones."""
     if not events:
         return "and there was no event since"
     counts = collections.Counter(each.event.label for each in events)

@@ -37,7 +37,7 @@ CLASSES = 20
 
 
 class _Context:
-    """Of a call that must not fail."""
+    """The context of a call that must not fail."""
 
     def peer(self) -> str:
         return "bench"

@@ -32,7 +32,7 @@ QUESTIONS: dict[str, tuple[dict[str, bool], int]] = {
 
 
 class _Context:
-    """Of a call that must not fail."""
+    """The context of a call that must not fail."""
 
     def peer(self) -> str:
         return "bench"

@@ -1,6 +1,6 @@
 """What a broken plugin costs the profiles that do not use it: `python -m tools.bench.plugin_isolation`.
 
-Two installations run at the same time, each with an embedded cluster and two profiles, of which one has a remote filter
+Two installations run at the same time, each with an embedded cluster and two profiles, one with a remote filter
 plugin under Ignore. Pods of both profiles arrive at once; what is measured is how many pods of the other profile are
 bound in a second. One installation has a good plugin and the other one that behaves so (`broken_plugin.py`); in the
 second half of a round it is the reverse, so that what else the machine does weighs on both. A warm-up, in which circuit

@@ -1,6 +1,6 @@
 """What a remote plugin costs a scheduler: `python -m tools.bench.plugin_profiles`.
 
-One real control plane and one scheduler with two profiles, of which one has a plugin without work at Filter and Score.
+One real control plane and one scheduler with two profiles, one with a plugin without work at Filter and Score.
 Waves of pods take turns: of the profile without the plugin, of the one with it, and then the other way round. What else
 the machine does for longer than a wave weighs on both, and no wave meets an API server that another has not warmed.
 Each wave has a namespace of its own, so its classes are new, and so are they to the plugin, which reads the namespace:
@@ -53,7 +53,7 @@ class Wave:
     """Processor time of frontend and phases, for a pod."""
     plugin_cpu_ms: float
     elsewhere_percent: float
-    """Of the machine, by what has no part in this."""
+    """The machine's use by processes that have no part in this."""
 
 
 class Waves:

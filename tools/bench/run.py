@@ -13,7 +13,6 @@ import argparse
 import compileall
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -27,6 +26,7 @@ from typing import Any
 
 from tools.bench.driver import processes, report, rounds, sides, workload
 from tools.controlplane import launcher
+from trireme.framework import release
 from trireme_kube.componentbase import clocks
 
 BENCH = Path(__file__).resolve().parent
@@ -122,11 +122,7 @@ def versions() -> dict[str, str]:
     """The versions of what takes part."""
     command = [str(launcher.BINARY), "kube-scheduler", "--version"]
     kubernetes = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
-    try:
-        trireme = importlib.metadata.version("trireme")
-    except importlib.metadata.PackageNotFoundError:
-        trireme = "not installed"
-    return {"kubernetes": kubernetes, "trireme": trireme, "python": platform.python_version()}
+    return {"kubernetes": kubernetes, "trireme": release.TRIREME, "python": platform.python_version()}
 
 
 def commit() -> str:

@@ -290,7 +290,7 @@ def runs() -> list[report.Run]:
 
 
 def test_rows_have_the_documented_columns() -> None:
-    """Whoever reads build/bench.json would miss a column, or take one failed round for a figure."""
+    """A reader of build/bench.json would miss a column, or take one failed round for a figure."""
     limit, kube = report.rows(runs())
     promised = {
         "side",

@@ -39,7 +39,7 @@ async def test_pods_are_awaited_until_the_last_is_bound() -> None:
 
 
 async def test_waiting_ends_where_nothing_moves() -> None:
-    """A scheduler that is stuck would hold the benchmark up for ever."""
+    """A scheduler that is stuck would hold the benchmark up forever."""
     with pytest.raises(TimeoutError, match="1 pods still wait"):
         await api.bound_pods().expect(["a/x"]).wait(patience=0.001)
 

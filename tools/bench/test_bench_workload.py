@@ -69,7 +69,7 @@ def test_template_keeps_its_own_name() -> None:
 
 
 def test_template_names_the_file_of_an_error(tmp_path: Path) -> None:
-    """Whoever writes a template would not learn which of them is wrong."""
+    """A template's author would not learn which of them is wrong."""
     broken = tmp_path / "broken.yaml"
     broken.write_text("kind: Pod\n")
     with pytest.raises(template.TemplateError, match=r"broken\.yaml"):

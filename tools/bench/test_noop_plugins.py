@@ -1,4 +1,4 @@
-"""The plugins without work that the benchmark calls: each is built and says of itself what the benchmark tells it."""
+"""The plugins without work that the benchmark calls: each is built, and describes itself as it is configured."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_a_plugin_declares_what_the_benchmark_compares(tmp_path: Path, language:
 
 
 def _describe(address: str) -> plugin_pb2.PluginInfo:
-    """What the plugin says of itself, once it listens."""
+    """The plugin's description, once it listens."""
     deadline = time.monotonic() + 60
     while True:
         with grpc.insecure_channel(address, contract_services.CHANNEL_OPTIONS) as channel:

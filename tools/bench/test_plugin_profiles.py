@@ -16,7 +16,7 @@ def wave(profile: str, pods_per_s: float, cpu_ms: float, plugin_cpu_ms: float = 
 
 
 def test_waves_are_compared_within_their_pair() -> None:
-    """Broken, a machine that gets slower decides what a plugin costs."""
+    """If this fails, a machine that gets slower decides what a plugin costs."""
     waves = [
         wave(plugin_profiles.WITHOUT, 400, 1.0),
         wave(plugin_profiles.WITH, 380, 1.1, 0.2),
@@ -39,7 +39,7 @@ def test_waves_are_compared_within_their_pair() -> None:
 
 @pytest.mark.parametrize("name", plugin_profiles.SIDES)
 def test_the_profiles_differ_by_the_plugin_alone(name: str) -> None:
-    """Broken, pods with and without the plugin are scheduled by other plugins too."""
+    """If this fails, pods with and without the plugin are scheduled by other plugins too."""
     (side,) = sides.select(sides.read((BENCH / "sides.yaml").read_text()), [name])
     changed = plugin_profiles.with_two_profiles(side)
     plugins = {point: {"enabled": [{"name": "Noop"}]} for point in ("filter", "score")}

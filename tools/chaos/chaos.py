@@ -22,7 +22,7 @@ from tools.controlplane import launcher
 from trireme_kube.componentbase import clocks
 
 BUILD = launcher.REPOSITORY / "build"
-DOCUMENT = launcher.REPOSITORY / "docs" / "reliability.md"
+DOCUMENT = launcher.REPOSITORY / "docs" / "reference" / "chaos.md"
 
 
 def main() -> int:

@@ -85,7 +85,7 @@ class Fault:
     """Which packets of an edge are dropped."""
     seconds: float
     shift: float
-    """Of a clock."""
+    """How far a clock is set. Units: seconds."""
     pause: float
     """Before it, once all has recovered from the last one. Units: seconds."""
 

@@ -1,5 +1,5 @@
 /* Moves the wall clock of the process that preloads it: by the seconds (a double) in the file that CLOCK_SHIFT names.
- * The file is mapped, so whoever writes to it moves the clock of the running process. Monotonic clocks stay as they are. */
+ * The file is mapped, so a write to it moves the clock of the running process. Monotonic clocks stay as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -19,7 +19,7 @@ _HEADER = 9
 
 
 class Frames:
-    """One direction of an HTTP/2 connection: says of each stream when it has ended, and when it was reset."""
+    """One direction of an HTTP/2 connection: reports of each stream when it ended, and when it was reset."""
 
     def __init__(self, skip: int, ended: Callable[[int], None], reset: Callable[[int], None]) -> None:
         """`skip` bytes come before the first frame."""

@@ -65,7 +65,7 @@ def test_a_pod_whose_node_changes_was_bound_twice() -> None:
 
 
 def test_pods_that_are_lost() -> None:
-    """A pod that goes without the load's doing, one that others are preferred to for ever, one left at the end."""
+    """A pod that goes without the load's doing, one that others are preferred to forever, one left at the end."""
     checks = chaos_checks.Checks({"n": chaos_checks.Amounts(1 << 30, 1 << 50, 1 << 20)})
     checks.write(pod("gone"), 1.0)
     checks.delete("gone", 2.0)
@@ -117,7 +117,7 @@ def test_the_load_fills_nodes_to_the_brim() -> None:
 
 
 def test_a_seed_gives_the_same_faults_and_every_kind_in_a_short_run() -> None:
-    """Whoever repeats a run repeats its faults."""
+    """A repeated run repeats its faults."""
     deck = sum(count for count, _ in chaos_faults.DECK)
     assert deck <= 40
     first, again, other = (list(itertools.islice(chaos_faults.draw(seed, 4.0), deck)) for seed in (1, 1, 2))

@@ -79,7 +79,7 @@ async def test_a_service_killed_in_the_middle_of_a_burst(cluster: clusters.OpenC
 
 
 def before(here: installation.Installation, when: float) -> list[str]:
-    """The pods that a frontend killed then may have bound without having told of it."""
+    """The pods that a frontend killed then may have bound without reporting it."""
     return [uid for uid, bound in here.witness.bound_at.items() if bound < when + LATE_SECONDS]
 
 

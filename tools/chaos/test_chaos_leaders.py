@@ -1,4 +1,4 @@
-"""Two frontends on one cluster, of which one leads: it dies, hangs or ends in the middle of a thousand pods."""
+"""Two frontends on one cluster, one of them leading: it dies, hangs or ends in the middle of a thousand pods."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ async def test_leaders_killed_in_the_middle_of_a_burst(cluster: clusters.OpenClu
             # Until then bind may have ended what the one that was killed had begun.
             excused = before(here, taken - LATE_SECONDS)
             if not other.running:
-                # The machine stood still for longer than a Lease: it lost it, and what it had not told of yet.
+                # The machine stood still for longer than a Lease: it lost it, and what it had not reported yet.
                 print("and lost it again")
                 excused = list(here.witness.node_of)
                 leader, other = other, leader
@@ -100,7 +100,7 @@ async def test_a_leader_that_hangs_is_deposed_and_does_no_harm(cluster: clusters
 
 
 async def test_a_lease_deleted_in_the_middle_of_a_burst_has_nothing_bound_twice(cluster: clusters.OpenCluster) -> None:
-    """Whoever creates the Lease again sees what the leader before it bound, though the Lease says that nobody led."""
+    """The process that creates the Lease again sees what the leader before it bound."""
     async with cluster(nodes=NODES, cpu="4") as here:
         leader, other = await _two(here)
         names, creating = burst(here)

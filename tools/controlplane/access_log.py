@@ -1,6 +1,6 @@
 """What an API server with RBAC was asked and what it answered, from its audit log.
 
-And which rules of which roles that took.
+And which rules of the roles that took.
 
 A rule is taken apart into its grants: one verb on one resource (for one name, where it says names). So a rule that has
 a verb too many is found too.

@@ -16,6 +16,14 @@ DEPLOY = launcher.REPOSITORY / "deploy"
 KUSTOMIZATIONS = ("base", "overlays/cert-manager", "overlays/default-scheduler")
 NAMESPACE = "trireme-system"
 
+# What cert-manager and the Prometheus operator bring, as far as an API server must know it to take the objects.
+KINDS = {
+    "issuers.cert-manager.io": ("v1", "Issuer"),
+    "certificates.cert-manager.io": ("v1", "Certificate"),
+    "servicemonitors.monitoring.coreos.com": ("v1", "ServiceMonitor"),
+    "prometheusrules.monitoring.coreos.com": ("v1", "PrometheusRule"),
+}
+
 Json = dict[str, Any]
 
 
@@ -49,3 +57,44 @@ def with_components(folder: Path, *components: str) -> Path:
 def of_kind(all_objects: Iterable[Json], *kinds: str) -> list[Json]:
     """Those of some kinds."""
     return [entry for entry in all_objects if entry["kind"] in kinds]
+
+
+def define_kinds(cluster: launcher.ControlPlane) -> None:
+    """Have the API server take objects of `KINDS`."""
+    definitions = [_definition(name, *version_and_kind) for name, version_and_kind in KINDS.items()]
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(definitions))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+
+
+def _definition(name: str, version: str, kind: str) -> Json:
+    plural, _, group = name.partition(".")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [served],
+        },
+    }
+
+
+def pods_of(rendered: Iterable[Json]) -> list[Json]:
+    """Each Deployment's pod, as a pod by itself, for an API server that runs no controllers."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **entry["spec"]["template"]["metadata"],
+                "name": entry["metadata"]["name"],
+                "namespace": entry["metadata"]["namespace"],
+            },
+            "spec": entry["spec"]["template"]["spec"],
+        }
+        for entry in of_kind(rendered, "Deployment")
+    ]

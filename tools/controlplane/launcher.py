@@ -114,7 +114,7 @@ def ending_with_parent(command: Sequence[str]) -> list[str]:
     """The command, such that the kernel kills it when the thread that started it ends.
 
     By a program and not by `preexec_fn`: with that, Python forks in a way that runs gRPC's fork handlers where gRPC is
-    loaded, and a child may hang in them before it comes to its program. The kernel does not tell of a parent that ended
+    loaded, and a child may hang in them before it comes to its program. The kernel does not report a parent that ended
     before the program asked for it: then the command is not run.
     """
     exec_if_parent_lives = '[ "$PPID" = "$0" ] && exec "$@"'

@@ -2,7 +2,7 @@
 
 A port that is found by binding to port 0 is free for a moment only: the kernel may give it to the next process that
 asks, be it another worker of pytest or a client that connects. So these lie outside the range that the kernel gives
-away, and whoever needs some takes a block of them for itself, by a lock that it holds until it ends.
+away, and a process that needs some takes a block of them for itself, by a lock that it holds until it ends.
 """
 
 import fcntl

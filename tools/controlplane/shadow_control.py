@@ -185,7 +185,7 @@ async def _create(plan: Plan, cluster: shadow_workload.Cluster) -> int:
         for name in sorted(gone_names):
             await cluster.delete_pod(name)
         if gone_names:
-            # kube-scheduler takes in deletions and new pods by separate handlers, of which either may be first.
+            # kube-scheduler takes in deletions and new pods by separate handlers; either may be first.
             await asyncio.sleep(SETTLE_SECONDS)
     return bound
 

@@ -116,7 +116,7 @@ def _demands(kind: int, draw: random.Random) -> Json:
 
 
 def _rules(kind: int, app: str, draw: random.Random) -> Json:
-    """What the spec of a kind says of nodes and of other pods."""
+    """The parts of a kind's spec about nodes and other pods."""
     match kind:
         case 4:
             term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}

@@ -276,7 +276,7 @@ def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
 
 
 class _Methods:
-    """The methods of a service, of which an input's first byte chooses one; the rest is the request."""
+    """The methods of a service: an input's first byte chooses one, the rest is the request."""
 
     def __init__(self, methods: Sequence[Any]) -> None:
         from google.protobuf import message_factory
@@ -504,7 +504,7 @@ def _recordings() -> list[bytes]:
 
 
 def _messages() -> list[bytes]:
-    """Answers about three nodes, and requests, of which the first byte chooses the method."""
+    """Answers about three nodes, and requests, whose first byte chooses the method."""
     from trireme.v1 import filter_pb2, filter_phase_pb2, score_pb2, score_phase_pb2, status_pb2
 
     refused = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="p", messages=["m"])

@@ -1,8 +1,8 @@
 """Whether a quantity grows: a line fitted to its samples, with the confidence interval of its slope.
 
-Samples that follow each other are not independent, so they are averaged over blocks of time first. Of what moves in
-steps that last, such as a pool of threads, blocks are not independent either: a line that follows a few steps would
-look sure. So the residuals' own correlation says how many independent blocks there are.
+Samples that follow each other are not independent, so they are averaged over blocks of time first. Where a quantity
+moves in steps that last, such as a pool of threads, blocks are not independent either: a line that follows a few steps
+would look sure. So the residuals' own correlation says how many independent blocks there are.
 
 A process that is replaced starts at a level of its own, as does one that becomes the leader: each such span has its own
 level, and all of a quantity's spans share one slope.
@@ -23,15 +23,15 @@ from scipy import stats
 _Values = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.99
-"""Of an interval. Dozens of quantities are judged, so one in twenty would be wrong too often."""
+"""The confidence of an interval. Dozens of quantities are judged, so one in twenty would be wrong too often."""
 
 TOLERATED_GROWTH_PER_DAY = 0.1
-"""Of the mean. What grows by less in a day is flat: allocators and tables settle for hours."""
+"""The share of the mean. What grows by less in a day is flat: allocators and tables settle for hours."""
 
 MOST_CORRELATION = 0.95
 
 LEAST_BLOCKS = 3
-"""Of a span; a shorter one says nothing of a slope."""
+"""The number of blocks of a span; a shorter one has no meaningful slope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def fit(
 
 
 def _correlation(residuals: Sequence[_Values]) -> float:
-    """How much a residual says of the next one, from 0 to `MOST_CORRELATION`."""
+    """How much a residual predicts the next one, from 0 to `MOST_CORRELATION`."""
     squares = sum(float(each @ each) for each in residuals)
     if not squares:
         return 0.0

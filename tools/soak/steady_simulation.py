@@ -34,11 +34,11 @@ NODES, PODS = 12, 80
 # What keeps a number of entries, however many there were, keeps fewer here, so that it is full before the first sample
 # that counts. Of classes that no pod has or that are gone, transitions of pods, and changes of placements.
 IDLE_CLASSES, TRANSITIONS, PLACEMENTS = 24, 256, 64
-# Changes of objects, of which some kinds change with the nodes alone, and of slots (of domains of a selector there are
+# Changes of objects (some kinds change with the nodes alone), and of slots (of domains of a selector there are
 # a few an hour), and values that are numbered. Changes of objects and values may be twice as many as exist and so many,
 # which the twelve nodes reach when about fifteen of them have been replaced.
 OBJECT_CHANGES, SLOT_CHANGES, VALUES = 4, 4, 2
-# Of what is derived from a snapshot, beside what goes with its class: bytes, and entries.
+# What is derived from a snapshot, beside the data of its class: bytes, and entries.
 DERIVED_BYTES, DERIVED_ENTRIES = 16 * 1024, 8
 # Units of what follows: seconds. A pod is replaced so often, a node, and the leader.
 POD_SECONDS, NODE_SECONDS, LEADER_SECONDS = 10.0, 300.0, 8 * 3600.0

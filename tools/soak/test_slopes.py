@@ -10,7 +10,7 @@ HOUR = 3600.0
 
 
 def _samples(per_hour: float, noise: float, *, mean: float = 100.0, seed: int = 1) -> list[slopes.Sample]:
-    """Two hours of samples every ten seconds, with noise of which a part stays for a while."""
+    """Two hours of samples every ten seconds, with noise that partly stays for a while."""
     chance = random.Random(seed)
     drift = 0.0
     made = []
@@ -30,7 +30,7 @@ def test_growth_is_found() -> None:
 
 
 def test_noise_is_no_growth() -> None:
-    """Of a hundred quantities that stay, at most a few are suspected although their noise lasts."""
+    """At most a few of a hundred steady quantities are suspected, although their noise lasts."""
     suspected = [
         seed
         for seed in range(100)

@@ -1,7 +1,7 @@
 // One node: what it has and what is on it.
 import { useView } from "../api.ts";
 import type { NodeDocument, PodOnNode } from "../documents.ts";
-import { age, amount, count, plural, podHref, taintText } from "../format.ts";
+import { age, amount, amountWithUnit, count, plural, podHref, taintText } from "../format.ts";
 import { Empty, Failure, Meter, Panel, Pill, RowTable, Waiting, type Column } from "../parts.tsx";
 import { clock } from "../store.ts";
 
@@ -31,6 +31,11 @@ const COLUMNS: Column<PodOnNode>[] = [
     sort: (pod) => -pod.startedMs,
   },
 ];
+
+// Beside the name of the resource: bytes have their unit, and pieces need none.
+function inCell(resource: string, value: number): string {
+  return resource === "cpu" ? amountWithUnit(resource, value) : amount(resource, value);
+}
 
 export function NodeView({ name }: { name: string }) {
   const { data, error } = useView<NodeDocument>(`v1/nodes/${name}`);
@@ -64,13 +69,13 @@ export function NodeView({ name }: { name: string }) {
               {[...data.resources, { name: "pods", requested: data.podCount, allocatable: data.allowedPods }].map((each) => (
                 <tr key={each.name}>
                   <th scope="row">{each.name}</th>
-                  <td class="number">{amount(each.name, each.requested)}</td>
-                  <td class="number">{amount(each.name, each.allocatable)}</td>
+                  <td class="number">{inCell(each.name, each.requested)}</td>
+                  <td class="number">{inCell(each.name, each.allocatable)}</td>
                   <td>
                     <Meter
                       label={`Use of ${each.name}`}
                       share={each.allocatable ? each.requested / each.allocatable : 0}
-                      text={`${amount(each.name, each.requested)} of ${amount(each.name, each.allocatable)}`}
+                      text={`${amount(each.name, each.requested)} of ${inCell(each.name, each.allocatable)}`}
                     />
                   </td>
                 </tr>
@@ -104,7 +109,7 @@ export function NodeView({ name }: { name: string }) {
         ) : data.pods.length ? (
           <RowTable label={`Pods on ${name}`} columns={COLUMNS} rows={data.pods} rowKey={(pod) => `${pod.namespace}/${pod.name}`} />
         ) : (
-          <Empty title="No pods are on this node" />
+          <Empty title="No pods are on this node">A pod that is bound to it appears here. Cordons and taints above keep pods away.</Empty>
         )}
       </Panel>
     </>

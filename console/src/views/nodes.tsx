@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { request, usePolled } from "../api.ts";
 import { byFeasibility, byLabel, byTaints, byUse, type Colouring } from "../colouring.ts";
 import type { Explanation } from "../documents.ts";
-import { amount, count, nodeHref, percent, plural, podHref, taintText } from "../format.ts";
+import { amount, amountWithUnit, count, nodeHref, percent, plural, podHref, taintText } from "../format.ts";
 import { share, useNodes, useResourceNames, type NodeRow } from "../node_data.ts";
 import { NodeMap } from "../node_map.tsx";
 import { Empty, Failure, Meter, Panel, Pill, RowTable, Waiting, type Column } from "../parts.tsx";
@@ -13,7 +13,7 @@ const ZONE = "topology.kubernetes.io/zone";
 function useText(row: NodeRow, resource: string): string {
   if (resource === "pods") return `${row.podCount} of ${row.allowedPods} pods`;
   const found = row.resources.get(resource);
-  return found ? `${amount(resource, found.requested)} of ${amount(resource, found.allocatable)} ${resource}` : `no ${resource}`;
+  return found ? `${amount(resource, found.requested)} of ${amountWithUnit(resource, found.allocatable)}` : `no ${resource}`;
 }
 
 function columnsFor(label: string): Column<NodeRow>[] {
@@ -83,7 +83,7 @@ function totals(rows: readonly NodeRow[], resource: string): string {
     allocatable += found?.allocatable ?? 0;
     requested += found?.requested ?? 0;
   }
-  return allocatable ? `${percent(requested / allocatable)} of ${amount(resource, allocatable)} ${resource}` : "";
+  return allocatable ? `${percent(requested / allocatable)} of ${amountWithUnit(resource, allocatable)}` : "";
 }
 
 export function NodesView({ pod }: { pod: string }) {

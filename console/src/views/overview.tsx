@@ -37,7 +37,7 @@ function Figures({ overview }: { overview: Overview }) {
     );
   return (
     <dl class="figures">
-      <Figure name="Throughput" value={`${rate(overview.bound.perSecond)} /s`} note={`${count(overview.bound.total)} bound by this leader`} />
+      <Figure name="Throughput" value={`${rate(overview.bound.perSecond)} pods/s`} note={`${count(overview.bound.total)} bound by this leader`} />
       <Figure
         name="Latency, p99"
         value={seconds(podLatency.p99Seconds)}
@@ -119,7 +119,7 @@ export function OverviewView() {
           (pending.data.reasons.length ? (
             <ReasonList reasons={pending.data.reasons.slice(0, 8)} />
           ) : (
-            <Empty title="No pod is waiting">Each pod has found a node.</Empty>
+            <Empty title="No pod is waiting">Each pod has found a node. The reasons of pods that wait appear here.</Empty>
           ))}
       </Panel>
     </>

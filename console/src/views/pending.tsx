@@ -73,7 +73,7 @@ function Example({ reason }: { reason: WaitReason }) {
   return (
     <div class="example">
       <h3>
-        What nodes say of <a href={podHref(pod.namespace, pod.name)}>{pod.name}</a>, which waits longest
+        The nodes' verdicts on <a href={podHref(pod.namespace, pod.name)}>{pod.name}</a>, which waits longest
       </h3>
       {data ? <Refusals explanation={data} limit={5} /> : <Waiting error={error} />}
     </div>

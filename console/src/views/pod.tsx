@@ -106,7 +106,7 @@ function Facts({ explanation, timeline }: { explanation: Explanation; timeline: 
 function Moves({ timeline }: { timeline: Timeline }) {
   const entries = timeline.entries.map((entry) => ({ ...entry, bound: false }));
   const placed = timeline.node !== null && timeline.leftQueueAtMs !== null;
-  if (!entries.length && timeline.node === null) return <Empty title="Nothing is known yet" />;
+  if (!entries.length && timeline.node === null) return <Empty title="Nothing is known yet">What happens to the pod in the queue appears here: events, attempts, and why they fail.</Empty>;
   if (!entries.length)
     return <Empty title="It did not wait">A pod that is scheduled at once is not followed through the queue.</Empty>;
   return (

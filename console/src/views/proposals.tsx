@@ -1,7 +1,7 @@
 // Changes each of which lets a pod be scheduled, the least first, and how to make them.
 import type { ApiError } from "../api.ts";
 import type { Explanation, Proposal } from "../documents.ts";
-import { plural, taintText } from "../format.ts";
+import { plural, quantityNumber, quantityText, taintText } from "../format.ts";
 import { Copy, Empty, Waiting } from "../parts.tsx";
 import { NodeName } from "./refusals.tsx";
 
@@ -32,7 +32,7 @@ function advice(proposal: Proposal, namespace: string): Advice {
     const { container, resource, current, proposed } = proposal.lowerRequest;
     const where = container ? `container ${container}` : "the pod";
     return {
-      title: `Request less ${resource}: ${current.string} → ${proposed.string} (${where})`,
+      title: `Request less: ${quantityText(resource, proposed.string)} in place of ${quantityNumber(resource, current.string)} (${where})`,
       how: "In the pod's template:",
       text: `resources:\n  requests:\n    ${resource}: ${JSON.stringify(proposed.string)}`,
     };

@@ -1,7 +1,7 @@
-// What nodes say of a pod: how many refuse it for which reason, and how many take it.
+// The nodes' verdicts on a pod: how many refuse it for which reason, and how many take it.
 import { useState } from "preact/hooks";
 import type { Explanation, RefusalStatus, Shortage } from "../documents.ts";
-import { count, nodeHref, plural, podHref } from "../format.ts";
+import { count, nodeHref, plural, podHref, quantityNumber, quantityText, taintText } from "../format.ts";
 import { moment } from "../moment.ts";
 import { Pill } from "../parts.tsx";
 
@@ -28,7 +28,7 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
         <Pill tone="bad">{explanation.preFilter.plugin}</Pill> refuses it on all nodes at once: {statusText(explanation.preFilter)}
       </p>
     );
-  const refusals = explanation.refusals;
+  const refusals = alike(explanation.refusals);
   const shown = all || limit === undefined ? refusals : refusals.slice(0, limit);
   const total = Math.max(explanation.nodeCount, 1);
   return (
@@ -56,7 +56,7 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
           </thead>
           <tbody>
             {shown.map((refusal) => (
-              <tr key={`${refusal.status.plugin} ${statusText(refusal.status)}`}>
+              <tr key={refusal.key}>
                 <td class="number share-cell">
                   <span
                     class="share"
@@ -68,8 +68,8 @@ export function Refusals({ explanation, limit }: { explanation: Explanation; lim
                 <td>{refusal.status.plugin}</td>
                 <td class="message">
                   {statusText(refusal.status)}
-                  <Parameters status={refusal.status} />
-                  {(refusal.shortages ?? []).map((shortage) => (
+                  {refusal.single.length > 1 ? <Values refusals={refusal.single} /> : <Parameters status={refusal.status} />}
+                  {refusal.shortages.map((shortage) => (
                     <ShortageLine key={shortage.resource} shortage={shortage} />
                   ))}
                 </td>
@@ -99,13 +99,14 @@ function ShortageLine({ shortage }: { shortage: Shortage }) {
   const more = shortage.moreUsers + shortage.users.length - users.length;
   return (
     <span class="shortage">
-      {shortage.resource}: at most {shortage.free.string} of {shortage.allocatable.string} free, on{" "}
+      {shortage.resource}: at most {quantityNumber(shortage.resource, shortage.free.string)} of{" "}
+      {quantityText(shortage.resource, shortage.allocatable.string)} free, on{" "}
       <NodeName name={shortage.nodeName} />
       {users.length > 0 && "; used by "}
       {users.map((user, number) => (
         <>
           {number > 0 && ", "}
-          {user.nominated ? "a nominated pod" : <a href={podHref(user.pod.namespace, user.pod.name)}>{user.pod.name}</a>} ({user.used.string})
+          {user.nominated ? "a nominated pod" : <a href={podHref(user.pod.namespace, user.pod.name)}>{user.pod.name}</a>} ({quantityText(shortage.resource, user.used.string)})
         </>
       ))}
       {more > 0 && (users.length ? ` and ${plural(more, "more pod")}` : `; ${plural(more, "pod")} there`)}
@@ -113,10 +114,85 @@ function ShortageLine({ shortage }: { shortage: Shortage }) {
   );
 }
 
-// The numbers behind a refusal, as plugins give them.
+type Refusal = Explanation["refusals"][number];
+type Reason = RefusalStatus["reasons"][number];
+
+// Refusals that differ in the parameter `value` alone, as taints with one key do.
+interface Alike {
+  key: string;
+  status: RefusalStatus;
+  nodeCount: number;
+  nodes: string[];
+  shortages: Shortage[];
+  single: Refusal[];
+}
+
+const VALUE = "value";
+
+function alike(refusals: Refusal[]): Alike[] {
+  const found = new Map<string, Alike>();
+  for (const refusal of refusals) {
+    const reasons = refusal.status.reasons.map((reason) => [
+      reason.code,
+      ...Object.entries(reason.parameters).filter(([name]) => name !== VALUE).sort(),
+    ]);
+    const key = JSON.stringify([refusal.status.plugin, refusal.status.messages, reasons]);
+    const other = found.get(key);
+    if (!other)
+      found.set(key, {
+        key,
+        status: refusal.status,
+        nodeCount: refusal.nodeCount,
+        nodes: refusal.nodes,
+        shortages: refusal.shortages ?? [],
+        single: [refusal],
+      });
+    else {
+      other.nodeCount += refusal.nodeCount;
+      other.nodes = [...other.nodes, ...refusal.nodes];
+      other.single.push(refusal);
+    }
+  }
+  return [...found.values()].sort((one, other) => other.nodeCount - one.nodeCount);
+}
+
+// What a reason says, in words where they are known: `1,000 CPUs requested`, `gpu=true:NoSchedule`.
+function reasonText({ code, parameters }: Reason): string {
+  const { resource, asked, key, value, effect } = parameters;
+  if (code === "insufficientResource" && resource && asked) return `${quantityText(resource, asked)} requested`;
+  if (code === "untoleratedTaint" && key) return taintText({ key, value: value ?? "", effect: effect ?? "" });
+  return Object.entries(parameters)
+    .map(([name, each]) => `${name} ${each}`)
+    .join(" · ");
+}
+
+function reasonsText(status: RefusalStatus): string {
+  return status.reasons.map(reasonText).filter(Boolean).join(" · ");
+}
+
+// What is behind a refusal, as plugins give it.
 function Parameters({ status }: { status: RefusalStatus }) {
-  const texts = status.reasons.flatMap((reason) => Object.entries(reason.parameters).map(([name, value]) => `${name} ${value}`));
-  return texts.length ? <span class="parameters">{texts.join(" · ")}</span> : null;
+  const text = reasonsText(status);
+  return text ? <span class="parameters">{text}</span> : null;
+}
+
+// The refusals that one row stands for.
+function Values({ refusals }: { refusals: Refusal[] }) {
+  const common = refusals[0]!.status.reasons.map((reason) => ({ ...reason, parameters: { ...reason.parameters, [VALUE]: "*" } }));
+  return (
+    <details class="values">
+      <summary>
+        {common.map(reasonText).join(" · ")}, {plural(refusals.length, "value")}
+      </summary>
+      <ul>
+        {refusals.map((refusal) => (
+          <li key={reasonsText(refusal.status)}>
+            <b class="number">{count(refusal.nodeCount)}</b> {reasonsText(refusal.status)}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
 }
 
 export function NodeName({ name }: { name: string }) {

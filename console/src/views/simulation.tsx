@@ -42,7 +42,7 @@ function Result({ found }: { found: Simulated }) {
           ]}
         />
       ) : (
-        <Empty title="Nothing would change" />
+        <Empty title="Nothing would change">Pods that would be placed, evicted, or stay pending appear here.</Empty>
       )}
     </Panel>
   );

@@ -48,7 +48,7 @@ pub struct DeadlineOrder {
 }
 
 impl DeadlineOrder {
-    /// What the plugin says of itself.
+    /// The plugin's description.
     pub fn info() -> Info {
         Info::new("DeadlineOrder", [Point::QueueSort])
             .version(env!("CARGO_PKG_VERSION"))

@@ -62,7 +62,7 @@ pub struct GpuMemory {
 }
 
 impl GpuMemory {
-    /// What the plugin says of itself.
+    /// The plugin's description.
     pub fn info() -> Info {
         Info::new("GpuMemory", [Point::Filter, Point::Score, Point::Reserve])
             .version(env!("CARGO_PKG_VERSION"))

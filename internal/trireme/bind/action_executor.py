@@ -281,5 +281,5 @@ def _status_of_write(outcome: api_writes.Outcome) -> Status:
 
 
 def _not_begun_status(why: str) -> Status:
-    """The error, with the reason notBegun, of an action of which nothing was written."""
+    """The error, with the reason notBegun, of an action that wrote nothing."""
     return Status(status.Code.ERROR, "", (f"not done: {why}",), (Reason("notBegun"),))

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
 """Once so many bindings wait for a turn a call is refused and goes to another replica. While fewer wait a call of any
-size is taken: one that was refused for its own size would be refused for ever.
+size is taken: one that was refused for its own size would be refused forever.
 """
 
 

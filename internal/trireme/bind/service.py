@@ -27,6 +27,7 @@ from trireme.bind.heartbeats import with_heartbeats
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
 from trireme.bind.work_in_flight import WorkInFlight
+from trireme.phases import release_skew
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.remote import plugin_statistics, remote_connection
 from trireme.rpc import grpc_server
@@ -250,6 +251,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         if config_hash == self._config_hash and self._profiles:
             return
         try:
+            release_skew.check(configuration)
             plugins = self._plugins_of(configuration)
             profiles = profile_plugins.by_profile(configuration, plugins)
         except ValueError as error:

@@ -95,7 +95,7 @@ class ClassRegistry:
 
         `all_labels`: all labels of a pod, because a plugin reads all. `rules`: how pods are counted. `keep_deferred`:
         pods whose resize is deferred. Simulations do without: their pods are of the classes that they have in the
-        cluster, or of manifests, of which no status is read.
+        cluster, or of manifests, whose status is not read.
         """
         self.rules = rules
         self.keep_deferred = keep_deferred
@@ -289,7 +289,7 @@ def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
 
 
 def _without_resources_in_status(pod: core_pb2.Pod) -> core_pb2.Pod:
-    """The pod without what its status says of resources in force."""
+    """The pod without the resources in force in its status."""
     plain = core_pb2.Pod()
     plain.CopyFrom(pod)
     for name in _RESOURCE_STATUS_FIELDS:

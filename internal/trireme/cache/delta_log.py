@@ -265,7 +265,7 @@ class DeltaLog:
 class _Changes:
     """What has changed since the last delta.
 
-    `known_rows` are rows that the replicas know of, `new_slots` slots of which they do not.
+    `known_rows` are rows that the replicas know of, `new_slots` slots that are new to them.
     """
 
     __slots__ = ("known_rows", "new_slots", "nodes", "nominations", "objects", "removed_slots", "rows")

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The rest of the buffer meets the closed pipe here, where the error can be caught.
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe (`| head`). Python flushes once more at exit: redirect that to nowhere.
+        # The reader has closed the pipe (`| head`). Python flushes again at exit: redirect that to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     return code
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(prog="trireme", description="The Trireme scheduler, for people.")
+    parser = argparse.ArgumentParser(prog="trireme", description="Run and inspect the Trireme scheduler.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)

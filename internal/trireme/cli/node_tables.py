@@ -4,12 +4,13 @@ Tests: tests/unit/cli/test_shortages_table.py, tests/unit/cli/test_decision_disp
 """
 
 import re
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from rich import console, padding
 
 from trireme.cli import display
+from trireme.framework import amount_words
 from trireme.registry import reason_texts
 from trireme.v1 import decision_explanation_pb2, insight_pb2, shortage_pb2, status_pb2
 from trireme.wire import status as wire_status
@@ -24,6 +25,8 @@ Node: TypeAlias = insight_pb2.FeasibleNode | decision_explanation_pb2.DecisionNo
 _SHOWN_NODES = 5
 # How many shortages are shown, and pods that use a resource.
 _SHOWN_SHORTAGES, _SHOWN_USERS = 6, 3
+# The parameter of a reason by which like ones differ, as the taints of one key do.
+_VALUE = "value"
 # How many nodes a refusal names.
 _EXAMPLES, _FEW_EXAMPLES = 10, 3
 
@@ -67,22 +70,31 @@ def with_indent(what: console.RenderableType) -> padding.Padding:
 
 
 def refusals_table(refusals: Iterable[Refusal], wide: bool) -> console.RenderableType:
-    """A table of the refusals, a row for all nodes with the same one. `wide`: with ten examples, else three."""
+    """A table of the refusals, a row for all nodes with the same one.
+
+    Those that differ in a value alone, as taints with one key do, are one row. `wide`: each has its row, with ten
+    examples in place of three.
+    """
     entries = []
-    for refusal in refusals:
-        examples = refusal.nodes[:_EXAMPLES] if wide else refusal.nodes[:_FEW_EXAMPLES]
-        more = " …" if _node_count(refusal) > len(examples) and examples else ""
-        entries.append(
-            [
-                str(_node_count(refusal)),
-                refused_by(refusal.status.plugin),
-                refusal_text(refusal.status),
-                f"{', '.join(examples)}{more}",
-            ]
-        )
+    for alike in [[each] for each in refusals] if wide else _alike(refusals):
+        names = [name for refusal in alike for name in refusal.nodes]
+        examples = names[:_EXAMPLES] if wide else names[:_FEW_EXAMPLES]
+        nodes = sum(map(_node_count, alike))
+        more = " …" if nodes > len(examples) and examples else ""
+        text = refusal_text(alike[0].status, [reason for each in alike for reason in each.status.reasons])
+        entries.append([str(nodes), refused_by(alike[0].status.plugin), text, f"{', '.join(examples)}{more}"])
     return display.table_of_rows(
         ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON", "EXAMPLES")
     )
+
+
+def _alike(refusals: Iterable[Refusal]) -> list[list[Refusal]]:
+    """The refusals that differ in the parameter `value` alone, those of the most nodes first."""
+    found: dict[Any, list[Refusal]] = {}
+    for each in refusals:
+        key = (each.status.plugin, *each.status.messages, *map(_without_value, each.status.reasons))
+        found.setdefault(key, []).append(each)
+    return sorted(found.values(), key=lambda alike: -sum(map(_node_count, alike)))
 
 
 def _node_count(refusal: Refusal) -> int:
@@ -101,13 +113,16 @@ def shortages_table(refusals: Iterable[insight_pb2.NodeRefusal], wide: bool) -> 
     entries = []
     for shortage in found if wide else found[:_SHOWN_SHORTAGES]:
         users = shortage.users if wide else shortage.users[:_SHOWN_USERS]
-        names = [f"{_user_name(user)} {user.used.string}" for user in users]
+        resource = shortage.resource
+        names = [f"{_user_name(user)} {amount_words.number(resource, user.used.string)}" for user in users]
         more = shortage.more_users + len(shortage.users) - len(users)
         names += [f"{more} {'more' if names else 'pods'}"] if more else []
-        free = f"{shortage.free.string} of {shortage.allocatable.string}"
-        entries.append([shortage.resource, shortage.requested.string, free, shortage.node_name, ", ".join(names)])
-    headers = ("SHORT OF", "ASKED", "MOST FREE", "ON NODE", "USED BY")
-    return display.table_of_rows(headers, entries, right=("ASKED", "MOST FREE"), wrapped=("USED BY",))
+        of = amount_words.amount(resource, shortage.allocatable.string)
+        free = f"{amount_words.number(resource, shortage.free.string)} of {of}"
+        requested = amount_words.amount(resource, shortage.requested.string)
+        entries.append([resource, requested, free, shortage.node_name, ", ".join(names)])
+    headers = ("SHORT OF", "REQUESTED", "MOST FREE", "ON NODE", "USED BY")
+    return display.table_of_rows(headers, entries, right=("REQUESTED", "MOST FREE"), wrapped=("USED BY",))
 
 
 def _user_name(user: shortage_pb2.ResourceUser) -> str:
@@ -119,11 +134,37 @@ def refused_by(plugin: str) -> str:
     return plugin or "PreFilter"
 
 
-def refusal_text(refusal: status_pb2.Status) -> str:
-    """The messages of a status, and its reasons behind them."""
+def refusal_text(refusal: status_pb2.Status, reasons: Sequence[status_pb2.Reason] = ()) -> str:
+    """The messages of a status, and behind them its reasons, or these of several statuses with the same messages."""
     message = ", ".join(refusal.messages) or wire_status.from_message(refusal).code.label
-    details = "; ".join(filter(None, (_reason_details(refusal.plugin, each) for each in refusal.reasons)))
+    details = reasons_text(refusal.plugin, reasons or refusal.reasons)
     return f"{message} ({details})" if details else message
+
+
+def reasons_text(plugin: str, reasons: Iterable[status_pb2.Reason]) -> str:
+    """Reasons in words; of those that differ in a value alone how many there are, and some of the values."""
+    groups: dict[Any, list[status_pb2.Reason]] = {}
+    for each in reasons:
+        groups.setdefault(_without_value(each), []).append(each)
+    return "; ".join(filter(None, (_text_of_alike(plugin, alike) for alike in groups.values())))
+
+
+def _without_value(reason: status_pb2.Reason) -> Any:
+    """What is the same in reasons that are alike."""
+    return reason.code, *sorted(pair for pair in reason.parameters.items() if pair[0] != _VALUE)
+
+
+def _text_of_alike(plugin: str, alike: Sequence[status_pb2.Reason]) -> str:
+    """The text of a reason, or what several have in common and the values in which they differ."""
+    values = list(dict.fromkeys(each.parameters.get(_VALUE, "") for each in alike))
+    if len(values) == 1:
+        return _reason_details(plugin, alike[0])
+    common = status_pb2.Reason()
+    common.CopyFrom(alike[0])
+    common.parameters[_VALUE] = "*"
+    shown = ", ".join(value or "(none)" for value in values[:_FEW_EXAMPLES])
+    more = " …" if len(values) > _FEW_EXAMPLES else ""
+    return f"{_reason_details(plugin, common)}, {len(values)} values: {shown}{more}"
 
 
 def _reason_details(plugin: str, reason: status_pb2.Reason) -> str:

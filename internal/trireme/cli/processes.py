@@ -98,8 +98,8 @@ class Process:
     ) -> None:
         """Lines that end with one of `hidden` are not shown; `announced` is what follows `announcement` in a line.
 
-        A process that has announced a URL gets its address in place of `ANY_ADDRESS` when it is started again: whoever
-        was given the URL finds it there.
+        A process that has announced a URL gets its address in place of `ANY_ADDRESS` when it is started again: a caller
+        that was given the URL finds it there.
         """
         self.name = name
         self.announced = ""

@@ -18,6 +18,11 @@ from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import golang, timestamps
 from trireme_kube.componentbase import clocks
 
+_HOW_TO_RECORD = (
+    "Insight records where it has --record-dir: `trireme up --record-dir DIR` on one machine, "
+    "deploy/components/insight-recording in a cluster. Name the folder by --dir"
+)
+
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme record`, with check and export, to the commands."""
@@ -83,9 +88,11 @@ def run_export(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _print_error(error)
+        advice = "" if options.dir.exists() else f". {_HOW_TO_RECORD}"
+        return _print_error(error, advice)
     except export.NothingToExportError as error:
-        print(f"Error: {options.dir}: {error}{segment_folder.inner_folders_text(options.dir)}", file=sys.stderr)
+        advice = segment_folder.inner_folders_text(options.dir) or _advice_without(options.dir)
+        print(f"Error: {options.dir}: {error}{advice}", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"Error: {options.dir}: {error}", file=sys.stderr)
@@ -182,10 +189,15 @@ def _time(nanoseconds: int) -> str | None:
     return timestamps.rfc3339_micros(nanoseconds) if nanoseconds else None
 
 
-def _print_error(error: OSError) -> int:
+def _advice_without(folder: pathlib.Path) -> str:
+    """How to make a recording, if the folder has none at all."""
+    return "" if segment_folder.segments(folder) else f". {_HOW_TO_RECORD}"
+
+
+def _print_error(error: OSError, advice: str = "") -> int:
     """Print why a file cannot be read or written. Returns the exit code."""
     text = f"{error.filename}: {error.strerror}" if error.strerror else str(error)
-    print(f"Error: {text}", file=sys.stderr)
+    print(f"Error: {text}{advice}", file=sys.stderr)
     return 1
 
 

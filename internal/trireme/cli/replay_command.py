@@ -44,7 +44,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default %(default)s")
     parser.set_defaults(run=run, action="")
     actions = parser.add_subparsers(required=False, metavar="[explain POD]")
-    explain = actions.add_parser("explain", help="explain a pod as of then, instead of replaying")
+    explain = actions.add_parser("explain", help="explain a pod as of that time, instead of replaying")
     explain.add_argument("pod", type=pod_names.parse, metavar="NAMESPACE/POD", help="without a namespace, in `default`")
     explain.set_defaults(run=run, action="explain")
 

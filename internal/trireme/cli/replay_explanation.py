@@ -1,4 +1,4 @@
-"""`trireme replay FILE --at TIME explain POD`: what insight would have said of the pod at that time.
+"""`trireme replay FILE --at TIME explain POD`: the explanation of the pod at that time.
 
 Tests: tests/unit/cli/test_replay_command.py.
 """
@@ -16,7 +16,7 @@ from trireme_kube.apimachinery import timestamps
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the explanation as of then. Returns the exit code."""
+    """Print the explanation as of that time. Returns the exit code."""
     try:
         report = json_documents.document(asyncio.run(_explanation(options)))
     except OSError as error:

@@ -15,8 +15,8 @@ _TEXT_FIFTHS = 2
 class RowTable:
     """Rows without lines, under their headers; columns are as wide as their contents, as long as all fit.
 
-    Where they do not, numbers and narrow columns stay as they are. Of the rest, text columns get at least two fifths,
-    and long names are folded into the space that is left. Nothing is cut off.
+    Where they do not, numbers and narrow columns stay as they are. The rest is divided: text columns get at least two
+    fifths, and long names are folded into the space that is left. Nothing is cut off.
     """
 
     def __init__(

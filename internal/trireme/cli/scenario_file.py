@@ -3,7 +3,6 @@
 The fields are those of `trireme.v1.Scenario`, in JSON's spelling; manifests have those of the Kubernetes API.
 """
 
-import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,15 +10,15 @@ from typing import Any
 import yaml
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from trireme.cli import named_input
 from trireme.simulation import manifest_fields
 from trireme.v1 import simulation_pb2
-from trireme_kube.apimachinery import json_document, yaml_document
+from trireme_kube.apimachinery import yaml_stream
 
 API_VERSION = "trireme.dev/v1alpha1"
 KIND = "Scenario"
 MAX_BYTES = 1 << 20
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANIFEST = "google.protobuf.Struct"
 _NUMBERS = (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64)
 
@@ -29,7 +28,7 @@ class ScenarioFileError(ValueError):
 
 
 @dataclass(slots=True)
-class _Problems:
+class Problems:
     """What is wrong with a file, in its order."""
 
     name: str
@@ -46,18 +45,28 @@ class _Problems:
             raise ScenarioFileError("\n".join(lines))
 
 
-def read(path: pathlib.Path) -> dict[str, Any]:
-    """The scenario in the file, as JSON of the message. Raises: ScenarioFileError."""
+def read(name: str) -> bytes:
+    """What is in the file of this name, or in standard input. Raises: ScenarioFileError."""
     try:
-        data = path.read_bytes()
+        return named_input.read(name)
     except OSError as error:
-        raise ScenarioFileError(f"{path}: {error.strerror}") from error
-    return parse(data, str(path))
+        raise ScenarioFileError(f"{named_input.shown(name)}: {error.strerror}") from error
+
+
+def check_size(data: bytes, name: str) -> None:
+    """Raises: ScenarioFileError: the file is too large."""
+    if len(data) > MAX_BYTES:
+        raise ScenarioFileError(f"{name}: has more than {MAX_BYTES >> 20} MiB: use count instead of many manifests")
+
+
+def _is_empty(node: yaml.Node | None) -> bool:
+    """Whether a document has nothing but comments."""
+    return node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"))
 
 
 def parse(data: bytes, name: str) -> dict[str, Any]:
     """The scenario in the bytes of a file of this name. Raises: ScenarioFileError."""
-    problems = _Problems(name)
+    problems = Problems(name)
     root, document = _load(data, name)
     _check_type(root, problems)
     rest = [(key, value) for key, value in root.value if key.value not in ("apiVersion", "kind")]
@@ -66,28 +75,24 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
 
 
-def read_manifest(path: pathlib.Path, kind: str) -> dict[str, Any]:
-    """The manifest of this kind in a file. Raises: ScenarioFileError."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ScenarioFileError(f"{path}: {error.strerror}") from error
-    problems = _Problems(str(path))
-    root, document = _load(data, str(path))
+def read_manifest(name: str, kind: str) -> dict[str, Any]:
+    """The manifest of this kind in a file, or in standard input. Raises: ScenarioFileError."""
+    data, shown = read(name), named_input.shown(name)
+    problems = Problems(shown)
+    root, document = _load(data, shown)
     _check_manifest(root, "", problems)
     problems.raise_if_any()
     if document.get("kind") != kind:
-        raise ScenarioFileError(f"{path}: kind: must be {kind}, not {document.get('kind')}")
+        raise ScenarioFileError(f"{shown}: kind: must be {kind}, not {document.get('kind')}")
     return document
 
 
 def _load(data: bytes, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
     """The file's nodes, and its contents. Raises: ScenarioFileError."""
-    if len(data) > MAX_BYTES:
-        raise ScenarioFileError(f"{name}: has more than {MAX_BYTES >> 20} MiB: use count instead of many manifests")
+    check_size(data, name)
     try:
-        root = yaml.compose(data, Loader=_LOADER)
-        document = _contents(data)
+        root = yaml.compose(data, Loader=yaml_stream.LOADER)
+        document = yaml_stream.contents(data)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         at = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else "1:1"
@@ -99,13 +104,7 @@ def _load(data: bytes, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
     return root, document
 
 
-def _contents(data: bytes) -> dict[str, Any]:
-    """The mapping that the YAML is, by Kubernetes' rules; empty if it is none. Raises: ValueError."""
-    found = json_document.plain(yaml_document.parse(data).node)
-    return found if isinstance(found, dict) else {}
-
-
-def _check_type(root: yaml.MappingNode, problems: _Problems) -> None:
+def _check_type(root: yaml.MappingNode, problems: Problems) -> None:
     """Check apiVersion and kind."""
     for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         value = next((value for key, value in root.value if key.value == name), None)
@@ -119,7 +118,7 @@ def _check_message(
     pairs: Sequence[tuple[yaml.Node, yaml.Node]],
     descriptor: Descriptor,
     path: str,
-    problems: _Problems,
+    problems: Problems,
     at: yaml.Node,
 ) -> None:
     """Check the fields of a message, and that of a oneof there is exactly one."""
@@ -142,7 +141,7 @@ def _check_message(
             problems.add(at, f"{path}: must have exactly one of {', '.join(names)}")
 
 
-def _check_field(value: yaml.Node, of: FieldDescriptor, path: str, problems: _Problems) -> None:
+def _check_field(value: yaml.Node, of: FieldDescriptor, path: str, problems: Problems) -> None:
     if not of.is_repeated:
         _check_value(value, of, path, problems)
         return
@@ -153,7 +152,7 @@ def _check_field(value: yaml.Node, of: FieldDescriptor, path: str, problems: _Pr
         _check_value(item, of, f"{path}[{number}]", problems)
 
 
-def _check_value(value: yaml.Node, of: FieldDescriptor, path: str, problems: _Problems) -> None:
+def _check_value(value: yaml.Node, of: FieldDescriptor, path: str, problems: Problems) -> None:
     """Check one value: a message, a manifest, or a scalar."""
     message = of.message_type
     if message is not None and not isinstance(value, yaml.MappingNode):
@@ -170,24 +169,27 @@ def _check_value(value: yaml.Node, of: FieldDescriptor, path: str, problems: _Pr
         problems.add(value, f"{path}: must be true or false")
 
 
-def _check_manifest(node: yaml.Node, path: str, problems: _Problems) -> None:
+def _check_manifest(node: yaml.Node, path: str, problems: Problems) -> None:
     """Check a manifest's fields against the types of the Kubernetes API, as kubectl's strict validation does."""
-    manifest = _contents(yaml.serialize(node).encode())
+    manifest = yaml_stream.contents_of(node)
     prefix = f"{path}." if path else ""
     for field_path, text in manifest_fields.problems(manifest):
         if field_path:
-            at = node if field_path == "kind" else _node_at(node, field_path)
+            at = node if field_path == "kind" else node_at(node, field_path)
             problems.add(at, f"{prefix}{field_path}: {text}")
         else:
             problems.add(node, f"{path or manifest['kind']}: {text}")
 
 
-def _node_at(node: yaml.Node, path: str) -> yaml.Node:
+def node_at(node: yaml.Node, path: str) -> yaml.Node:
     """The key at a path such as spec.containers[0].name; the nearest node above if it cannot be followed."""
     found = node
     for part in path.replace("[", ".[").split("."):
         if part.startswith("[") and isinstance(node, yaml.SequenceNode):
-            found = node = node.value[int(part[1:-1])]
+            number = part[1:-1]
+            if not number.isdecimal() or int(number) >= len(node.value):
+                return found
+            found = node = node.value[int(number)]
         elif isinstance(node, yaml.MappingNode):
             pair = next((pair for pair in node.value if pair[0].value == part), None)
             if pair is None:

@@ -5,14 +5,20 @@ Insight makes the changes on a copy of the cluster and runs the scheduler's own 
 
 import argparse
 import functools
-import pathlib
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import json_format
 
-from trireme.cli import frontend_connection, number_arguments, scenario_file, simulation_display
+from trireme.cli import (
+    frontend_connection,
+    named_input,
+    number_arguments,
+    scenario_file,
+    simulation_display,
+    submitted_files,
+)
 from trireme.config import (
     gates,
     inspection,
@@ -34,6 +40,8 @@ _PATH = "/trireme/v1/simulate"
 _SECONDS = 60.0
 _MOST_REPLICAS = 2**31 - 1
 _EXAMPLES = """examples:
+  trireme simulate -f app.yaml                       whether it fits, before `kubectl apply -f app.yaml`
+  helm template web | trireme simulate -f -          the same of standard input
   trireme simulate --add-nodes 3 --like n17          which pending pods fit on three more nodes like n17
   trireme simulate --drain n4                        where the pods of n4 go
   trireme simulate --scale deployment/web=200        whether 200 replicas fit
@@ -55,7 +63,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "plan", nargs="?", choices=("compact",), help="look for moves that empty nodes: a plan to read, not carried out"
     )
-    parser.add_argument("-f", "--file", default="", metavar="FILE", help="a scenario, of kind Scenario")
+    parser.add_argument(
+        "-f",
+        "--file",
+        default="",
+        metavar="FILE",
+        help="manifests as `kubectl apply` takes them, or a Scenario; -: standard input",
+    )
     parser.add_argument(
         "--add-nodes", type=number_arguments.whole_number(1), metavar="N", help="add N nodes like --like"
     )
@@ -70,8 +84,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="KIND/NAME=N",
         help="give a workload N pods (deployment, replicaset, statefulset, replicationcontroller, job)",
     )
-    parser.add_argument("-n", "--namespace", default="default", help="of --scale, default %(default)s")
-    parser.add_argument("--how-many", default="", metavar="FILE", help="count how many copies of the pod in FILE fit")
+    parser.add_argument(
+        "-n", "--namespace", default="default", help="of --scale, and of manifests that name none, default %(default)s"
+    )
+    parser.add_argument(
+        "--how-many", default="", metavar="FILE", help="count how many copies of the pod in FILE fit; -: standard input"
+    )
     parser.add_argument(
         "--config", default="", metavar="FILE", help="schedule by the profiles of this KubeSchedulerConfiguration"
     )
@@ -128,11 +146,11 @@ def make_question(options: argparse.Namespace) -> Json:
     if options.plan:
         question["compaction"] = {"maxNodes": options.max_nodes}
     elif options.how_many:
-        question["howMany"] = {"manifest": scenario_file.read_manifest(pathlib.Path(options.how_many), "Pod")}
+        question["howMany"] = {"manifest": scenario_file.read_manifest(options.how_many, "Pod")}
     else:
         if not kinds and not options.config and not options.without_plugin:
             raise argparse.ArgumentTypeError("nothing to simulate: name a change, as `trireme simulate --help` shows")
-        scenario = scenario_file.read(pathlib.Path(options.file)) if options.file else {}
+        scenario = _read_file(options) if options.file else {}
         scenario["changes"] = [*scenario.get("changes", []), *changes]
         if options.without_pending_pods:
             scenario["withoutPendingPods"] = True
@@ -142,6 +160,12 @@ def make_question(options: argparse.Namespace) -> Json:
     if options.without_plugin:
         question["withoutPlugins"] = options.without_plugin
     return question
+
+
+def _read_file(options: argparse.Namespace) -> Json:
+    """The scenario of --file: as it says, or submitting its manifests. Raises: ScenarioFileError."""
+    data = scenario_file.read(options.file)
+    return submitted_files.parse(data, named_input.shown(options.file), options.namespace)
 
 
 def _changes(options: argparse.Namespace) -> list[Json]:

@@ -6,16 +6,14 @@ Tests: tests/unit/cli/test_simulate_command.py.
 import collections
 from collections.abc import Iterable, Sequence
 
-from rich import console, padding, text
+from rich import console, text
 
-from trireme.cli import display, node_tables
+from trireme.cli import display, verdict_display
 from trireme.cli.display import Report
-from trireme.framework import amounts
-from trireme.v1 import cycle_pb2, simulation_pb2
+from trireme.cli.simulation_tables import ROWS, count_text, indent, pod_name, pods_text, reasons_of, table
+from trireme.framework import amount_words, amounts
+from trireme.v1 import simulation_pb2
 from trireme.wire import json_documents
-
-# How many rows of a table are shown, unless all are.
-_ROWS = 10
 
 _ORIGINS = {
     simulation_pb2.POD_ORIGIN_QUEUED: "pending now",
@@ -28,14 +26,16 @@ def render(report: Report, wide: bool = False) -> console.Group:
     """Render the answer as text; `wide` shows all rows."""
     found = json_documents.parse(report, simulation_pb2.SimulateResponse())
     parts: list[console.RenderableType] = []
-    if found.HasField("capacity"):
+    if found.verdicts:
+        parts += verdict_display.render_verdicts(found, wide)
+    elif found.HasField("capacity"):
         parts += _render_capacity(found.capacity, wide)
     elif found.moves or found.cordoned:
         parts += _render_plan(found, wide)
     else:
         parts += _render_pods(found, wide)
-    if found.HasField("before") and found.HasField("after"):
-        parts += ["", _indent(_render_usage(found.before, found.after))]
+    if found.HasField("before") and found.HasField("after") and (wide or not found.verdicts):
+        parts += ["", indent(_render_usage(found.before, found.after))]
     if found.disconnected_ms:
         age = found.disconnected_ms / 1000
         parts += ["", text.Text(f"Insight has lost the frontend: the cluster as of {age:.0f} s ago", display.BAD)]
@@ -49,32 +49,32 @@ def _render_pods(found: simulation_pb2.SimulateResponse, wide: bool) -> list[con
     placements, pending = found.placements, found.pending
     waiting = sum(len(group.pods) for group in pending)
     summary = text.Text(
-        f"{_count(len(placements), 'pod')} placed, {waiting} pending, {len(found.evictions)} evicted",
+        f"{count_text(len(placements), 'pod')} placed, {waiting} pending, {len(found.evictions)} evicted",
         display.BAD if waiting or found.blocked else display.GOOD,
     )
     parts: list[console.RenderableType] = [summary]
     if placements:
-        parts += ["", "Placed", _indent(_render_placements(placements, wide))]
-    for group in pending if wide else pending[:_ROWS]:
+        parts += ["", "Placed", indent(_render_placements(placements, wide))]
+    for group in pending if wide else pending[:ROWS]:
         parts += ["", *_render_pending(group, wide)]
-    if len(pending) > _ROWS and not wide:
-        parts.append(f"… and {len(pending) - _ROWS} more reasons (-o wide shows them)")
+    if len(pending) > ROWS and not wide:
+        parts.append(f"… and {len(pending) - ROWS} more reasons (-o wide shows them)")
     if found.evictions:
-        parts += ["", "Evicted", _indent(_render_evictions(found.evictions, wide))]
+        parts += ["", "Evicted", indent(_render_evictions(found.evictions, wide))]
     if found.blocked:
-        rows = [[_name(each.pod), each.node_name, ", ".join(each.budgets)] for each in found.blocked]
-        parts += ["", text.Text("Cannot leave", display.BAD), _indent(_table(("POD", "NODE", "BUDGETS"), rows, wide))]
+        rows = [[pod_name(each.pod), each.node_name, ", ".join(each.budgets)] for each in found.blocked]
+        parts += ["", text.Text("Cannot leave", display.BAD), indent(table(("POD", "NODE", "BUDGETS"), rows, wide))]
     return parts
 
 
 def _render_placements(placements: Sequence[simulation_pb2.PodPlacement], wide: bool) -> console.RenderableType:
     """A row for each pod, or, where there are many, for each node."""
-    if wide or len(placements) <= _ROWS:
-        rows = [[_name(each.pod), each.node_name, _origin(each)] for each in placements]
-        return _table(("POD", "NODE", "POD IS"), rows, True)
+    if wide or len(placements) <= ROWS:
+        rows = [[pod_name(each.pod), each.node_name, _origin(each)] for each in placements]
+        return table(("POD", "NODE", "POD IS"), rows, True)
     by_node = collections.Counter(each.node_name for each in placements)
     rows = [[node, str(count)] for node, count in by_node.most_common()]
-    return _table(("NODE", "PODS"), rows, wide, right=("PODS",))
+    return table(("NODE", "PODS"), rows, wide, right=("PODS",))
 
 
 def _origin(placement: simulation_pb2.PodPlacement) -> str:
@@ -86,69 +86,42 @@ def _origin(placement: simulation_pb2.PodPlacement) -> str:
 
 def _render_pending(group: simulation_pb2.PendingPods, wide: bool) -> list[console.RenderableType]:
     """Pods that stay pending for one reason."""
-    names = [_name(pod) for pod in group.pods]
-    shown = ", ".join(names if wide else names[:3]) + ("" if wide or len(names) <= 3 else " …")
-    parts: list[console.RenderableType] = [text.Text(f"Pending: {_count(len(names), 'pod')}: {shown}", display.BAD)]
-    if group.nominated_node:
-        parts.append(_indent(f"nominated to {group.nominated_node}"))
-    if not group.message:
-        parts.append(_indent("held back: it is not tried"))
-    refusals = [group.pre_filter] if group.HasField("pre_filter") else list(group.refusals)
-    if refusals:
-        rows = [
-            [
-                str(each.node_count),
-                node_tables.refused_by(each.plugin),
-                ", ".join(each.messages),
-                _examples(each, wide),
-            ]
-            for each in refusals
-        ]
-        headers, texts = ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), ("REASON", "EXAMPLES")
-        parts.append(_indent(_table(headers, rows, wide, right=("NODES",), wrapped=texts)))
-    elif group.message:
-        parts.append(_indent(group.message))
-    return parts
-
-
-def _examples(refusal: simulation_pb2.SimulatedStatus, wide: bool) -> str:
-    """Names of nodes, with an ellipsis where there are more; three of them, unless `wide`."""
-    names = refusal.example_nodes if wide else refusal.example_nodes[:3]
-    return f"{', '.join(names)}{' …' if refusal.node_count > len(names) > 0 else ''}"
+    heading = f"Pending: {count_text(len(group.pods), 'pod')}: {pods_text(group.pods, wide)}"
+    return [text.Text(heading, display.BAD), *reasons_of(group, wide)]
 
 
 def _render_evictions(evictions: Iterable[simulation_pb2.PodEviction], wide: bool) -> console.RenderableType:
     """The pods that leave their nodes, and for whom."""
     rows = [
-        [_name(each.pod), each.node_name, _name(each.preemptor) if each.HasField("preemptor") else "drain"]
+        [pod_name(each.pod), each.node_name, pod_name(each.preemptor) if each.HasField("preemptor") else "drain"]
         for each in evictions
     ]
-    return _table(("POD", "NODE", "FOR"), rows, wide)
+    return table(("POD", "NODE", "FOR"), rows, wide)
 
 
 def _render_capacity(capacity: simulation_pb2.PodCapacity, wide: bool) -> list[console.RenderableType]:
     """How many copies fit, and where."""
     parts: list[console.RenderableType] = [
-        text.Text(f"{_count(capacity.pods, 'copy', 'copies')} fit", display.GOOD if capacity.pods else display.BAD)
+        text.Text(f"{count_text(capacity.pods, 'copy', 'copies')} fit", display.GOOD if capacity.pods else display.BAD)
     ]
     if capacity.nodes:
         rows = [[node.node_name, str(node.pods)] for node in capacity.nodes]
-        parts += ["", _indent(_table(("NODE", "COPIES"), rows, wide, right=("COPIES",)))]
+        parts += ["", indent(table(("NODE", "COPIES"), rows, wide, right=("COPIES",)))]
     return parts
 
 
 def _render_plan(found: simulation_pb2.SimulateResponse, wide: bool) -> list[console.RenderableType]:
     """The nodes to empty, in order, and the moves."""
     cordoned = found.cordoned
-    parts: list[console.RenderableType] = [f"{_count(len(found.moves), 'node')} can be emptied"]
+    parts: list[console.RenderableType] = [f"{count_text(len(found.moves), 'node')} can be emptied"]
     if cordoned:
         names = ", ".join(cordoned if wide else cordoned[:3]) + ("" if wide or len(cordoned) <= 3 else " …")
         parts.append(
-            f"First cordon the {_count(len(cordoned), 'node')} without pods, so that no pod moves there: {names}"
+            f"First cordon the {count_text(len(cordoned), 'node')} without pods, so that no pod moves there: {names}"
         )
     for number, step in enumerate(found.moves, start=1):
         rows = [[each.replaces.name, each.node_name] for each in step.placements]
-        parts += ["", f"{number}. drain {step.node_name}", _indent(_table(("POD", "GOES TO"), rows, wide))]
+        parts += ["", f"{number}. drain {step.node_name}", indent(table(("POD", "GOES TO"), rows, wide))]
     return parts
 
 
@@ -162,7 +135,8 @@ def _render_usage(before: simulation_pb2.ClusterUsage, after: simulation_pb2.Clu
     were = {each.name: each for each in before.resources}
     rows += [[f"{each.name} requested", _share(were.get(each.name)), _share(each)] for each in after.resources]
     shape = " and ".join(
-        f"{amounts.quantity_text(name, amount)} {name}" for name, amount in sorted(after.reference_requests.items())
+        amount_words.amount(name, amounts.quantity_text(name, amount))
+        for name, amount in sorted(after.reference_requests.items())
     )
     if shape:
         rows.append(["fragmentation", f"{before.fragmentation:.1%}", f"{after.fragmentation:.1%}"])
@@ -174,29 +148,3 @@ def _share(resource: simulation_pb2.ResourceUsage | None) -> str:
     if resource is None or not resource.allocatable:
         return "-"
     return f"{resource.requested / resource.allocatable:.1%}"
-
-
-def _table(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    wide: bool,
-    right: Sequence[str] = (),
-    wrapped: Sequence[str] = (),
-) -> console.RenderableType:
-    """A table; not `wide`: of the first rows, and below it how many more there are."""
-    shown = rows if wide else rows[:_ROWS]
-    out = display.table_of_rows(headers, shown, right=right, wrapped=wrapped)
-    more = len(rows) - len(shown)
-    return console.Group(out, f"… and {more} more (-o wide shows them)") if more else out
-
-
-def _indent(what: console.RenderableType) -> padding.Padding:
-    return padding.Padding(what, (0, 0, 0, 2))
-
-
-def _name(pod: cycle_pb2.PodIdentity) -> str:
-    return f"{pod.namespace}/{pod.name}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"

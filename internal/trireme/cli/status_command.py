@@ -192,7 +192,7 @@ class _PluginTable:
 
 
 def _plugin_cells(plugin: PluginStatus) -> Mapping[str, str | text.Text]:
-    """What each column says of a plugin."""
+    """The meaning of each column about a plugin."""
     return {
         "PLUGIN": plugin.name,
         "ADDRESS": plugin.address,
@@ -239,7 +239,7 @@ def _lookup_state(lookup: EndpointStatus) -> text.Text:
     """What a DNS name or a Service stands for, or why that is not known."""
     count, error = len(lookup.addresses), lookup.last_error
     if error:
-        earlier = f"; {_addresses_text(count)} of before" if count else ""
+        earlier = f"; {_addresses_text(count)} from before" if count else ""
         return text.Text(f"cannot be looked up: {error}{earlier}", display.BAD)
     if not lookup.listed:
         return text.Text("not looked up yet", display.BAD)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from trireme.cli import display, frontend_connection
 
 _STATUS = "/trireme/v1/status"
-# A frontend answers at once; whoever waits longer wants to know for what.
+# A frontend answers at once; a user who waits longer wants to know for what.
 _SILENT_SECONDS = 1.0
 
 

@@ -27,7 +27,7 @@ def fill(
     wrapped: str,
     styles: Sequence[str] = (),
 ) -> None:
-    """Show these rows in place of those of before; the cursor stays in its row, as far as there is one.
+    """Replace the rows by these; the cursor stays in its row, as far as there is one.
 
     `columns` is the width of the screen. Names go on in a second line; the texts of the column `wrapped` do, too, and
     are cut off after it. `styles` are those of the rows' texts.

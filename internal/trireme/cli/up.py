@@ -100,7 +100,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=pathlib.Path,
         metavar="DIR",
         help="record what insight receives, and the decisions, in a folder here for each replica; without it the "
-        f"console looks back at the last {_OWN_RECORDING_AGE} or {_OWN_RECORDING_BYTES}, of which nothing is kept",
+        f"console looks back at the last {_OWN_RECORDING_AGE} or {_OWN_RECORDING_BYTES}, and none of it is kept",
     )
     parser.add_argument(
         "--console-port",
@@ -386,7 +386,7 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> schedul
 
 
 def _write_wrong_configuration(options: argparse.Namespace, layout: Layout) -> None:
-    """Give the frontend files of which one is wrong: with the settings of this run, or as they are if unreadable."""
+    """Give the frontend files with an error in one: with the settings of this run, or as they are if unreadable."""
     for path, target, make in (
         (options.trireme_config, layout.own_file, _trireme_document),
         (options.config, layout.scheduler_file, _scheduler_document),

@@ -38,7 +38,7 @@ class Engine:
 
 
 class LastEvaluating:
-    """Of the engines on forks of one cluster, the one that evaluates: it alone keeps what it has computed.
+    """The one engine on forks of a cluster that evaluates: it alone keeps what it has computed.
 
     Forks share what has not changed of the cluster, but each would have columns of its own for each class, which take
     as much as a fork without them does three times. One that evaluates again after another one computes them again.

@@ -100,7 +100,7 @@ class ScoreEngine:
     async def raw_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[PluginScores] | status.Status:
-        """What each plugin says of these slots, which are all that passed; the status where one fails."""
+        """Each plugin's scores of these slots, which are all that passed; the status where one fails."""
         pod_class = self._class_of_cycle(cycle)
         cached = await self.evaluator.evaluate(cycle.profile, pod_class)
         if isinstance(cached, status.Status):
@@ -215,7 +215,7 @@ class ScoreEngine:
     ) -> Sequence[phase_answers.PlaceAnswer]:
         """As `place`, of pods of several classes: each class as if the pods of those before were on their nodes.
 
-        It ends after the first class of which not all pods were placed, and before one whose choice depends on more of
+        It ends after the first class whose pods were not all placed, and before one whose choice depends on more of
         the pods before than what they take. One answer at least.
 
         Raises: StaleRequestError, InvalidRequestError as `place`.

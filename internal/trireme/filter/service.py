@@ -12,7 +12,7 @@ from grpc import aio
 from trireme.evaluation import filter_engine, request_errors, reserving
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import amounts, status
-from trireme.phases import answering
+from trireme.phases import answering, release_skew
 from trireme.registry import compared_plugins, filter_profiles
 from trireme.remote import answer_recording, compared_filters, remote_filter
 from trireme.rpc import follower
@@ -52,7 +52,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
         self._make_compared = make_compared
         self.compared = compared_filters.ComparedFilters(snap, {}, self._evaluate_class)
-        self.follow = follower.Follower(snap, self._apply_configuration)
+        self.follow = follower.Follower(snap, release_skew.checked(self._apply_configuration))
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -111,7 +111,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     async def FilterClasses(
         self, request: filter_phase_pb2.FilterClassesRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterClassesResponse:
-        """Say where pods of the first classes may run, up to one of which a placed pod changes more than resources."""
+        """Filter the first classes, up to one whose placed pods change more than resources."""
         engine = await self._engine_when_synced(request.cycle, context)
         answers = await answering.answer_or_abort(engine.filter_classes(request.cycle, request.classes), context)
         for each, _ in zip(request.classes, answers, strict=False):

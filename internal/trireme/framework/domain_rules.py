@@ -21,7 +21,7 @@ NO_DOMAIN = -1
 class SkewRule:
     """Count of the node's domain (0 in none) + self_match − the lowest count ≤ max_skew.
 
-    With fewer domains than `min_domains` the lowest counts as 0. `counts` says of each node whether a placement there
+    With fewer domains than `min_domains` the lowest counts as 0. `counts` has for each node whether a placement there
     is counted. Shape: (node,).
     """
 

@@ -113,8 +113,7 @@ class PluginSpec:
     events_to_register: LazyImport | None = None
     #: Its `plugin_args.PluginArgs`; None: it takes none, or any.
     args: LazyImport | None = None
-    #: Texts for the reasons of its refusals, by code, with names of parameters in braces: `trireme explain` shows them.
-    #: A reason without a text is shown by its parameters.
+    #: The reasons of its refusals: a `reason_codes.ReasonCode` for each code.
     explain: LazyImport | None = None
     #: Ignores running pods whose resize is deferred.
     ignores_deferred_resizes: bool = False

@@ -8,17 +8,14 @@ import sys
 
 from trireme_kube.componentbase.cli import versions
 
-TRIREME = "0.1.0"
+TRIREME = "0.2.0"
 KUBERNETES = versions.KUBERNETES
 
 
 def installed_version() -> dict[str, str]:
     """The versions of Trireme, of the kube-scheduler that it implements, and of Python, for `trireme version`."""
-    # Imported only when needed: that takes 20 ms.
-    from importlib import metadata
-
     return {
-        "trireme": metadata.version("trireme"),
+        "trireme": TRIREME,
         "kubernetes": KUBERNETES,
         "python": platform.python_version(),
     }
@@ -26,14 +23,11 @@ def installed_version() -> dict[str, str]:
 
 def build_information() -> str:
     """All details of this build, as `--version=raw` prints them."""
-    # Imports the standard library's mail parser, which nothing else needs.
-    from importlib import metadata
-
     major, minor = versions.BINARY.minor
     implementation = sys.implementation.name
     return (
         f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{KUBERNETES}", '
-        f'TriremeVersion:"{metadata.version("trireme")}", PythonVersion:"{platform.python_version()}", '
+        f'TriremeVersion:"{TRIREME}", PythonVersion:"{platform.python_version()}", '
         f'Implementation:"{implementation}", Platform:"{sys.platform}/{platform.machine()}"}}'
     )
 

@@ -10,7 +10,7 @@ from trireme_kube.client.informers.watch import EventKind
 
 
 class Inbox:
-    """Takes the informers' events: has the cache and queue updated, and wakes whoever waits for such a change."""
+    """Takes the informers' events: has the cache and queue updated, and wakes the tasks that wait for such a change."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Inbox:
         self._wake = wake
 
     def on_pods(self, batch: Sequence[Any]) -> None:
-        """Have pod events handled, count arrivals for the pacer, and wake the scheduler and whoever waits for one."""
+        """Have pod events handled, count arrivals for the pacer, and wake the scheduler and tasks that wait."""
         self._handlers.pods.on_pods(batch)
         self._record(batch, lambda pod: (pre_binding.POD, pod.namespace, pod.name))
         self._pacer.record_arrivals(
@@ -46,7 +46,7 @@ class Inbox:
         self._wake()
 
     def on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
-        """Have events of other objects handled, and wake the scheduler and whoever waits for one of them."""
+        """Have events of other objects handled, and wake the scheduler and the tasks that wait for one of them."""
         if kind.field == "namespace":
             self._namespace.on_namespaces(batch)
         self._handlers.objects.on_objects(kind, batch)

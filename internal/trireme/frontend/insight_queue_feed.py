@@ -36,7 +36,7 @@ SETTLE_SECONDS = 2.0
 MAX_SETTLED_PODS = 25
 # Pods in one message, some 200 bytes each.
 PODS_PER_MESSAGE = 2_000
-# Transitions of a pod in one message: one attempt and what woke the pod. Those of before were in earlier messages.
+# Transitions of a pod in one message: one attempt and what woke the pod. Earlier ones were in earlier messages.
 TRANSITIONS_PER_POD = 4
 # The next message waits a period where a replica has so much left to read.
 MAX_BACKLOG_BYTES = 1 << 20

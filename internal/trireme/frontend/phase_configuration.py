@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, remote_plugin_settings, scheduler_configuration, service_tls
-from trireme.framework import canaries
+from trireme.framework import canaries, release
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
@@ -55,6 +55,7 @@ def make_configuration(
             if plugin.name in infos
         ],
         column_cache_classes=completed.trireme.column_cache_classes,
+        release=release.TRIREME,
     )
 
 

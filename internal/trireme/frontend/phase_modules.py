@@ -18,6 +18,7 @@ SHARED = (
     "trireme.phases.answering",
     "trireme.phases.phase_metrics",
     "trireme.phases.phase_process",
+    "trireme.phases.release_skew",
     "trireme.registry.canary_shares",
     "trireme.remote.remote_plugins",
     "trireme.remote.remote_results",

@@ -112,7 +112,7 @@ class PluginDiscovery:
         return task
 
     def _note_end(self, watch: "asyncio.Task[None]") -> None:
-        """A watch ended; unless it was stopped, `run` ends as well: else calls would go to the endpoints of then."""
+        """A watch ended; unless it was stopped, `run` ends as well: otherwise calls would go to outdated endpoints."""
         if not watch.cancelled():
             self._failure = watch.exception()
             self._changed.set()

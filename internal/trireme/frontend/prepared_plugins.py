@@ -57,7 +57,7 @@ class PreparedPlugins:
             try:
                 await self.handshake.configure(plugin, config_hash)
             except plugin_handshake.Unreachable as error:
-                # Whoever calls it next sends it the configuration.
+                # The next caller sends it the configuration.
                 if plugin in self.added:
                     raise remote_client.HandshakeError(f"remotePlugins: {plugin.where}: {error}") from error
 

@@ -94,7 +94,7 @@ class QueueChanges:
     def _configure_sort_keys(self, configuration: snapshot_pb2.Configuration, *, anew: bool) -> None:
         """Have the queue in the order of the remote QueueSort plugin, or without one in that of priorities.
 
-        Without `anew` pods keep their keys if the plugin, its description and its arguments are those of before.
+        Without `anew` pods keep their keys if the plugin, its description and its arguments are unchanged.
         """
         plugin = self._remote.queue_sort_plugin()
         basis = None if plugin is None else self._basis_of_sort_keys(configuration, plugin.name)

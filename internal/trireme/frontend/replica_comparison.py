@@ -1,7 +1,7 @@
 """Compares the replicas of a plugin, which have to be one version with the same description.
 
-A call goes to any of them, and answers are cached whoever gave them: with two versions, which one decided about a node
-is chance. A rollout passes through that, so a difference is shown and logged, and changes nothing else.
+A call goes to any of them, and an answer is cached whichever replica gave it: with two versions, which one decided
+about a node is chance. A rollout passes through that, so a difference is shown and logged, and changes nothing else.
 
 Tests: tests/contract/test_plugin_monitor.py.
 """
@@ -56,7 +56,7 @@ async def _addresses(targets: Sequence[str], dialer: dialing.Dialer) -> list[str
 
 
 async def _describe(name: str, target: str, dialer: dialing.Dialer) -> plugin_pb2.PluginInfo | str | None:
-    """What one replica says of itself, or what is wrong with that; None: it cannot be reached."""
+    """One replica's description, or what is wrong with it; None: it cannot be reached."""
     connection = dialer.open(target, remote_endpoint.OPTIONS)
     try:
         response = await plugin_control.get_plugin_info(connection.channel, TIMEOUT_SECONDS)

@@ -1,7 +1,7 @@
 """InProcessEvaluators: filter and score as the scheduler knows them, answered in this process from one snapshot.
 
 There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
-thread; what the snapshot shows is brought up to date by whoever owns it.
+thread; the snapshot's owner keeps it up to date.
 """
 
 import contextlib

@@ -17,6 +17,7 @@ from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, last_answers, memory
 from trireme.insight.proposals import search, simulated_cluster
 from trireme.insight.simulations import turns
+from trireme.phases import release_skew
 from trireme.recording import segment_writer
 from trireme.registry import filter_profiles, score_profiles
 from trireme.remote import recorded_plugins
@@ -133,7 +134,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self.console = console_state.ConsoleState(
             self._cluster, lambda: self.follow.disconnected_seconds, lambda: now_ns() / 1e9
         )
-        self.follow = follower.Follower(self._cluster, self.configure, take_queue=self.take_queue, applied=self.take)
+        self.follow = follower.Follower(
+            self._cluster, release_skew.checked(self.configure), take_queue=self.take_queue, applied=self.take
+        )
         self.follow.takes_decisions = True
         self._decisions = self._memory.explainer(self.follow.caller_identity)
 
@@ -316,7 +319,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text)
 
     async def _explain(self, request: insight_pb2.ExplainRequest, caller: str) -> insight_pb2.ExplainResponse:
-        """Explain a pod: its node if it has one, else its state in the queue and what each node says of it.
+        """Explain a pod: its node if it has one, otherwise its state in the queue and each node's verdict.
 
         A pod without a class (its object is invalid) has no evaluation. Raises: NotAnsweredError, TooManyWaitingError,
         and what `explanation.explain` raises.
@@ -369,7 +372,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     async def _add_evaluation(
         self, queued: snapshot_pb2.QueuedPod, request: insight_pb2.ExplainRequest, response: insight_pb2.ExplainResponse
     ) -> _Evaluated:
-        """Add to the response what filter and, if requested, score say of the pod on the snapshot as it is now.
+        """Add to the response the answers of filter and, if requested, score about the pod on the present snapshot.
 
         Raises: NotAnsweredError: the pod's class has not arrived yet.
         """
@@ -434,7 +437,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """As far as it is known without calling remote plugins, add whom the pod would preempt."""
         if queued.pod_group:
             response.preemption.CopyFrom(await self._explain_group_preemption(queued, caller))
-            response.not_known.extend(f"what {name} would say of nodes for its group" for name in last.filters)
+            response.not_known.extend(f"the answer of {name} about nodes for its group" for name in last.filters)
             return
         if response.feasible_count:
             return

@@ -103,7 +103,7 @@ class StatusTable:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """What PreFilter says of the pod as such.
+    """PreFilter's answer about the pod as such.
 
     `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to
     these names (None: not narrowed); `state` is handed to this plugin's Filter. `unanswered`: the plugin could not be
@@ -281,7 +281,7 @@ AnyFilterPlugin = FilterPlugin | AsyncFilter
 
 @runtime_checkable
 class DomainFilter(Protocol):
-    """A filter plugin of which a placement of the class changes the verdict on other nodes."""
+    """A filter plugin whose verdict on other nodes changes with a placement of the class."""
 
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
@@ -312,7 +312,7 @@ class IsolatedFilter(Protocol):
 
 @runtime_checkable
 class DemandFilter(Protocol):
-    """A filter plugin of which a placed pod changes nothing but what is left of its node's resources and pods."""
+    """A filter plugin that a placed pod affects only by its node's free resources and pod count."""
 
     def demand(self, pod_class: classes.PodClass, state: Any) -> Mapping[str, int] | None:
         """What must be free on a node for one pod of the class; None: there is more to it. `state` is PreFilter's.
@@ -471,7 +471,7 @@ class AsyncCopyScore(AsyncScore, Protocol):
 
 @runtime_checkable
 class OwnNodeScore(Protocol):
-    """A score plugin of which a placement changes the score of the node it goes to, and of no other."""
+    """A score plugin for which a placement changes only the score of its own node."""
 
     def score_copies(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
@@ -552,7 +552,7 @@ class JointState(Protocol):
 
 @runtime_checkable
 class JointScorePlugin(Protocol):
-    """A score plugin whose scores depend on which nodes passed, and of which a placement changes many."""
+    """A score plugin whose scores depend on which nodes passed; a placement changes many of them."""
 
     name: str
     depends_on: Dependency

@@ -33,7 +33,7 @@ _PREFIXES = {
 
 
 def check_plugin_info(info: plugin_pb2.PluginInfo) -> None:
-    """Check what a remote plugin says of itself (extension points, events, enums, pod fields).
+    """Check a remote plugin's description (extension points, events, enums, pod fields).
 
     Raises:
         ValueError: names the field that is wrong, and the allowed values.

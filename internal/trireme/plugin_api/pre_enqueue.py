@@ -1,4 +1,4 @@
-"""What a plugin is at PreEnqueue: in the frontend, it says of each pod whether it may enter the active queue."""
+"""What a plugin is at PreEnqueue: in the frontend, it decides whether each pod may enter the active queue."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

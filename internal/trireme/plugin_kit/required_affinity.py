@@ -39,7 +39,7 @@ def required_affinity_of(pod_class: classes.PodClass) -> RequiredAffinity:
 
 
 def required_terms(affinity: core_pb2.NodeAffinity) -> tuple[selectors.NodeTerm, ...] | None:
-    """The terms of which one must match; None: there is no such demand."""
+    """The terms, at least one of which must match; None: there is no such demand."""
     if not affinity.HasField("required_during_scheduling_ignored_during_execution"):
         return None
     return selectors.parse_terms(affinity.required_during_scheduling_ignored_during_execution.node_selector_terms)

@@ -216,7 +216,7 @@ class AttachmentIndex:
         return column
 
     def slots_with(self, volume: Attached) -> list[int]:
-        """The slots of which a pod attaches the volume."""
+        """The slots where a pod attaches the volume."""
         return list(self._slots_of.get(volume, ()))
 
     def errors(self) -> dict[int, str]:
@@ -425,7 +425,7 @@ class AdjustedAttachments:
         return out
 
     def slots_with(self, volume: Attached) -> list[int]:
-        """The slots of which a pod attaches the volume, with the overlay's changes."""
+        """The slots where a pod attaches the volume, with the overlay's changes."""
         unchanged = set(self._index.slots_with(volume)).difference(self._slots)
         return [*unchanged, *(slot for slot, attached in self._attached.items() if volume in attached)]
 

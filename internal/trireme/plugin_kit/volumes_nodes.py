@@ -55,7 +55,7 @@ def allowed_terms(stated: Sequence[core_pb2.TopologySelectorTerm]) -> Terms | No
 
 
 class ReachableSlots:
-    """Slots by what matches them. A key must stand for one selector for ever."""
+    """Slots by what matches them. A key must stand for one selector forever."""
 
     def __init__(self, table: nodes.NodeTable) -> None:
         self._table = table
@@ -99,7 +99,7 @@ class ReachableSlots:
 
 
 class CsiColumns:
-    """What CSINode objects say of the nodes. Shapes: (slot,)."""
+    """The CSINode objects' data about the nodes. Shapes: (slot,)."""
 
     def __init__(self) -> None:
         self.generation = -1

@@ -41,7 +41,7 @@ def claim_of_volume(pod: core_pb2.Pod, volume: core_pb2.Volume) -> ClaimUse | No
 
 
 def claim_not_found(name: str) -> str:
-    """What the lister says of a claim that is not there."""
+    """The lister's error for a claim that is not there."""
     return f'persistentvolumeclaim "{name}" not found'
 
 

@@ -19,7 +19,7 @@ _ANY = (
 _KINDS = {field.name for field in snapshot_pb2.ClusterObject.DESCRIPTOR.oneofs_by_name["object"].fields} | {"pod"}
 _SERVED = Sentence(
     PROTOCOL,
-    "`BindPlugin.Permit`; `PreBind`, and if it likes `PreBindPreFlight`; `Bind`; `PostBind`",
+    "`BindPlugin.Permit`; `PreBind`, optionally `PreBindPreFlight`; `Bind`; `PostBind`",
 )
 
 permit_is_served = check_factories.served("P140", "Permit", rpcs.PERMIT, _SERVED)

@@ -201,7 +201,7 @@ async def statuses_are_distinct(session: Session) -> None:
     for each, columns, _ in await _columns(session):
         distinct = {status.SerializeToString(deterministic=True) for status in columns.statuses}
         if len(distinct) != len(columns.statuses):
-            text = f"columns.statuses has {len(columns.statuses)} entries, of which {len(distinct)} differ"
+            text = f"columns.statuses has {len(columns.statuses)} entries, {len(distinct)} of them distinct"
             raise outcomes.Violation(text, each)
 
 

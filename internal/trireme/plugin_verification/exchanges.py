@@ -29,7 +29,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request, and the response or the failure. Of a stream the responses are joined to one."""
+    """A request, and the response or the failure. A stream's responses are joined to one."""
 
     rpc: rpcs.Rpc
     request: Message
@@ -50,7 +50,7 @@ class Exchange:
 
 def shorten(message: Message) -> str:
     """The message on one line, of at most SHOWN_CHARACTERS."""
-    # Of a long message most would be thrown away, after it was formatted.
+    # Most of a long message would be thrown away after it was formatted.
     if message.ByteSize() > 100 * SHOWN_CHARACTERS:
         return f"{message.ByteSize()} bytes"
     text = " ".join(text_format.MessageToString(message, as_one_line=True, as_utf8=True).split())

@@ -18,7 +18,7 @@ _CANCELLED_CALLS = 12
 _CANCEL_AFTER_SECONDS = (0.001, 0.01, 0.1)
 _CONCURRENT_CALLS = 8
 _LARGE_BYTES = 6 << 20
-# Field 1000, of which the contract has none, as a text of three bytes.
+# Field 1000, which the contract lacks, as a text of three bytes.
 _UNKNOWN_FIELD = b"\xc2\x3e\x03new"
 
 

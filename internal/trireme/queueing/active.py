@@ -259,7 +259,7 @@ class ActiveQueue:
         return batch
 
     def next_batch(self) -> NextClass:
-        """The class of which `take` takes pods out next; there must be an entity."""
+        """The class whose pods `take` returns next; there must be an entity."""
         class_pods = self._first_level().next_class()
         return NextClass(class_pods.key, class_pods.head(), class_pods.alive)
 

@@ -33,7 +33,7 @@ class QueueStatistics:
     in_flight_events: Mapping[str, int]
     #: Events dropped because too many were recorded.
     dropped_events: int
-    #: Groups of waiting pods of which an event helps all or none.
+    #: Groups of waiting pods: an event helps all of a group or none.
     refusal_groups: int
     #: Calls of remote plugins' hints without an answer yet.
     open_hint_calls: int
@@ -45,9 +45,9 @@ class QueueStatistics:
     incoming: Mapping[tuple[str, str], int]
     #: (profile, plugin) -> queued pods that the plugin refused: unschedulable_pods.
     refused_by: Mapping[tuple[str, str], int]
-    #: (plugin, event label, answer) -> pods evaluated, of which one may stand for a group of refused pods.
+    #: (plugin, event label, answer) -> pods evaluated; one may stand for a group of refused pods.
     hints: Mapping[tuple[str, str, str], int]
-    #: Members of groups of which an object is missing.
+    #: Members of groups that lack an object.
     waiting_for_group: int = 0
     #: Members of groups that are being tried without them.
     group_in_flight: int = 0

@@ -72,7 +72,7 @@ class QueuedPodInfo:
         self.flushed = False
 
     def waiting_since(self, to_wall: Callable[[float], float]) -> float:
-        """Since when it has waited, by the API server's clock, whoever led then: its creation. Units: Unix seconds.
+        """Since when it has waited, by the API server's clock and across leaders: its creation. Units: Unix seconds.
 
         A running pod whose resize is deferred, or one whose creation is not known, waits since the queue heard of it.
         `to_wall` turns moments of the queue's clock into Unix seconds.

@@ -8,7 +8,7 @@ once for pods of one class that the same plugins refused.
 The invariant: every pod is in exactly one state (`states`), and only a stimulus gives it another, through
 `Transitions`.
 
-A stimulus that cannot be, such as requeueing a pod that waits, raises `ImpossibleTransition` with the pod's last
+An illegal transition, such as requeueing a pod that waits, raises `ImpossibleTransition` with the pod's last
 transitions. What informers are known to do (report twice, late, or a pod that was deleted and made again) is not
 impossible.
 
@@ -238,7 +238,7 @@ class SchedulingQueue:
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
         """Moves these pods (key, uid) to the active queue at once, back-off or not, as plugins ask for it.
 
-        Unknown ones are ignored. Of a member the whole group is activated, unless it is being tried. The key may be
+        Unknown ones are ignored. A member's whole group is activated, unless it is being tried. The key may be
         that of a group.
         """
         groups, transitions = self._groups, self._transitions
@@ -394,7 +394,7 @@ class SchedulingQueue:
     def flush_unschedulable(self, now: float) -> Instructions:
         """Gives another try to the pods that no event woke for five minutes, gated ones too; every `FLUSH_PERIOD`.
 
-        Groups of which something is missing for long are reported, once.
+        Groups that lack something for long are reported, once.
         """
         if self._groups is not None:
             self._groups.flush_unschedulable(now)
@@ -404,7 +404,7 @@ class SchedulingQueue:
     def retry_all(self, event: ClusterEvent, now: float) -> Instructions:
         """Give another try, after their back-off, to all pods that plugins refused: `event` changed the plugins.
 
-        A pod that is being tried gets another try at once if this one fails: it began by the plugins of before.
+        A pod that is being tried gets another try at once if this one fails: it began with the previous plugins.
         """
         for pod in self._transitions.in_flight.values():
             if isinstance(pod.state, InFlight):

@@ -143,7 +143,7 @@ class FrameTimes:
             self._silences.append(_Silence(before, behind, Reason.NO_STREAM))
 
     def _note_status(self, frame: recording_pb2.RecordedFrame) -> None:
-        """Note whether the frontend sends its status, of which nothing is recorded but that it came."""
+        """Note whether the frontend sends its status; only its arrival is recorded."""
         message = frame.message
         if message.WhichOneof("message") == "hello":
             self._is_regular = False
@@ -181,7 +181,7 @@ def of_file(reader: segment_reader.SegmentReader) -> FrameTimes:
 
 
 def frames_of_file(reader: segment_reader.SegmentReader, times: FrameTimes) -> Iterator[recording_pb2.RecordedFrame]:
-    """Yield the frames of a file with the time as of which each is shown; `times` is as of `of_file`.
+    """Yield the frames of a file, each with the time that it shows; `times` is as of `of_file`.
 
     Raises: RecordingError, OSError.
     """

@@ -19,7 +19,7 @@ _PODS = 2000
 def full_sync(snap: snapshot.Snapshot) -> Iterator[snapshot_pb2.Delta]:
     """Yield the snapshot as chunks of a full sync at its generation; it must not change before the last one is taken.
 
-    It has to be synced, and store node objects. Of a nominated pod it has the UID alone.
+    It has to be synced, and store node objects. It has only the UID of a nominated pod.
     """
     chunk, size = snapshot_pb2.Delta(reset=True, partial=True, to_generation=snap.generation), 0
     for part in _parts(snap):

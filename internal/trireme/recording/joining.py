@@ -16,7 +16,7 @@ class SegmentJoin:
     """Takes the frames of segments in order; `begin` each segment first, and `end` it."""
 
     def __init__(self) -> None:
-        #: That of the first segment of which a full state was taken; None: of none so far.
+        #: That of the first segment with a full state; None: none so far.
         self.header: recording_pb2.RecordingHeader | None = None
         self.gaps = 0
         self._segment = recording_pb2.RecordingHeader()

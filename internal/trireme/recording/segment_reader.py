@@ -79,7 +79,7 @@ class SegmentReader:
 
     @contextlib.contextmanager
     def errors_located(self) -> Iterator[None]:
-        """For whoever uses frames: what fails says at which byte the frame begins that was read last.
+        """For code that uses frames: an error says at which byte the frame begins that was read last.
 
         Raises: RecordingError in place of ValueError, of numbers and places that do not fit, and of too little memory.
         """

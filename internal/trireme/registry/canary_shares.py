@@ -1,4 +1,4 @@
-"""Plugins of which one answers for some classes and another version, the canary, for the others.
+"""Plugins with a canary: one version answers for some classes, the canary for the others.
 
 Tests: tests/contract/test_plugin_canary.py, tests/unit/config/test_canary_profiles.py.
 """

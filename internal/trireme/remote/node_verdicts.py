@@ -1,4 +1,4 @@
-"""What a remote filter plugin said of nodes as they are, of which dry runs of preemption read it: collected, and found.
+"""A remote filter plugin's verdicts on nodes as they are: collected, and looked up by dry runs of preemption.
 
 The answer of Filter names for each node the first plugin that refuses it. A dry run without the pods that it refused it
 for comes to the plugins behind that one, so what these said is recorded by itself, for the nodes that were tried.
@@ -63,7 +63,7 @@ class RecordedVerdicts:
         #: Whether the plugin's PreFilter skipped the class.
         self.skipped = message.skipped
         self._statuses = [wire_status.from_message(each) for each in message.statuses]
-        # Of which slots the verdicts hold; None: of all.
+        # The slots that have verdicts; None: all.
         self._holding: arrays.BoolArray | None = None
         self._ends = np.cumsum(np.array(message.run_slots, dtype=np.int64))
         # Behind the last run nothing was read.
@@ -72,13 +72,13 @@ class RecordedVerdicts:
             raise ValueError(f"run_verdicts: there is no status {self._verdicts.max() - _FIRST_STATUS}")
 
     def hold_only(self, slots: arrays.BoolArray) -> None:
-        """Other slots have other nodes now, of which nothing is recorded. Shape: (slot,)."""
+        """Other slots have other nodes now, without records. Shape: (slot,)."""
         self._holding = slots
 
     def find(
         self, slots: arrays.SlotArray, table: interfaces.StatusTable
     ) -> tuple[arrays.Int16Array, arrays.BoolArray]:
-        """The verdicts on these slots, as numbers of the table, and of which slots they are recorded.
+        """The verdicts on these slots, as numbers of the table, and which slots have one.
 
         Shapes: all (slot,).
         """

@@ -1,6 +1,6 @@
 """A remote filter plugin of a recording: it answers what the recorded answer of Filter says that it answered.
 
-That answer names for each node the first plugin that refused it. So what the plugin said of a node is known, unless
+That answer names for each node the first plugin that refused it. So the plugin's verdict on a node is known, unless
 another one refused the node before; then it does not count for Filter. It counts in dry runs of preemption, which may
 lift the refusal of the other one: what they read is recorded with their own decision.
 
@@ -44,7 +44,7 @@ class RecordedAnswer:
         self._recorded = self.columns = node_columns.from_message(about.columns) if about.HasField("columns") else None
 
     def assume(self, slots: Sequence[int]) -> None:
-        """Pods of the class were placed on these slots since: so many fewer copies fit. Replaces those of before."""
+        """Pods of the class were placed on these slots since: so many fewer copies fit. Replaces the earlier ones."""
         recorded = self._recorded
         if recorded is None:
             return
@@ -54,7 +54,7 @@ class RecordedAnswer:
 
 
 class _RecordedVerdicts:
-    """What the recorded answer says of the nodes for one class; nothing is stored."""
+    """The recorded answer about the nodes for one class; nothing is stored."""
 
     unanswered = False
     nbytes = 0
@@ -129,7 +129,7 @@ class RecordedFilterPlugin:
             if not self._answer.filtering:
                 # What is decided beside Filter reads verdicts in dry runs alone.
                 return interfaces.Verdicts(index, capacity)
-            raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes for class {pod_class}")
+            raise recorded_plugins.MissingAnswerError(f"the answer of {self.name} about nodes for class {pod_class}")
         recorded = self._answer.columns
         if recorded is not None:
             known = slots < recorded.index.shape[0]
@@ -143,7 +143,7 @@ class RecordedFilterPlugin:
     def _verdicts_in_dry_run(
         self, pod_class: classes.PodClass, slots: arrays.SlotArray, table: interfaces.StatusTable
     ) -> interfaces.Verdicts:
-        """What the decision's dry runs read of these nodes, or what Filter's answer says of them.
+        """What the decision's dry runs read of these nodes, or Filter's answer about them.
 
         Raises: MissingAnswerError for a node that neither says it of: another plugin refused it before this one.
         """
@@ -161,7 +161,7 @@ class RecordedFilterPlugin:
             if self._answer.same_nodes is not None:
                 known[left] &= self._answer.same_nodes[slots[left]]
         if not known.all():
-            raise recorded_plugins.MissingAnswerError(f"what {self.name} says of nodes that another plugin refused")
+            raise recorded_plugins.MissingAnswerError(f"the answer of {self.name} about nodes that others refused")
         return interfaces.Verdicts(index)
 
     def _own_numbers(self, recorded: node_columns.NodeColumns, table: interfaces.StatusTable) -> arrays.Int16Array:

@@ -1,6 +1,6 @@
 """Remote plugins of a recording at Score, PostFilter and Reserve: each answers what is recorded of the decision.
 
-What filter plugins say of nodes as they are is in the recorded answer of Filter (`recorded_filter`); what they said in
+The verdicts of filter plugins on nodes as they are are in the recorded answer of Filter (`recorded_filter`); those in
 dry runs, and what dry runs read of the rest, is found here.
 
 Tests: tests/unit/replay/test_decision_replay.py, tests/contract/test_recorded_remote_answers.py.
@@ -51,7 +51,7 @@ class RemoteAnswers:
     def take_verdicts(
         self, decision: decision_pb2.Decision, plugins: Collection[str], same_nodes: arrays.BoolArray
     ) -> None:
-        """Take what these plugins said of nodes in a decision on an earlier cluster, for the nodes that are the same.
+        """Take these plugins' verdicts on nodes in a decision on an earlier cluster, for the nodes that are the same.
 
         Shape: same_nodes (slot,). Raises: ValueError for answers that do not fit together.
         """

@@ -307,7 +307,7 @@ class PluginConnection:
     ) -> AsyncGenerator[Response, None]:
         """Make a streaming call on an endpoint, and yield its responses. Raises: PluginError.
 
-        If the endpoint lacks its configuration, it gets it, and the call is made once more within the same deadline.
+        If the endpoint lacks its configuration, it gets it, and the call is made again within the same deadline.
         """
         started = self._clock()
         consuming = 0.0  # seconds in which the caller had a response and the plugin was not waited for

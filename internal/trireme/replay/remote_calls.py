@@ -1,8 +1,8 @@
 """Which decisions can be made again where plugins are services, and the evaluators that make them.
 
-What remote filter plugins answered is in the recorded answer of Filter. What others answered, and what filter plugins
-say of nodes without a victim, is in `Decision.remote`; recordings of earlier releases lack that, and calls that need it
-are left out.
+The answers of remote filter plugins are in the recorded answer of Filter. Those of others, and of filter plugins about
+nodes without a victim, are in `Decision.remote`; recordings of earlier releases lack them, and calls that need them are
+left out.
 
 Tests: tests/unit/replay/test_decision_replay.py.
 """

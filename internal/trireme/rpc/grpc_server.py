@@ -108,7 +108,7 @@ async def refuse(context: Abortable | aio.ServicerContext[Any, Any], refusal: fe
 
 
 class Caller(Protocol):
-    """What a context says of who calls."""
+    """A context's data about its caller."""
 
     def peer(self) -> str:
         """The other end of the connection."""
@@ -341,7 +341,7 @@ class _IdentityInterceptor(aio.ServerInterceptor):
 def _with_check_first(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Handler:
     """Wrap the handler so that the check runs first, also before the request is awaited.
 
-    So a method with one request becomes one with a stream of requests, of which the first is read after the check:
+    So a method with one request becomes one with a stream of requests; the first is read after the check:
     otherwise a caller that sends no request would hold its place among the concurrent calls unchecked. On the wire the
     two are the same.
     """

@@ -9,7 +9,7 @@ Tests: tests/unit/scheduling/test_bind_calls.py.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from trireme.v1 import bind_pb2, cycle_pb2
 
@@ -22,16 +22,20 @@ class _Part:
     results: asyncio.Queue[bind_pb2.BindResult | BaseException] = field(default_factory=asyncio.Queue)
 
 
-class SharedBindCalls:
-    """Binds batches by calls of `bind`, which they share with those of their profile that come at the same moment."""
+class BindsPods(Protocol):
+    """The part of `ports.Binder` that is called here."""
 
-    def __init__(
-        self,
-        bind: Callable[[bind_pb2.BindRequest], AsyncIterator[bind_pb2.BindResult]],
-        start: Callable[[Coroutine[Any, Any, None]], None],
-    ) -> None:
-        """`bind` yields a result for each item of a request, as it is known. `start` starts a task."""
-        self._bind = bind
+    def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items; each result once, as it is known."""
+        ...
+
+
+class SharedBindCalls:
+    """Binds batches by calls of Bind, which they share with those of their profile that come at the same moment."""
+
+    def __init__(self, binder: BindsPods, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        """`start` starts a task."""
+        self._binder = binder
         self._start = start
         # By profile: the batches of the next call.
         self._next: dict[str, list[_Part]] = {}
@@ -39,7 +43,7 @@ class SharedBindCalls:
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
         """Bind the items; yields each result once, as it is known, and ends when every item has one.
 
-        Raises: what `bind` raises.
+        Raises: what the binder's `bind` raises.
         """
         part, profile = _Part(request), request.cycle.profile
         if profile in self._next:
@@ -59,7 +63,7 @@ class SharedBindCalls:
         parts = self._next.pop(profile)
         owners = [(part, index) for part in parts for index in range(len(part.request.items))]
         try:
-            async for result in self._bind(_joined([part.request for part in parts])):
+            async for result in self._binder.bind(_joined([part.request for part in parts])):
                 part, result.index = owners[result.index]
                 part.results.put_nowait(result)
         except BaseException as error:

@@ -1,8 +1,8 @@
 """How much of the binding cycle is in calls to bind at once.
 
 Only calls under way are limited. Pods that wait for others (on Permit, for volumes or devices, for the condition of an
-earlier attempt) are as many as there is room for on nodes, as in kube-scheduler: whoever lets them wait would otherwise
-stop the scheduling of all other pods.
+earlier attempt) are as many as there is room for on nodes, as in kube-scheduler: a plugin that lets them wait would
+otherwise stop the scheduling of all other pods.
 
 Tests: tests/unit/frontend/test_room_for_bindings.py.
 """

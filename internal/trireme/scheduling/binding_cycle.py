@@ -92,7 +92,7 @@ class BindingCycle:
             self._cache.is_assumed, self._requeue_unconfirmed
         )
         self.background = supervision.Supervisor()
-        self._shared_calls = bind_calls.SharedBindCalls(binder.bind, self.background.start)
+        self._shared_calls = bind_calls.SharedBindCalls(binder, self.background.start)
         self._post_binding = post_binding.PostBinding(binder, observer, roles.post_bind, self.background.start)
         # The pods in the binding cycle, by profile.
         self._binding: collections.Counter[str] = collections.Counter()
@@ -161,7 +161,7 @@ class BindingCycle:
     ) -> None:
         """Bind pods of one class, or undo what was done for those that a step refuses.
 
-        A pod that has to wait leaves the batch in step 1: for it this runs once more, with that pod alone. Then
+        A pod that has to wait leaves the batch in step 1: for it this runs again, with that pod alone. Then
         `permitted` is set, and `wait`, if not None, is its wait on Permit.
         """
         # 1. Permit plugins admit pods, hold them, or refuse them. Those that wait for nothing go on together.

@@ -22,7 +22,7 @@ REMOVED = status.unschedulable("", "removed")
 class PendingPodRemoval:
     """What is called when a pod is pending no more: has all that keep state about pending pods forget it.
 
-    It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind, and wakes whoever waits for the pod.
+    It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind, and wakes tasks that wait for it.
     `on_bound` does not.
     """
 

@@ -29,7 +29,7 @@ class PluginBackOffs:
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` is the queue's clock."""
         self.now = now
-        # Of each plugin whose last call failed: set when it answers.
+        # For each plugin whose last call failed: set when it answers.
         self._recoveries: dict[str, asyncio.Event] = {}
         # Set when the plugins change, and another one then.
         self._changed = asyncio.Event()

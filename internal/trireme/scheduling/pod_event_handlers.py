@@ -40,8 +40,8 @@ class PodEventHandlers:
     ) -> None:
         """Take the receivers of what follows from events.
 
-        `deleted` receives the UID of each pending pod that is gone, `bound` of each that has a node by now, whoever
-        bound it.
+        `deleted` receives the UID of each pending pod that is gone, `bound` of each that has a node by now, no matter
+        who bound it.
         """
         self._cache = cache
         self._registry = cache.registry

@@ -138,7 +138,7 @@ class Evaluators(Protocol):
         """Filter and place pods of several classes (number, count), each as if the pods before were on their nodes.
 
         No class is named twice. The answers are about the first classes: as long as a placed pod changes only what is
-        left of its node's resources, and up to the first class of which not all pods were placed. There may be none.
+        left of its node's resources, and up to the first class whose pods were not all placed. There may be none.
         """
         ...
 
@@ -173,7 +173,7 @@ class Binder(Protocol):
     """
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """What the Permit plugins say of placed pods. Raises: PhaseFault."""
+        """The Permit plugins' answers about placed pods. Raises: PhaseFault."""
         ...
 
     async def pre_bind_pre_flight(

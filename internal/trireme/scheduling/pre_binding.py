@@ -207,7 +207,7 @@ class PreBinding:
 
         The time-out of the first wait is that of all of them together; when it is over, the result is an error.
         `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for. If the
-        node is gone (`has_node`), the plugin is called once more, for its own words; if it would wait on, the result
+        node is gone (`has_node`), the plugin is called again, for its own words; if it would wait on, the result
         is an error.
         """
         wait: _Wait | None = None

@@ -96,7 +96,7 @@ class PreEnqueueCalls:
 
         A pod that all let in gets its sort key, if a remote QueueSort plugin orders the queue.
 
-        Returns the plugin whose call failed and the error, of which the queue is not told; None: the queue has its
+        Returns the plugin whose call failed and the error, which the queue does not see; None: the queue has its
         answer.
         """
         profile = request.pod.record.profile

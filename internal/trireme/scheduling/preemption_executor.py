@@ -9,7 +9,7 @@ preemptor is tried again at once; one that fails again and again waits in betwee
 Without the gate SchedulerAsyncPreemption the attempt waits for all of that (`finish`), and no preemptor is gated.
 
 Victims count as evicted from the decision on (`ClusterCache.set_evicting`), until they are gone or their deletion
-failed. Of two preemptors on one node the first may be woken while the victims of the second are still there, and finds
+failed. The first of two preemptors on one node may be woken while the victims of the second are still there, and finds
 its room nominated to the other pod; it must know that more room is being made there, or it would preempt elsewhere, in
 vain. kube-scheduler, which knows of the victims only from their objects, has that gap. A victim of two preemptors is
 evicted once, for both.

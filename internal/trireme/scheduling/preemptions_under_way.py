@@ -58,7 +58,7 @@ class Preemption:
 class PreemptionsUnderWay:
     """The preemptions, by UID of the preemptor, until its last victim is seen terminating.
 
-    Before that the room looks taken, and the preemptor would have the same victims deleted once more. PreEnqueue looks
+    Before that the room looks taken, and the preemptor would have the same victims deleted again. PreEnqueue looks
     them up, so they are there before the queue; `PreemptionExecutor` begins and ends them.
     """
 

@@ -97,7 +97,7 @@ class Scheduler:
         self._wakeup = wakeup
         self._completed = 0
         self._running = self._in_cycle = False
-        # Held by each cycle, and by whoever needs that there is none.
+        # Held by each cycle, and by tasks that need that there is none.
         self._turn = asyncio.Lock()
         self._preparing: dict[ports.ClassKey, asyncio.Task[None]] = {}
         # Those of the next classes that replicas have prepared.
@@ -143,7 +143,7 @@ class Scheduler:
                 group.create_task(supervision.supervise(name, work), name=name)
 
     async def _schedule_batches(self) -> None:
-        """Pop batches and run their cycles, one by one, for ever; wait if there is nothing to do, or no room.
+        """Pop batches and run their cycles, one by one, forever; wait if there is nothing to do, or no room.
 
         A batch may wait a moment until it is larger, and the next ones are prepared while it is scheduled.
         """
@@ -266,7 +266,7 @@ class Scheduler:
             log.debug("class %d could not be prepared: %s", key[1], error)
 
     async def _flush_backoff(self) -> None:
-        """Move pods whose back-off is over, once a second for ever: back-offs end on whole seconds."""
+        """Move pods whose back-off is over, once a second forever: back-offs end on whole seconds."""
         while True:
             now = self._now()
             await asyncio.sleep(1.0 - now % 1.0 + 0.001)
@@ -275,7 +275,7 @@ class Scheduler:
                 self._wakeup.set()
 
     async def _flush_unschedulable(self) -> None:
-        """Retry pods that no event woke for long, every FLUSH_PERIOD for ever."""
+        """Retry pods that no event woke for long, every FLUSH_PERIOD forever."""
         while True:
             await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
             self._execute(self._queue.flush_unschedulable(self._now()))

@@ -62,7 +62,7 @@ class SchedulingCycle:
         self._in_turn = in_turn
 
     async def run(self, batch: scheduling_queue.PodBatch) -> None:
-        """Place the pods of the batch, or say of each why not."""
+        """Place the pods of the batch, or give each a reason."""
         await self._run(batch, self._begin(batch))
 
     async def run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> int:

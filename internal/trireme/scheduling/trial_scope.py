@@ -31,7 +31,7 @@ class GroupPlacement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrialScope:
-    """The trial that an attempt is part of: of which PodGroup, and on which nodes (`placement` None: on all).
+    """The trial that an attempt is part of: its PodGroup and its nodes (`placement` None: all).
 
     The group's members may share claims that are reserved in it.
     """

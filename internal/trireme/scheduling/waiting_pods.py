@@ -95,13 +95,13 @@ class WaitingPods:
     def begin_wait(
         self, uid: str, key: str, plugins: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
     ) -> Callable[[], Coroutine[Any, Any, status.Status]]:
-        """Have the pod wait from now on, so that whoever deletes, allows or rejects it finds it; returns what to call.
+        """Have the pod wait from now on, so that deleting, allowing or rejecting finds it; returns what to call.
 
         It waits until all plugins have allowed the pod (SUCCESS), one rejects it, or the time for one of them is over.
 
         `plugins` are the seconds that it may wait for each, at most `MAX_WAIT_SECONDS`. If they are over before that
         plugin has allowed it, the pod is unschedulable by it, whichever others are missing. It does not wait for a
-        plugin that went while Permit was called (`forget_plugins`). `messages` are what plugins say of it.
+        plugin that went while Permit was called (`forget_plugins`). `messages` are the plugins' reasons.
         """
         plugins = {plugin: seconds for plugin, seconds in plugins.items() if self._is_configured(plugin)}
         entry = _PermitWait(key, plugins, messages) if plugins else None

@@ -9,7 +9,7 @@ from grpc import aio
 from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
-from trireme.phases import answering
+from trireme.phases import answering, release_skew
 from trireme.registry import compared_plugins, score_profiles
 from trireme.remote import answer_recording, compared_scores, remote_score
 from trireme.rpc import follower
@@ -49,7 +49,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
         self._placed = 0
         self._batches = 0
-        self.follow = follower.Follower(snap, self._apply_configuration)
+        self.follow = follower.Follower(snap, release_skew.checked(self._apply_configuration))
 
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:

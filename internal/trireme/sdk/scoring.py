@@ -127,7 +127,7 @@ class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
         return scores
 
     def _use_of_cluster(self, used: str) -> str:
-        """What is said of a score that used this of the cluster; it is logged once."""
+        """The error for a score that used this of the cluster; it is logged once."""
         text = (
             f"ScoreCopies: {self._score_method} used call.cluster.{used}, and call.cluster does not have the copies of "
             "the pod, so pods are placed one at a time: set Info.score_copies to True if the score counts no pods of "

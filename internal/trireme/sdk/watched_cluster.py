@@ -1,4 +1,4 @@
-"""A cluster that takes note of its use: for calls of which it does not have all pods."""
+"""A cluster that records its use: for calls that lack some of its pods."""
 
 from typing import Any
 

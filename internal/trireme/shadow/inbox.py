@@ -95,7 +95,7 @@ class Inbox:
             await asyncio.sleep(_PATIENCE_SECONDS)
 
     async def run(self) -> None:
-        """Apply the queue's events to the comparison, for ever."""
+        """Apply the queue's events to the comparison, forever."""
         while True:
             if not self._queue:
                 self._filled.clear()

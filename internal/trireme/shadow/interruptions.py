@@ -100,13 +100,13 @@ class Interruptions:
 
 def _reason(problems: Mapping[str, str], *, is_silent: bool) -> str:
     """What is interrupted, and by which error; kinds beyond the first ones are a number."""
-    silent = "the API server does not answer, so what is shown is of then" if is_silent else ""
+    silent = "the API server does not answer, so what is shown is from that time" if is_silent else ""
     if not problems:
         return silent
     names = list(problems)
     others = len(names) - _NAMED
     text = ", ".join(names[:_NAMED]) + (f" and {others} other kinds" if others > 0 else "")
-    watches = f"the watch of {text} is interrupted, so what is shown of them is of then: {problems[names[0]]}"
+    watches = f"the watch of {text} is interrupted, so what is shown of them is from that time: {problems[names[0]]}"
     return f"{silent}; {watches}" if silent else watches
 
 

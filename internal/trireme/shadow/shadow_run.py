@@ -167,7 +167,7 @@ class ShadowRun:
             self._check_problem = f"the migration check failed: {type(error).__name__}: {error}"
 
     async def _report_until_stopped(self, stopping: asyncio.Event, show: Callable[[str], None]) -> None:
-        """Sample and report until the end, and once more then."""
+        """Sample and report until the end, and again then."""
         ends = self._began + self._chosen.duration if self._chosen.duration else float("inf")
         next_report = self._clock()
         while not stopping.is_set() and self._clock() < ends:
@@ -188,7 +188,7 @@ class ShadowRun:
         await self._write(show, is_final=True)
 
     async def _wait_until_judged(self) -> None:
-        """Return once all that came is judged, after LAST_SECONDS at most: whoever stops a process waits for it."""
+        """Return once all that came is judged, after LAST_SECONDS at most: the stop of a process waits for it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_SECONDS):
                 await self.inbox.emptied.wait()

@@ -53,7 +53,7 @@ class Budgets:
             if expected:
                 status.expected_pods = max(0, status.expected_pods + expected)
                 status.desired_healthy = _desired_healthy(changed.spec, status.expected_pods)
-            # Of a status without counts only the number is known.
+            # A status without counts has only the number.
             status.disruptions_allowed = _allowed(status) if known else max(0, status.disruptions_allowed + healthy)
             if changed != budget:
                 self._store(changed)

@@ -128,9 +128,15 @@ class ForkedCache:
             self.snap.apply(delta)
         return self.cache.generation
 
+    def take_unknown_labels_as_absent(self) -> set[str]:
+        """Count pods of the cluster as without label keys that are not recorded; returns the set of such keys."""
+        if self.cache.absent_keys is None:
+            self.cache.absent_keys = set()
+        return self.cache.absent_keys
+
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on the node, in the order of their rows; none if the fork has no such node."""
-        # Of the fork, not of the cache: that looks for the pods of a node while it removes it.
+        # The fork's, not the cache's, which looks for the pods of a node while it removes it.
         slot = self.snap.nodes.slot_of_name.get(node_name)
         if slot is None:
             return []
@@ -207,9 +213,11 @@ class _Cache(cluster_cache.ClusterCache):
     def __init__(
         self, registry: class_registry.ClassRegistry, tables: cluster_cache.CacheTables, labels_unknown: bool
     ) -> None:
-        """`labels_unknown`: some pods have labels of which nothing is known."""
+        """`labels_unknown`: some pods have unknown labels."""
         super().__init__(registry, tables)
         self._labels_unknown = labels_unknown
+        #: Label keys that no pod of the cluster is taken to have; None: which have them has to be known.
+        self.absent_keys: set[str] | None = None
 
     def resume(self, fork: snapshot.Snapshot, free_rows: list[int]) -> None:
         """Go on from the fork's generation. Of free slots the lowest is given first."""
@@ -232,6 +240,8 @@ class _Cache(cluster_cache.ClusterCache):
 
     def reclassify(self, keys: frozenset[str]) -> None:
         """Classify pods with these keys again. Raises: UnknownLabelKeyError if nobody knows which have them."""
-        if self._labels_unknown:
+        if self._labels_unknown and self.absent_keys is None:
             raise known_classes.UnknownLabelKeyError(keys)
+        if self._labels_unknown and self.absent_keys is not None:
+            self.absent_keys |= keys
         super().reclassify(keys)

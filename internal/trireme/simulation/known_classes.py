@@ -27,7 +27,7 @@ _MANY = 1 << 30
 
 
 class UnknownLabelKeyError(ValueError):
-    """A selector uses label keys of which a snapshot does not know which pods have them."""
+    """A selector uses label keys that a snapshot does not index."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         named = ", ".join(sorted(keys))
@@ -113,7 +113,7 @@ def _parts(known: classes.PodClass) -> tuple[bytes, Labels, frozenset[str]]:
 
 
 def base_text(pod: core_pb2.Pod) -> bytes:
-    """The base of the class of which this is the pod: it without labels, as bytes."""
+    """The base of this pod's class: the class without labels, as bytes."""
     out = core_pb2.Pod()
     out.CopyFrom(pod)
     out.metadata.ClearField("labels")

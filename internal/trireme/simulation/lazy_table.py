@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LazyTable(dict[K, V], Generic[K, V]):
-    """A dict that begins with `keys`, of which `make` makes the values; it changes as any other dict.
+    """A dict that begins with `keys`, whose values `make` makes; it changes as any other dict.
 
     Keys at which nobody has looked have to stay in `keys` as long as the table is used; others may come and go there.
     The order is that of `keys`, then that of insertion.

@@ -28,12 +28,17 @@ def problems(manifest: dict[str, Any]) -> Sequence[tuple[str, str]]:
     if resource is None:
         text = "must name a kind of the Kubernetes API" if kind is None else f"{kind} of {version or 'v1'} is not known"
         return [("kind", text)]
+    return conform(resource, manifest)[1]
+
+
+def conform(resource: resources.Resource, manifest: dict[str, Any]) -> tuple[dict[str, Any], Sequence[tuple[str, str]]]:
+    """The manifest as decoded, amounts as texts, and what is wrong with it, as `problems` returns it."""
     try:
-        type_checking.conform_to_type(resource, manifest, strict=True)
+        return type_checking.conform_to_type(resource, manifest, strict=True), ()
     except api_errors.ApiError as error:
         unknown = [part.partition('"')[0] for part in error.message.split(_UNKNOWN)[1:]]
-        return [(path, f"unknown field of {kind}") for path in sorted(unknown)] or [("", error.message)]
-    return ()
+        found = [(path, f"unknown field of {resource.kind}") for path in sorted(unknown)]
+        return manifest, found or [("", error.message)]
 
 
 def value_problems(manifest: dict[str, Any]) -> Sequence[str]:

@@ -64,6 +64,11 @@ def kind_of(manifest: Mapping[str, Any]) -> str:
     return kind
 
 
+def takes_part(kind: str) -> bool:
+    """Whether the kind, beside pods and nodes, is one that plugins read."""
+    return kind in _KINDS
+
+
 def object_kind(kind: str) -> object_kinds.ObjectKind:
     """The kind of object beside pods and nodes. Raises: KeyError."""
     return _KINDS[kind]
@@ -84,13 +89,20 @@ def pod_name(manifest: Mapping[str, Any]) -> str:
     return prefix.rstrip("-") or "pod" if isinstance(prefix, str) and prefix else name_of(manifest)
 
 
-def read_pod(manifest: Mapping[str, Any], name: str, uid: str, paths: Set[str]) -> PodOfManifest:
+def read_pod(
+    manifest: Mapping[str, Any], name: str, uid: str, paths: Set[str], made_claims: Mapping[str, str] | None = None
+) -> PodOfManifest:
     """The pod of this name and UID by the manifest; `paths` are those of further fields that plugins read.
+
+    `made_claims` are the ResourceClaims that were made of templates for it, by its own names of them.
 
     Raises: ManifestError.
     """
     check_kind(manifest, "Pod")
     raw = with_pod_defaults(manifest)
+    if made_claims:
+        statuses = [{"name": own, "resourceClaimName": claim} for own, claim in made_claims.items()]
+        raw["status"] = {"resourceClaimStatuses": statuses}
     raw["metadata"].update(name=name, uid=uid)
     raw["metadata"].pop("resourceVersion", None)
     try:

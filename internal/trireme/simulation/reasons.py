@@ -1,4 +1,4 @@
-"""Why pods have no node in a simulation: what its nodes say of their class in the end.
+"""Why pods have no node in a simulation: the nodes' final verdicts on their class.
 
 Tests: tests/unit/simulation/test_refused_values.py.
 """
@@ -13,15 +13,27 @@ from trireme.snapshot import snapshot
 from trireme.wire.phase_answers import FilterAnswer
 
 _EXAMPLES = 3
+_REASONS = 1000
+# The field `status` hides the module.
+_Reasons = Sequence[status.Reason]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusals:
-    """The nodes that refuse with one status: how many, and the names of some."""
+    """The nodes that refuse with one status: how many, and the names of some.
+
+    `reasons` are the different ones of statuses with the same messages, a thousand at most.
+    """
 
     status: status.Status
     nodes: int
     examples: Sequence[str]
+    reasons: _Reasons
+
+
+def refused_at_once(refusal: status.Status, snap: snapshot.Snapshot) -> NodeRefusals:
+    """The refusal of all nodes by PreFilter."""
+    return NodeRefusals(refusal, snap.nodes.count, (), refusal.reasons[:_REASONS])
 
 
 def refusals_of(filtered: FilterAnswer, snap: snapshot.Snapshot) -> list[NodeRefusals]:
@@ -41,6 +53,8 @@ def refusals_of(filtered: FilterAnswer, snap: snapshot.Snapshot) -> list[NodeRef
         slots = np.flatnonzero(np.isin(index, numbers))
         if slots.size:
             names = [snap.nodes.names[slot] for slot in slots[:_EXAMPLES].tolist()]
-            refusals.append(NodeRefusals(filtered.columns.statuses[numbers[0] - 1], int(slots.size), names))
+            statuses = [filtered.columns.statuses[number - 1] for number in numbers]
+            given = dict.fromkeys(reason for each in statuses for reason in each.reasons)
+            refusals.append(NodeRefusals(statuses[0], int(slots.size), names, list(given)[:_REASONS]))
     # Statuses are numbered in the order in which they first occurred.
     return sorted(refusals, key=lambda refusal: (-refusal.nodes, refusal.status.plugin, refusal.status.messages))

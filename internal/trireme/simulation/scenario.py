@@ -26,6 +26,7 @@ class ScenarioError(ValueError):
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"{field}: {golang.printable(text)}")
         self.field = field
+        self.text = text
 
 
 class ScenarioChanges:
@@ -223,7 +224,7 @@ class ScenarioChanges:
 
 
 def check_pod(sim: simulation.Simulation, field: str, pod: manifests.PodOfManifest) -> None:
-    """Check what a manifest says of its scheduler and node. Raises: ScenarioError."""
+    """Check a manifest's scheduler and node. Raises: ScenarioError."""
     profiles = [profile.scheduler_name for profile in sim.setup.profiles]
     parsed = pod.parsed
     if parsed.scheduler_name not in profiles:

@@ -232,6 +232,10 @@ class Simulation:
         entry.metadata.namespace, entry.metadata.name = namespace, name  # type: ignore[attr-defined]
         self._parts.handlers.objects.on_objects(_KINDS[kind], [Event(EventKind.DELETED, entry)])
 
+    def take_unknown_labels_as_absent(self) -> set[str]:
+        """No pod of the cluster has a label key that nothing selects by; returns these keys, a set that grows."""
+        return self._forked.take_unknown_labels_as_absent()
+
     def uids_on(self, node_name: str) -> list[str]:
         """The UIDs of the pods on a node, as of the last `publish`."""
         return self._forked.uids_on(node_name)
@@ -478,5 +482,5 @@ def parsed_pod(of_class: core_pb2.Pod, base: bytes, name: str, uid: str, labels:
 
 
 def _named(uid: str) -> ParsedPod:
-    """A pod of which only the UID matters, as in the event of its deletion."""
+    """A pod with only a UID, as in the event of its deletion."""
     return parsed_pod(core_pb2.Pod(), b"", "", uid, ())

@@ -83,7 +83,7 @@ async def _explain_refusal(
     refused = refusal.Refusal.of(filtered, sim.snap.nodes.count)
     at_once = None
     if filtered.refusal is not None:
-        at_once = reasons.NodeRefusals(filtered.refusal, sim.snap.nodes.count, ())
+        at_once = reasons.refused_at_once(filtered.refusal, sim.snap)
     nodes = reasons.refusals_of(filtered, sim.snap)
     profile = pod.scheduler_name
     if refused.error is not None or not sim.setup.filters.post_filters.get(profile):

@@ -69,6 +69,15 @@ async def scale(
     return added
 
 
+def uids_of(sim: simulation.Simulation, kind: str, namespace: str, name: str) -> list[str]:
+    """The UIDs of the pods of a workload, of a kind of the API; none where it has none, or they are not told apart."""
+    try:
+        owner_kind, owners = _owners(sim, kind.lower(), namespace, name)
+    except WorkloadError:
+        owner_kind, owners = kind, frozenset({name})
+    return [member.uid for member in _members(sim, namespace, owner_kind, owners)]
+
+
 def _owners(sim: simulation.Simulation, kind: str, namespace: str, name: str) -> tuple[str, frozenset[str]]:
     """The kind and names of the controllers whose pods the workload's are: of a Deployment its ReplicaSets."""
     if kind not in KINDS:

@@ -176,7 +176,7 @@ class ClassCounter:
         return tuple(self._weights.keys() - before)
 
     def _classes_to_weigh(self, snap: snapshot.Snapshot) -> Iterable[classes.PodClass]:
-        """The classes of which new ones are to be weighed, the latest first."""
+        """The classes to compare new ones with, the latest first."""
         # Once there are weights, any class may be at the index of one that had some.
         if self._among is not None and not self._weights:
             return reversed(self._among(snap))

@@ -142,7 +142,7 @@ class ColumnVersion:
 
 
 class Family:
-    """The forks of one table, of which one has copies of the columns at a time."""
+    """The forks of one table; one at a time has copies of the columns."""
 
     __slots__ = ("_holder",)
 

@@ -53,13 +53,13 @@ class _ClassesByLabel:
 def classes_found_by(
     snap: snapshot.Snapshot, kind: str, labels_of: LabelsOfClass, labels: Iterable[Label | None]
 ) -> set[classes.PodClass]:
-    """The classes of which `labels_of` returns one of the labels; `kind` stands for this function."""
+    """The classes for which `labels_of` returns one of the labels; `kind` stands for this function."""
     by_label = snap.derived(("classes_by_label", kind), lambda _: _ClassesByLabel(labels_of)).by_label
     return {each for label in labels for each in by_label.get(label, ()) if snap.classes.get(each.id) is each}
 
 
 def labels_required_by(selector: label_selectors.LabelSelector) -> Sequence[Label | None]:
-    """Labels of which whatever the selector matches has one; only None: it requires none to have a value."""
+    """Labels, one of which every match of the selector has; only None: it requires no label to have a value."""
     if selector.requirements is None:
         return ()
     with_values = [each for each in selector.requirements if each.operator == selectors.IN]

@@ -59,7 +59,7 @@ class NodeUsage:
 
 
 class _NodeUsageWithPods(NodeUsage):
-    """The nodes with more pods: what `usage` says of all nodes counts instead of the snapshot."""
+    """The nodes with more pods: `usage` of all nodes counts instead of the snapshot."""
 
     def __init__(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, usage: "UsageWithPods") -> None:
         super().__init__(snap, slots)

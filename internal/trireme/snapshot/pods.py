@@ -42,7 +42,7 @@ class PodTable(forkable_columns.ForkableColumns):
         self.flags = np.zeros(0, dtype=np.uint8)
         self.uids: Sequence[str] = []
         self.names: Sequence[str] = []
-        # Of a fork, what it changed of them.
+        # In a fork, its changes of them.
         self._forked_names: pod_names.ForkedNames | None = None
         # The rows by UID, from when they are first needed.
         self._index: uid_index.UidIndex | None = None

@@ -31,7 +31,7 @@ class SlotChanges:
     def __init__(self) -> None:
         self.latest = 0
         self.at = arrays.EMPTY_INT64
-        # Of a fork, as long as its log says it all: the latest change before it, and the size of the column.
+        # In a fork, as long as its log is complete: the latest change before it, and the size of the column.
         self._before: int | None = None
         self._capacity = 0
         # The log is complete for changes after this generation.

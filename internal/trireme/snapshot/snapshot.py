@@ -273,8 +273,8 @@ class Snapshot:
     def _take_index(self) -> int:
         """Return an index for a new class: a new one, or that of the class that has been gone longest.
 
-        Whoever has not seen the placements of that class counts all pods again, for its changes would count as those of
-        the new one.
+        A reader that has not seen the placements of that class counts all pods again, for its changes would count as
+        those of the new one.
         """
         if len(self._free_indices) <= SPARE_CLASSES:
             self.class_capacity += 1

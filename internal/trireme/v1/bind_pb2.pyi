@@ -117,7 +117,7 @@ class PermitResult(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
+        """REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Among several plugins that
         let it wait: the shortest.
         """
 

@@ -1504,7 +1504,7 @@ class Toleration(_message.Message):
     effect: _builtins.str
     """OPTIONAL. The effect accepted. Empty accepts all effects."""
     toleration_seconds: _builtins.int
-    """OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means for ever."""
+    """OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means forever."""
     def __init__(
         self,
         *,

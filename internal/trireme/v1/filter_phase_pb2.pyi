@@ -694,7 +694,7 @@ class PostFilterResult(_message.Message):
     """OPTIONAL. How long it took, in microseconds."""
     @_builtins.property
     def answer(self) -> _filter_pb2.PostFilterResponse:
-        """REQUIRED. The answer. Of all results but the last one a node is nominated, and the actions are evictions."""
+        """REQUIRED. The answer. All results but the last one nominate a node, and their actions are evictions."""
 
     @_builtins.property
     def changed_status(self) -> _status_pb2.Status:

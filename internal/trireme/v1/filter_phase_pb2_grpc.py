@@ -121,7 +121,7 @@ class FilterPhaseServicer:
 
     def FilterClasses(self, request, context):
         """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-        class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

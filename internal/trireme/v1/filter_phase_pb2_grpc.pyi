@@ -46,7 +46,7 @@ class FilterPhaseStub:
     """
     FilterClasses: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterClassesRequest, _filter_phase_pb2.FilterClassesResponse]
     """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-    class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+    class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
     """
     FilterNominated: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]
     """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent."""
@@ -97,7 +97,7 @@ class FilterPhaseAsyncStub(FilterPhaseStub):
     """
     FilterClasses: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterClassesRequest, _filter_phase_pb2.FilterClassesResponse]  # type: ignore[assignment]
     """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-    class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+    class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
     """
     FilterNominated: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]  # type: ignore[assignment]
     """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent."""
@@ -163,7 +163,7 @@ class FilterPhaseServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_filter_phase_pb2.FilterClassesResponse, _abc.Awaitable[_filter_phase_pb2.FilterClassesResponse]]:
         """FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-        class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
         """
 
     @_abc_1.abstractmethod

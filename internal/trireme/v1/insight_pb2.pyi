@@ -158,7 +158,7 @@ class ExplainResponse(_message.Message):
 
     @_builtins.property
     def proposal_search_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProposalSearchLimit]:
-        """OPTIONAL. With proposals: the kinds of which not all candidates were tried."""
+        """OPTIONAL. With proposals: the kinds whose candidates were not all tried."""
 
     @_builtins.property
     def preemption(self) -> _decision_explanation_pb2.PreemptionExplanation:

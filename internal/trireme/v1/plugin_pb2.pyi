@@ -537,7 +537,7 @@ class PluginStatistics(_message.Message):
     failed: _builtins.int
     """REQUIRED. Calls that failed, and those that an open circuit breaker refused."""
     breaker: _builtins.str
-    """REQUIRED. The worst state of the circuit breakers, of which each RPC has one: `closed`, `open` or `half-open`."""
+    """REQUIRED. The worst state of the circuit breakers (each RPC has one): `closed`, `open` or `half-open`."""
     last_error: _builtins.str
     """OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
     called, with its last failure.

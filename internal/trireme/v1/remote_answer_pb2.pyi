@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class RemoteAnswers(_message.Message):
-    """RemoteAnswers is the answers of all remote plugins that the outcome of one call depends on. What filter plugins say of
+    """RemoteAnswers is the answers of all remote plugins that the outcome of one call depends on. The verdicts of filter plugins on
     nodes as they are is here only where dry runs read it: Filter itself has it in its answer (FilterDecision.columns).
     """
 

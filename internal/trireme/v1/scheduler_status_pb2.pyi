@@ -638,7 +638,7 @@ class PluginStatus(_message.Message):
 
     @_builtins.property
     def canary(self) -> Global___PluginCanary:
-        """OPTIONAL. Of which plugin it is the canary; unset: of none."""
+        """OPTIONAL. The plugin whose canary it is; unset: none."""
 
     def __init__(
         self,
@@ -786,7 +786,7 @@ class PreemptionRecord(_message.Message):
     """REQUIRED. How many victims there are."""
     @_builtins.property
     def preemptor(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The pod for which room is made. Of a group its kind, namespace and name, as `kind/namespace/name`, are the
+        """REQUIRED. The pod for which room is made. For a group its kind, namespace and name, as `kind/namespace/name`, are the
         name, and there is no namespace.
         """
 

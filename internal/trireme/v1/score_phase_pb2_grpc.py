@@ -80,7 +80,7 @@ class ScorePhaseServicer:
 
     def PlaceClasses(self, request, context):
         """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-        their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
         more than what is left of resources. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -43,7 +43,7 @@ class ScorePhaseStub:
     """
     PlaceClasses: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceClassesRequest, _score_phase_pb2.PlaceClassesResponse]
     """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-    their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+    their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
     more than what is left of resources. Idempotent.
     """
     ScorePodGroupPlacements: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]
@@ -64,7 +64,7 @@ class ScorePhaseAsyncStub(ScorePhaseStub):
     """
     PlaceClasses: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceClassesRequest, _score_phase_pb2.PlaceClassesResponse]  # type: ignore[assignment]
     """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-    their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+    their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
     more than what is left of resources. Idempotent.
     """
     ScorePodGroupPlacements: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]  # type: ignore[assignment]
@@ -100,7 +100,7 @@ class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_score_phase_pb2.PlaceClassesResponse, _abc.Awaitable[_score_phase_pb2.PlaceClassesResponse]]:
         """PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-        their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
         more than what is left of resources. Idempotent.
         """
 

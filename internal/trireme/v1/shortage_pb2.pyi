@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Shortage(_message.Message):
-    """Shortage is a resource of which the pod requests more than is free. Of the nodes that refuse it for the same reason, it is
+    """Shortage is a resource that the pod requests more of than is free. Among the nodes that refuse it for the same reason, it is
     about the one that has the most of it free.
     """
 

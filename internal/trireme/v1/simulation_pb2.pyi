@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
+from trireme.v1 import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -21,6 +22,42 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _Verdict:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    VERDICT_UNSPECIFIED: _Verdict.ValueType  # 0
+    """Not set: not known."""
+    VERDICT_FITS: _Verdict.ValueType  # 1
+    """All have a node, and nobody is evicted for them."""
+    VERDICT_FITS_AFTER_EVICTIONS: _Verdict.ValueType  # 2
+    """All have a node once other pods are evicted."""
+    VERDICT_DOES_NOT_FIT: _Verdict.ValueType  # 3
+    """Some have no node."""
+    VERDICT_HELD_BACK: _Verdict.ValueType  # 4
+    """Some are not tried, and no other has no node: a scheduling gate holds them back, or their group is not complete."""
+    VERDICT_NO_PODS: _Verdict.ValueType  # 5
+    """The manifest makes no pods."""
+
+class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
+    """Verdict says what the scheduler would do with the pods of a manifest."""
+
+VERDICT_UNSPECIFIED: Verdict.ValueType  # 0
+"""Not set: not known."""
+VERDICT_FITS: Verdict.ValueType  # 1
+"""All have a node, and nobody is evicted for them."""
+VERDICT_FITS_AFTER_EVICTIONS: Verdict.ValueType  # 2
+"""All have a node once other pods are evicted."""
+VERDICT_DOES_NOT_FIT: Verdict.ValueType  # 3
+"""Some have no node."""
+VERDICT_HELD_BACK: Verdict.ValueType  # 4
+"""Some are not tried, and no other has no node: a scheduling gate holds them back, or their group is not complete."""
+VERDICT_NO_PODS: Verdict.ValueType  # 5
+"""The manifest makes no pods."""
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _PodOrigin:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -126,21 +163,35 @@ class Scenario(_message.Message):
 
     CHANGES_FIELD_NUMBER: _builtins.int
     WITHOUT_PENDING_PODS_FIELD_NUMBER: _builtins.int
+    MANIFESTS_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
     without_pending_pods: _builtins.bool
     """OPTIONAL. Leave out the pods that are pending in the cluster now."""
+    namespace: _builtins.str
+    """OPTIONAL. The namespace of manifests that name none; empty: default."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScenarioChange]:
         """OPTIONAL. The changes, at most 1000. Empty: what happens to pods that are pending now."""
+
+    @_builtins.property
+    def manifests(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]:
+        """OPTIONAL. What would be submitted after the changes, at most 1000 manifests as `kubectl apply` takes them: pods,
+        workloads, and what they need. The pods that controllers would make of workloads are scheduled, and the response has
+        a verdict about each manifest. Kinds without a part in scheduling are passed over. Of a workload that is in the
+        cluster the pods are replaced.
+        """
 
     def __init__(
         self,
         *,
         changes: _abc.Iterable[Global___ScenarioChange] | None = ...,
         without_pending_pods: _builtins.bool = ...,
+        manifests: _abc.Iterable[_struct_pb2.Struct] | None = ...,
+        namespace: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "without_pending_pods", b"without_pending_pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "manifests", b"manifests", "namespace", b"namespace", "without_pending_pods", b"without_pending_pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -450,6 +501,7 @@ class SimulateResponse(_message.Message):
     MOVES_FIELD_NUMBER: _builtins.int
     CORDONED_FIELD_NUMBER: _builtins.int
     NOT_SIMULATED_FIELD_NUMBER: _builtins.int
+    VERDICTS_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
     """REQUIRED. The generation of the snapshot that was forked."""
     disconnected_ms: _builtins.int
@@ -496,6 +548,10 @@ class SimulateResponse(_message.Message):
     def not_simulated(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. What takes part in scheduling and did not in the simulation, in words."""
 
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ManifestVerdict]:
+        """OPTIONAL. For a scenario with manifests: the answer about each of them, in their order."""
+
     def __init__(
         self,
         *,
@@ -511,14 +567,117 @@ class SimulateResponse(_message.Message):
         moves: _abc.Iterable[Global___NodeMoves] | None = ...,
         cordoned: _abc.Iterable[_builtins.str] | None = ...,
         not_simulated: _abc.Iterable[_builtins.str] | None = ...,
+        verdicts: _abc.Iterable[Global___ManifestVerdict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "capacity", b"capacity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "blocked", b"blocked", "capacity", b"capacity", "cordoned", b"cordoned", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "evictions", b"evictions", "moves", b"moves", "not_simulated", b"not_simulated", "pending", b"pending", "placements", b"placements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "blocked", b"blocked", "capacity", b"capacity", "cordoned", b"cordoned", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "evictions", b"evictions", "moves", b"moves", "not_simulated", b"not_simulated", "pending", b"pending", "placements", b"placements", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SimulateResponse: _TypeAlias = SimulateResponse  # noqa: Y015
+
+@_typing.final
+class ManifestVerdict(_message.Message):
+    """ManifestVerdict is the answer about one manifest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    PLACED_COUNT_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    EVICTIONS_FIELD_NUMBER: _builtins.int
+    UNPLACED_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    document: _builtins.int
+    """REQUIRED. Which one it is in the request, from 1. The objects of a List have the number of the list."""
+    kind: _builtins.str
+    """REQUIRED. Its kind."""
+    namespace: _builtins.str
+    """OPTIONAL. Its namespace; empty where the kind has none."""
+    name: _builtins.str
+    """REQUIRED. Its name."""
+    verdict: Global___Verdict.ValueType
+    """REQUIRED. What becomes of its pods. Of a PodGroup these are its members among the pods of all manifests."""
+    pod_count: _builtins.int
+    """REQUIRED. How many pods it makes."""
+    placed_count: _builtins.int
+    """REQUIRED. How many of them have a node."""
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeCapacity]:
+        """OPTIONAL. The nodes of these, those with the most first, at most 1000."""
+
+    @_builtins.property
+    def evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodEviction]:
+        """OPTIONAL. The pods that are evicted for its pods."""
+
+    @_builtins.property
+    def unplaced(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnplacedPods]:
+        """OPTIONAL. Those without a node, by reason."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. What to know beside that, in words."""
+
+    def __init__(
+        self,
+        *,
+        document: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        verdict: Global___Verdict.ValueType = ...,
+        pod_count: _builtins.int = ...,
+        placed_count: _builtins.int = ...,
+        nodes: _abc.Iterable[Global___NodeCapacity] | None = ...,
+        evictions: _abc.Iterable[Global___PodEviction] | None = ...,
+        unplaced: _abc.Iterable[Global___UnplacedPods] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "evictions", b"evictions", "kind", b"kind", "name", b"name", "namespace", b"namespace", "nodes", b"nodes", "notes", b"notes", "placed_count", b"placed_count", "pod_count", b"pod_count", "unplaced", b"unplaced", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ManifestVerdict: _TypeAlias = ManifestVerdict  # noqa: Y015
+
+@_typing.final
+class UnplacedPods(_message.Message):
+    """UnplacedPods are pods of a manifest that have no node for one reason, and what would help."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PENDING_FIELD_NUMBER: _builtins.int
+    PROPOSALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pending(self) -> Global___PendingPods:
+        """REQUIRED. The pods, and the reason."""
+
+    @_builtins.property
+    def proposals(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]:
+        """OPTIONAL. Changes, each of which lets one of them be scheduled after all others: trireme.v1.Proposal in protobuf's
+        JSON mapping, the least change first. At most five reasons of a request have some.
+        """
+
+    def __init__(
+        self,
+        *,
+        pending: Global___PendingPods | None = ...,
+        proposals: _abc.Iterable[_struct_pb2.Struct] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pending", b"pending"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pending", b"pending", "proposals", b"proposals"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnplacedPods: _TypeAlias = UnplacedPods  # noqa: Y015
 
 @_typing.final
 class PodPlacement(_message.Message):
@@ -620,6 +779,7 @@ class SimulatedStatus(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     NODE_COUNT_FIELD_NUMBER: _builtins.int
     EXAMPLE_NODES_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin."""
     node_count: _builtins.int
@@ -632,6 +792,10 @@ class SimulatedStatus(_message.Message):
     def example_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. Names of some of them, at most three."""
 
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Reason]:
+        """OPTIONAL. The reasons of the status, and of those with the same messages, each once, at most 1000."""
+
     def __init__(
         self,
         *,
@@ -639,10 +803,11 @@ class SimulatedStatus(_message.Message):
         messages: _abc.Iterable[_builtins.str] | None = ...,
         node_count: _builtins.int = ...,
         example_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        reasons: _abc.Iterable[_status_pb2.Reason] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["example_nodes", b"example_nodes", "messages", b"messages", "node_count", b"node_count", "plugin", b"plugin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["example_nodes", b"example_nodes", "messages", b"messages", "node_count", b"node_count", "plugin", b"plugin", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -852,7 +1017,7 @@ Global___PodCapacity: _TypeAlias = PodCapacity  # noqa: Y015
 
 @_typing.final
 class NodeCapacity(_message.Message):
-    """NodeCapacity is how many copies of a pod a node takes."""
+    """NodeCapacity is how many copies of a pod a node takes, or has."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -213,8 +213,13 @@ class Configuration(_message.Message):
     FEATURE_GATES_FIELD_NUMBER: _builtins.int
     REMOTE_PLUGINS_FIELD_NUMBER: _builtins.int
     COLUMN_CACHE_CLASSES_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     column_cache_classes: _builtins.int
     """OPTIONAL. How many classes' columns a replica caches; 0: its own default."""
+    release: _builtins.str
+    """OPTIONAL. The release of Trireme that the frontend is of, such as `0.2.0`. A phase refuses a configuration whose
+    release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
+    """
     @_builtins.property
     def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Profile]:
         """REQUIRED. The profiles, at least one."""
@@ -236,10 +241,11 @@ class Configuration(_message.Message):
         feature_gates: _abc.Mapping[_builtins.str, _builtins.bool] | None = ...,
         remote_plugins: _abc.Iterable[Global___RemotePlugin] | None = ...,
         column_cache_classes: _builtins.int = ...,
+        release: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column_cache_classes", b"column_cache_classes", "feature_gates", b"feature_gates", "profiles", b"profiles", "remote_plugins", b"remote_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column_cache_classes", b"column_cache_classes", "feature_gates", b"feature_gates", "profiles", b"profiles", "release", b"release", "remote_plugins", b"remote_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1006,7 +1012,7 @@ class QueuedPod(_message.Message):
 
     @_builtins.property
     def transitions(self) -> _containers.RepeatedCompositeFieldContainer[_scheduler_status_pb2.QueueTransition]:
-        """OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages."""
+        """OPTIONAL. Its last changes of state, the oldest first, at most four; earlier ones came with earlier messages."""
 
     def __init__(
         self,

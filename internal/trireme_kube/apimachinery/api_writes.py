@@ -1,4 +1,4 @@
-"""A write to an API server as its caller sees it, without the client: of which pod, what kind of patch, how it ended.
+"""A write to an API server as its caller sees it, without the client: its pod, the kind of patch, how it ended.
 
 Each write has one of a few outcomes, for the caller to match on. `Uncertain` means that the write may have happened:
 the caller reads the object back before it reports anything.
@@ -69,7 +69,7 @@ class Unbound:
 
 
 SettledBinding = Written | Conflict | Gone | Unbound | Uncertain
-"""What reading a pod back says of a binding in doubt; Uncertain: the pod could not be read."""
+"""The outcome of a binding in doubt, by reading the pod back; Uncertain: the pod could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,7 @@ def _problem_text(error: yaml.YAMLError) -> str:
         return f"yaml: {error}"
     line = error.problem_mark.line if error.problem_mark else 0
     if line:
-        # Of a scanner's problem the line is counted from one, of a parser's from zero.
+        # A scanner counts lines from one, a parser from zero.
         line += isinstance(error, yaml.scanner.ScannerError)
     elif error.context_mark:
         line = error.context_mark.line
@@ -390,7 +390,7 @@ def _is_timestamp(text: str) -> bool:
     return False
 
 
-# Of an integer of 64 bits in decimal.
+# The digits of an integer of 64 bits in decimal.
 _MOST_DIGITS = 20
 
 

@@ -1,7 +1,7 @@
 """Metrics of the event loop.
 
 Everything that blocks the loop delays every heartbeat, stream and request by as much, and a task that nobody ends stays
-for ever: what client_golang's go_goroutines is to Kubernetes' components, the number of tasks is here.
+forever: what client_golang's go_goroutines is to Kubernetes' components, the number of tasks is here.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Supervision of asyncio tasks: a task that ends unexpectedly ends the process.
 
 asyncio lets tasks end in silence in three ways: a task that returns counts as done; a task in which a CancelledError is
-raised counts as cancelled, whoever raised it (grpc.aio does when a channel closes); and the exception of a task that
+raised counts as cancelled, no matter where from (grpc.aio does when a channel closes); and the exception of a task that
 nobody awaits is logged when the task is collected, which may be never. A loop of the scheduler that ends like that
 leaves a process that looks healthy and does nothing.
 

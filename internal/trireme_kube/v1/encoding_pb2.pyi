@@ -280,7 +280,7 @@ class ListMeta(_message.Message):
     RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
     CONTINUE_TOKEN_FIELD_NUMBER: _builtins.int
     resource_version: _builtins.str
-    """The version as of which it is."""
+    """The version that it shows."""
     continue_token: _builtins.str
     """The token to ask with for what is left. Empty: nothing is."""
     def __init__(
@@ -395,7 +395,7 @@ Global___BookmarkMeta: _TypeAlias = BookmarkMeta  # noqa: Y015
 
 @_typing.final
 class AnyMeta(_message.Message):
-    """The part of ObjectMeta that says which version of which object this is."""
+    """The part of ObjectMeta that identifies the object and its version."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -168,7 +168,7 @@ type PermitResult struct {
 	// REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error. With CODE_WAIT its messages, if it has any, say why the pod
 	// waits.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
+	// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Among several plugins that
 	// let it wait: the shortest.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// REQUIRED of the phase with CODE_WAIT. All plugins that let it wait; it is bound when each of them has allowed it.

@@ -2513,7 +2513,7 @@ type Toleration struct {
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	// OPTIONAL. The effect accepted. Empty accepts all effects.
 	Effect string `protobuf:"bytes,4,opt,name=effect,proto3" json:"effect,omitempty"`
-	// OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means for ever.
+	// OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means forever.
 	TolerationSeconds *int64 `protobuf:"varint,5,opt,name=toleration_seconds,json=tolerationSeconds,proto3,oneof" json:"toleration_seconds,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

@@ -1218,7 +1218,7 @@ func (x *Preemptor) GetSeed() uint64 {
 // nominated, and its victims are evicted, as its own result says.
 type PostFilterResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The answer. Of all results but the last one a node is nominated, and the actions are evictions.
+	// REQUIRED. The answer. All results but the last one nominate a node, and their actions are evictions.
 	Answer *PostFilterResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	// REQUIRED of all but the first one, unless PreFilter refused the class. The slot of the node that the pod before is
 	// nominated to. All other nodes refuse pods of the class as before.

@@ -48,7 +48,7 @@ type FilterPhaseClient interface {
 	// Idempotent.
 	Filter(ctx context.Context, in *FilterPhaseFilterRequest, opts ...grpc.CallOption) (*FilterPhaseFilterResponse, error)
 	// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-	// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+	// class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
 	FilterClasses(ctx context.Context, in *FilterClassesRequest, opts ...grpc.CallOption) (*FilterClassesResponse, error)
 	// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
 	FilterNominated(ctx context.Context, in *FilterNominatedRequest, opts ...grpc.CallOption) (*FilterNominatedResponse, error)
@@ -219,7 +219,7 @@ type FilterPhaseServer interface {
 	// Idempotent.
 	Filter(context.Context, *FilterPhaseFilterRequest) (*FilterPhaseFilterResponse, error)
 	// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-	// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+	// class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
 	FilterClasses(context.Context, *FilterClassesRequest) (*FilterClassesResponse, error)
 	// FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
 	FilterNominated(context.Context, *FilterNominatedRequest) (*FilterNominatedResponse, error)

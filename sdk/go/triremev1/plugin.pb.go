@@ -895,7 +895,7 @@ type PluginStatistics struct {
 	Answered uint64 `protobuf:"varint,2,opt,name=answered,proto3" json:"answered,omitempty"`
 	// REQUIRED. Calls that failed, and those that an open circuit breaker refused.
 	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// REQUIRED. The worst state of the circuit breakers, of which each RPC has one: `closed`, `open` or `half-open`.
+	// REQUIRED. The worst state of the circuit breakers (each RPC has one): `closed`, `open` or `half-open`.
 	Breaker string `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
 	// OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
 	// called, with its last failure.

@@ -1159,7 +1159,7 @@ type PluginStatus struct {
 	OverBudget bool `protobuf:"varint,14,opt,name=over_budget,json=overBudget,proto3" json:"over_budget,omitempty"`
 	// OPTIONAL. What its answers would change; unset: they count.
 	Shadow *PluginComparison `protobuf:"bytes,15,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	// OPTIONAL. Of which plugin it is the canary; unset: of none.
+	// OPTIONAL. The plugin whose canary it is; unset: none.
 	Canary *PluginCanary `protobuf:"bytes,16,opt,name=canary,proto3" json:"canary,omitempty"`
 	// OPTIONAL. The last failed call, or what is not called because of failures.
 	LastError     string `protobuf:"bytes,17,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
@@ -1515,7 +1515,7 @@ type PreemptionRecord struct {
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// REQUIRED. When it was decided, in milliseconds since 1970.
 	AtMs int64 `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// REQUIRED. The pod for which room is made. Of a group its kind, namespace and name, as `kind/namespace/name`, are the
+	// REQUIRED. The pod for which room is made. For a group its kind, namespace and name, as `kind/namespace/name`, are the
 	// name, and there is no namespace.
 	Preemptor *PodIdentity `protobuf:"bytes,3,opt,name=preemptor,proto3" json:"preemptor,omitempty"`
 	// REQUIRED. Its priority.

@@ -39,7 +39,7 @@ type ScorePhaseClient interface {
 	// stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
 	Place(ctx context.Context, in *PlaceRequest, opts ...grpc.CallOption) (*PlaceResponse, error)
 	// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-	// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+	// their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
 	// more than what is left of resources. Idempotent.
 	PlaceClasses(ctx context.Context, in *PlaceClassesRequest, opts ...grpc.CallOption) (*PlaceClassesResponse, error)
 	// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
@@ -107,7 +107,7 @@ type ScorePhaseServer interface {
 	// stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
 	Place(context.Context, *PlaceRequest) (*PlaceResponse, error)
 	// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-	// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+	// their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
 	// more than what is left of resources. Idempotent.
 	PlaceClasses(context.Context, *PlaceClassesRequest) (*PlaceClassesResponse, error)
 	// ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.

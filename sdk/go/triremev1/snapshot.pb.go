@@ -344,8 +344,11 @@ type Configuration struct {
 	RemotePlugins []*RemotePlugin `protobuf:"bytes,3,rep,name=remote_plugins,json=remotePlugins,proto3" json:"remote_plugins,omitempty"`
 	// OPTIONAL. How many classes' columns a replica caches; 0: its own default.
 	ColumnCacheClasses uint32 `protobuf:"varint,4,opt,name=column_cache_classes,json=columnCacheClasses,proto3" json:"column_cache_classes,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// OPTIONAL. The release of Trireme that the frontend is of, such as `0.2.0`. A phase refuses a configuration whose
+	// release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
+	Release       string `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -404,6 +407,13 @@ func (x *Configuration) GetColumnCacheClasses() uint32 {
 		return x.ColumnCacheClasses
 	}
 	return 0
+}
+
+func (x *Configuration) GetRelease() string {
+	if x != nil {
+		return x.Release
+	}
+	return ""
 }
 
 // Profile is one scheduler profile with its plugins expanded.
@@ -1892,7 +1902,7 @@ type QueuedPod struct {
 	// OPTIONAL. Since when it has waited, in milliseconds since 1970: its creation, also where another frontend led then; of
 	// a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
 	QueuedSinceMs int64 `protobuf:"varint,20,opt,name=queued_since_ms,json=queuedSinceMs,proto3" json:"queued_since_ms,omitempty"`
-	// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
+	// OPTIONAL. Its last changes of state, the oldest first, at most four; earlier ones came with earlier messages.
 	Transitions   []*QueueTransition `protobuf:"bytes,21,rep,name=transitions,proto3" json:"transitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2086,12 +2096,13 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1f\n" +
 	"\vconfig_hash\x18\x02 \x01(\x06R\n" +
 	"configHash\x12?\n" +
-	"\rconfiguration\x18\x03 \x01(\v2\x19.trireme.v1.ConfigurationR\rconfiguration\"\xc6\x02\n" +
+	"\rconfiguration\x18\x03 \x01(\v2\x19.trireme.v1.ConfigurationR\rconfiguration\"\xe0\x02\n" +
 	"\rConfiguration\x12/\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x13.trireme.v1.ProfileR\bprofiles\x12P\n" +
 	"\rfeature_gates\x18\x02 \x03(\v2+.trireme.v1.Configuration.FeatureGatesEntryR\ffeatureGates\x12?\n" +
 	"\x0eremote_plugins\x18\x03 \x03(\v2\x18.trireme.v1.RemotePluginR\rremotePlugins\x120\n" +
-	"\x14column_cache_classes\x18\x04 \x01(\rR\x12columnCacheClasses\x1a?\n" +
+	"\x14column_cache_classes\x18\x04 \x01(\rR\x12columnCacheClasses\x12\x18\n" +
+	"\arelease\x18\x05 \x01(\tR\arelease\x1a?\n" +
 	"\x11FeatureGatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\"\xe1\x01\n" +

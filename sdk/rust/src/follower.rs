@@ -17,7 +17,7 @@ use crate::v1::sync_request::Message;
 /// How long a call waits for its generation.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// What is followed: the cluster, of which leader, and by which stream.
+/// What is followed: the cluster, its leader, and by which stream.
 #[derive(Clone, Default)]
 struct Followed {
     cluster: Arc<Cluster>,

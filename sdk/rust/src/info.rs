@@ -1,4 +1,4 @@
-//! What a plugin says of itself.
+//! A plugin's description.
 
 use crate::v1;
 

@@ -101,7 +101,7 @@ fn files_that_cannot_be_used_are_refused_by_name() {
     }
 }
 
-/// Whoever replaces certificate and key replaces one first.
+/// A certificate and its key are replaced one after the other.
 #[test]
 fn a_pair_that_does_not_match_leaves_the_pair_before_in_use_until_it_matches() {
     let (folder, log) = (Folder::new("reloaded"), Log::default());

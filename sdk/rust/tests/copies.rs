@@ -31,7 +31,7 @@ fn info() -> Info {
     Info::new("Crowd", [Point::Score]).depends_on(Dependency::NodePods).node_data(NodeData::Snapshot)
 }
 
-/// What the plugin says of three copies on a node without pods.
+/// The plugin's answer about three copies on a node without pods.
 async fn three_copies(info: Info, reads_cluster: bool) -> v1::ScoreCopiesResponse {
     let (channel, _stop) = served(info, Crowd { reads_cluster }).await;
     let metadata = Some(v1::ObjectMeta { name: "a".into(), ..Default::default() });

@@ -130,7 +130,7 @@ export class ClusterState {
   }
 }
 
-/** A cluster that takes note of its use: for calls of which it does not have all pods. */
+/** A cluster that records its use: for calls that lack some of its pods. */
 export interface WatchedCluster {
   readonly cluster: ClusterState;
   /** The name of what was used of it first; undefined: nothing was. */

@@ -26,7 +26,7 @@ const PRE_SCORE = "nothing, SKIP, a status, or an object of {state}";
 const PERMIT = "nothing, a status, or wait(seconds)";
 const PRE_BIND = "nothing, SKIP, a status, or an object of {waitFor, timeoutSeconds, message, state}";
 
-// Of each method: how it is called, what it returns wrongly, and what the caller reads after "plugin P: ".
+// For each method: how it is called, what it returns wrongly, and what the caller reads after "plugin P: ".
 const WRONG: [string, any, object, unknown, string][] = [
   ["preEnqueue", preEnqueue, { profile: "p", configHash: 1n, pods: [v1.Pod.create()] }, false, `returned false: must be ${NOTHING}`],
   ["preEnqueue", preEnqueue, { profile: "p", configHash: 1n, pods: [v1.Pod.create()] }, SKIP, `returned SKIP: must be ${NOTHING}`],

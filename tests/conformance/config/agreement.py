@@ -80,7 +80,7 @@ def free_port() -> int:
 
 
 def _lookup(connection: Connection) -> Mapping[str, str]:
-    """The cluster's authentication settings, from a server that is not there: what a client would say of it."""
+    """The cluster's authentication settings, from a server that is not there: a client's error about it."""
     url = server_url.parse_server(connection.host, tls=False)
     host, _, port = url.host.partition(":")
     path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"

@@ -13,7 +13,7 @@ Tree = Any
 
 
 class Draw(random.Random):
-    """Chance, and how little care whoever wrote the file took."""
+    """Chance, and how little care the file's author took."""
 
     carelessness = 0.0
 

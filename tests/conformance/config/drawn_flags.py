@@ -1,7 +1,7 @@
 """Random command lines: every flag with values that its type may and may not have, and lines that are no such.
 
-`case` draws one from a source of chance alone. Each names a file for `--write-config-to`, so that whoever accepts all
-of the others ends there and does not begin to run.
+`case` draws one from a source of chance alone. Each names a file for `--write-config-to`, so that a scheduler that
+accepts all of the others ends there and does not begin to run.
 """
 
 import random

@@ -28,7 +28,7 @@ type decision struct {
 	about   *situation
 }
 
-// Of these fields it is told what was said, where that varies.
+// For these fields the varying texts are reported.
 var choices = []string{"preemption", "message"}
 
 // A varying is what is not the same each time: the names of fields, and of some of them what was said.

@@ -3,7 +3,7 @@
 // It reads rows of golden decisions and hints as JSON lines on stdin, `{"name", "case"}`, and prints each with what
 // kube-scheduler says, `{"name", "case", "expect"}`, in the same order. A row that cannot be answered gets an `error`.
 // `varies` names the fields of an answer that are left out because they are another each time; `either` has what was
-// said of preemption then.
+// result of preemption then.
 //
 // `oracle kube-scheduler` is kube-scheduler itself, of the same version: one link has both.
 //
@@ -104,7 +104,7 @@ func answerAll(runs, parallel int) error {
 		if err := encoder.Encode(<-answered); err != nil {
 			return err
 		}
-		// Whoever asks one row and waits for its answer must get it.
+		// A caller that sends one row and waits for its answer must get it.
 		if len(pending) == 0 {
 			if err := out.Flush(); err != nil {
 				return err

@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tools.programs import build_programs
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2]
 BUILD = REPOSITORY / "build" / "clients"
@@ -74,9 +76,8 @@ def _prepare_kubectl() -> Sequence[str]:
 
 
 def _prepare_helm() -> Sequence[str]:
-    program, folder = BUILD / "helm", HERE / "helm"
-    _build("go", "build", "-o", str(program), "helm.sh/helm/v4/cmd/helm", folder=folder)
-    variables = [f"HELM={program}", f"CHART={folder / 'chart'}", f"KUBECTL={_kubectl()}"]
+    build_programs.build()
+    variables = [f"HELM={build_programs.HELM}", f"CHART={HERE / 'helm' / 'chart'}", f"KUBECTL={_kubectl()}"]
     return ["env", *variables, str(HERE / "story_of_helm.sh")]
 
 

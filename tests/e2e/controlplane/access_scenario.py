@@ -1,4 +1,4 @@
-"""What the scheduler has to do for each of its permissions: volumes, preemption, refusals that are told of again.
+"""What the scheduler has to do for each of its permissions: volumes, preemption, refusals that are reported again.
 
 Played against a real API server, with nothing but the scheduler: what controllers, kubelets and provisioners would do
 is done here.
@@ -78,7 +78,7 @@ async def volumes(here: Here) -> None:
     await _until_claim(here, "dynamic", selected)
     claim = await here.request("GET", f"{CLAIMS}/dynamic")
     node = claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"]
-    # Of a kind that CSI drivers took over: whether the node's has, its CSINode says.
+    # A kind that CSI drivers took over: the CSINode shows whether the node's driver did.
     await _volume(here, "dynamic", node, {"gcePersistentDisk": {"pdName": "disk"}})
     await _bind_claim(here, "dynamic")
     for name in ("static", "dynamic"):
@@ -126,7 +126,7 @@ async def preemption(here: Here) -> None:
     await delete(here, "vip")
 
     async def repeated() -> bool:
-        # Each pod that goes could have made room: the refusal is told of again, and then it is a series.
+        # Each pod that goes could have made room: the refusal is reported again, and then it is a series.
         await here.create_pods([pod("passing", cpu="100m", terminationGracePeriodSeconds=0)])
         await on_a_node(here, "passing")
         await delete(here, "passing")
@@ -188,9 +188,9 @@ async def _devices(here: Here, driver: str) -> None:
 
 
 async def _say(here: Here, owner: str, condition: str) -> None:
-    """A driver says of the device of the pod's claim that the condition is true.
+    """A driver sets the condition of the device of the pod's claim.
 
-    It waits for a device of which nothing has been said.
+    It waits for a device that nothing announces.
     """
     found: list[tuple[Json, Json]] = []
 

@@ -55,7 +55,7 @@ async def test_the_roles_are_what_the_processes_use(
 ) -> None:
     """With one rule too few something is refused to the scheduler, in the middle of the night.
 
-    With one too many, so much more is open to whoever breaks into it.
+    With one too many, so much more is open to an attacker who breaks into it.
     """
     options = launcher.Options(
         authorization="RBAC",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from deploy import make_manifests
 from tools.controlplane import access_log, controlplane_fixture, deploy_manifests, launcher
 from tools.controlplane.controlplane_fixture import start_controlplane
+from tools.programs import programs_fixture
 from trireme.bind import flags
 from trireme.config import gates, loading, trireme_configuration
 from trireme.phases import phase_process
@@ -20,26 +24,8 @@ __all__ = ["start_controlplane"]
 pytestmark = pytest.mark.controlplane
 
 PHASES = ("filter", "score", "bind")
-# What cert-manager brings, as far as an API server must know it to take the objects.
-KINDS_OF_CERT_MANAGER = {"issuers": "Issuer", "certificates": "Certificate"}
 
 Json = dict[str, Any]
-
-
-def _definition(plural: str, kind: str) -> Json:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.cert-manager.io"},
-        "spec": {
-            "group": "cert-manager.io",
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": kind},
-            "versions": [version],
-        },
-    }
 
 
 def test_an_api_server_takes_all_of_it(
@@ -51,9 +37,7 @@ def test_an_api_server_takes_all_of_it(
     ReplicaSet.
     """
     cluster = start_controlplane(launcher.Options())
-    definitions = [_definition(plural, kind) for plural, kind in KINDS_OF_CERT_MANAGER.items()]
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(definitions))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    deploy_manifests.define_kinds(cluster)
     namespace = deploy_manifests.of_kind(deploy_manifests.objects("base"), "Namespace")
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(namespace))
     every = deploy_manifests.with_components(
@@ -73,18 +57,43 @@ def test_an_api_server_takes_all_of_it(
         text = yaml.safe_dump_all(rendered)
         applied = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
         assert len(applied.splitlines()) == len(rendered)
-        pods = [
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {**template["metadata"], "name": entry["metadata"]["name"], "namespace": "trireme-system"},
-                "spec": template["spec"],
-            }
-            for entry in deploy_manifests.of_kind(rendered, "Deployment")
-            for template in [entry["spec"]["template"]]
-        ]
+        pods = deploy_manifests.pods_of(rendered)
         assert len(pods) == (5 if kustomization is every else 4)
         cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(pods))
+
+
+@pytest.mark.parametrize("component", make_manifests.COMPONENTS, ids=lambda component: component.name)
+def test_a_component_makes_of_the_base_what_the_chart_renders(
+    component: make_manifests.Component, tmp_path: Path
+) -> None:
+    """Kustomize applies patches by rules of its own: what it makes of them is compared, not the patches."""
+    programs_fixture.require_programs()
+    controlplane_fixture.require_built()
+    before = [other.name for other in make_manifests.COMPONENTS if other.values == component.on]
+    kustomized = deploy_manifests.objects(
+        deploy_manifests.with_components(tmp_path / "deploy", *before, component.name)
+    )
+    values = make_manifests.merged(make_manifests.merged(make_manifests.SECRETS, component.on), component.values)
+    rendered = [
+        entry for group in make_manifests.render(values, deploy_manifests.NAMESPACE).values() for entry in group
+    ]
+    namespace = deploy_manifests.of_kind(kustomized, "Namespace")
+    assert _comparable(kustomized) == _comparable([*rendered, *namespace])
+
+
+def _comparable(objects: list[Json]) -> list[str]:
+    """Objects without the order of lists, the layout of files, and the hashes in names of ConfigMaps."""
+    for config in deploy_manifests.of_kind(objects, "ConfigMap"):
+        config["data"] = {name: yaml.safe_load(text) for name, text in config["data"].items()}
+    return sorted(json.dumps(_sorted(entry), sort_keys=True) for entry in objects)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return sorted((_sorted(child) for child in value), key=lambda child: json.dumps(child, sort_keys=True))
+    return re.sub(r"-(?=[a-z0-9]{10}$)(?=.*\d)[a-z0-9]{10}$", "", value) if isinstance(value, str) else value
 
 
 def _container(rendered: list[Json], name: str) -> Json:

@@ -56,7 +56,7 @@ def test_feature_gates_and_groups_reach_the_api_server(
 
 
 def test_a_failed_start_shows_the_log(tmp_path: Path) -> None:
-    """Whoever gives a wrong flag would get a timeout instead of the API server's own words."""
+    """A wrong flag would end in a timeout instead of the API server's own words."""
     controlplane_fixture.require_built()
     options = launcher.Options(extra={"kube-apiserver": ("--no-such-flag",)})
     with pytest.raises(launcher.ControlPlaneError, match="no-such-flag"), launcher.ControlPlane(options):

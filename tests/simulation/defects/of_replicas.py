@@ -58,7 +58,7 @@ def late_binding_of_a_former_leader() -> None:
 
 @defect("kill", "reset", found_by="pods stay pending that fit")
 def lost_rows() -> None:
-    """Replicas are not told of pods that left."""
+    """Replicas do not learn which pods left."""
 
     def take_delta(original: Any, self: Any) -> Any:
         delta = original(self)

@@ -122,7 +122,7 @@ class Controllers:
         return made
 
     async def remove_workload(self, name: str) -> None:
-        """Delete a workload; its pods are left to whoever deletes them."""
+        """Delete a workload; its pods are left to the garbage collector."""
         await self._cluster.delete(_KINDS[self.workloads.pop(name).kind], name)
 
     def pod_of(self, workload: Workload, name: str) -> Json:

@@ -38,7 +38,7 @@ async def prepare(compared: Comparison) -> None:
 
 
 async def compare_volumes(compared: Comparison) -> None:
-    """Pods with claims of which some are bound and others wait for their pod; volumes are on nodes or in zones."""
+    """Pods with claims; some are bound, others wait for their pod; volumes are on nodes or in zones."""
     cluster, draw = compared.cluster, compared.draw
     compared.afterwards(functools.partial(remove_volumes, compared))
     nodes = await cluster.list(NODES)

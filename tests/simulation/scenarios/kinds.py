@@ -251,7 +251,7 @@ async def compare_remote_plugin(compared: Comparison) -> None:
 
 
 async def _compare_other_profile(compared: Comparison, profile: str, without: str) -> None:
-    """Pods of a profile of the second Trireme, of which insight is told as `--config` and `--without-plugin` do."""
+    """Pods of a profile of the second Trireme, which insight gets as by `--config` and `--without-plugin`."""
     pods = compared.drawn.pods()
     for pod in pods:
         # Nobody is preempted: the first Trireme would place the pods that come for those that left, beside the second.

@@ -36,7 +36,7 @@ SEEN = 2.0
 
 
 class Comparison:
-    """A whole Trireme, and what insight says of it."""
+    """A whole Trireme, and insight's answers about it."""
 
     def __init__(self, loop: VirtualLoop, folder: pathlib.Path, seed: int, several: bool) -> None:
         from tests.simulation import simulated_cluster

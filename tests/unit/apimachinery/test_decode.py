@@ -218,7 +218,7 @@ def test_values_of_a_wrong_type_are_refused_with_their_path(
     ],
 )
 def test_bytes_that_json_cannot_represent_are_refused_with_their_path(message: Message, path: str) -> None:
-    """A message from a broken peer would stop whoever shows it."""
+    """A message from a broken peer would stop the program that shows it."""
     with pytest.raises(FieldError) as caught:
         encode(message)
     assert caught.value.path == path

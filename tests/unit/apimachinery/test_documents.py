@@ -104,7 +104,7 @@ def test_malformed_json_is_refused_in_known_words(text: str, message: str) -> No
 
 @pytest.mark.parametrize("text", ["", "tru", "-", "1e+", '"a\\', '"\\u12', '{"a":'])
 def test_the_first_of_several_values_ends_as_the_stream_does(text: str) -> None:
-    """Go's Decoder, which HTTP extenders are read with, says of each that the stream ended."""
+    """Go's Decoder, which HTTP extenders are read with, answers each with the end of the stream."""
     with pytest.raises(MalformedJSONError) as caught:
         json_document.parse_first_value(text)
     assert str(caught.value) == "unexpected end of JSON input"

@@ -208,7 +208,7 @@ def test_calls_that_come_together_read_together() -> None:
 
 
 def test_a_successor_wins_over_a_call_that_waits_for_its_reading() -> None:
-    """Two claims at once: whoever the Lease shows is in force, the other is refused."""
+    """Two claims at once: the one that the Lease shows is in force, the other is refused."""
 
     async def main(setup: _Setup) -> None:
         setup.found = lease(B.holder, version=250)

@@ -101,7 +101,7 @@ def items(*names: str) -> list[bind_pb2.BindItem]:
 
 
 async def test_a_plugin_that_waits_without_a_state_keeps_what_reserve_returned() -> None:
-    """Broken, a plugin does not know at its second PreBind what it has reserved."""
+    """If this fails, a plugin does not know at its second PreBind what it has reserved."""
     plugin = _Plugin("A", a=(CODE_WAIT, ""))
     plugin.keeps_state = False
     item = items("a")[0]

@@ -27,7 +27,7 @@ def _cache() -> cluster_cache.ClusterCache:
 
 
 def _streamed(cache: cluster_cache.ClusterCache) -> str | None:
-    """The claim of the volume as replicas are told of it; None: they are told nothing."""
+    """The claim of the volume as replicas get it; None: they do not."""
     delta = cache.take_delta()
     if delta is None:
         return None
@@ -107,7 +107,7 @@ def test_each_pod_gives_back_what_is_its_own() -> None:
 
 
 async def test_a_change_between_question_and_wait_is_not_missed() -> None:
-    """The volume is bound while bind's answer is on its way: waiting for the next change would take for ever."""
+    """The volume is bound while bind's answer is on its way: waiting for the next change would take forever."""
     waits = object_waits.ObjectWaits()
     with waits.record_changes() as recording:
         waits.record([KEY])
@@ -233,7 +233,7 @@ def test_a_shared_claim_is_assumed_until_its_last_pod_restores_it() -> None:
 
 
 def test_another_pod_of_the_group_shares_it_though_the_claim_was_touched_meanwhile() -> None:
-    """Its finalizer is written first: whoever shares the promise does not look at the version again."""
+    """Its finalizer is written first: pods that share the promise do not look at the version again."""
     shown = {DEVICE_CLAIM: _device_claim("1")}
     assumed = assumed_objects.AssumedObjects(shown)
     assumed.assume("first", {DEVICE_CLAIM: _open_claim()})

@@ -1,4 +1,4 @@
-"""The cluster cache against a plain model: whoever follows its deltas is where a full sync would have brought it."""
+"""The cluster cache against a plain model: a follower of its deltas is where a full sync would have brought it."""
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -114,7 +114,7 @@ class CacheMachine(RuleBasedStateMachine):
         class_id = self.registry.intern(base, parsed.labels)
         revision = self.cache.revision
         self.cache.assume(parsed.key, uid, node, base, parsed.labels, class_id)
-        # Whoever assumes counts these: one for each, or none where it takes nothing from any node.
+        # An assumption counts these: one for each, or none where it takes nothing from any node.
         assert self.cache.revision - revision == (node in self.nodes)
         self.registry.release(class_id)
         self.pods[uid] = (node, cpu)

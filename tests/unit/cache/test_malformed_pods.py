@@ -156,7 +156,7 @@ EXPRESSIONS = st.tuples(
 
 @given(st.lists(EXPRESSIONS, max_size=3), st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=2))
 def test_selectors_are_read_or_refused(expressions: list[tuple[str, str, list[str]]], labels: dict[str, str]) -> None:
-    """A selector that somebody stored would end whoever matches it; or a term with problems would match a node."""
+    """A stored selector would end the code that matches it; or a term with problems would match a node."""
     selector = meta_pb2.LabelSelector(
         match_labels=labels,
         match_expressions=[

@@ -49,7 +49,7 @@ async def content() -> bytes:
     frames = cluster.frames()
     kinds = {each.WhichOneof("decision") for each in cluster.decisions()}
     assert kinds == KINDS
-    # Of a message in two parts protobuf makes one.
+    # Protobuf joins a message in two parts.
     more = decision_pb2.Decision(remote=remote_answers()).SerializeToString()
     last = frames[-1].message.decisions
     last[-1] += more

@@ -103,7 +103,7 @@ def _informer(name: str, error: str = "", *, synced: bool = False) -> dict[str, 
 
 
 def test_the_status_says_which_caches_are_not_synced_and_why() -> None:
-    """A missing permission makes the scheduler wait for ever, for nobody knows what."""
+    """A missing permission makes the scheduler wait forever, for nobody knows what."""
     informers = [_informer("pods", synced=True), _informer("nodes"), _informer("a", "no"), _informer("b", "no")]
     report = _status(synced=False, informers=[*informers, _informer("storageclasses", "forbidden")])
     lines = display.as_text(status_command.render(report), 80).splitlines()
@@ -153,7 +153,7 @@ def test_the_status_names_endpoints_that_cannot_be_looked_up(columns: int) -> No
     rows = [line.split(maxsplit=2)[1:] for line in shown.splitlines() if line.startswith("filter")]
     assert rows == [
         ["dns:///nowhere:7001", "cannot be looked up: Name or service not known"],
-        ["dns:///gone:7001", "cannot be looked up: Name or service not known; 1 address of before"],
+        ["dns:///gone:7001", "cannot be looked up: Name or service not known; 1 address from before"],
         ["endpointslice:///s/empty:grpc", "no addresses"],
         ["endpointslice:///s/new:grpc", "not looked up yet"],
         ["unix:/f", "in step"],
@@ -181,7 +181,7 @@ def test_a_plugins_problem_has_a_line_of_its_own() -> None:
 
 
 def test_the_problem_of_a_plugin_names_it() -> None:
-    """Of several plugins, nobody knows which one fails."""
+    """Nobody knows which one of several plugins fails."""
     plugin = {
         "name": "Lonely", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "open",
         "calls": 9, "failedCalls": 5, "health": "failing", "problem": "Score is not called: broken",
@@ -200,7 +200,7 @@ def _plugin(name: str, address: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("follow", [False, True], ids=["called", "following"])
 def test_plugins_with_a_canary_a_shadow_and_one_that_is_left_out_fit_the_terminal(columns: int, follow: bool) -> None:
-    """Broken, the state of a plugin is cut off where a terminal is narrow."""
+    """If this fails, the state of a plugin is cut off where a terminal is narrow."""
     shadow = {"differed": 6, "compared": 60, "failed": 0, "skipped": 0, "refusedNodes": 12}
     plugins = [
         _plugin("Maintenance", "dns:///maintenance.plugins.svc:9000"),
@@ -366,7 +366,7 @@ def test_a_watch_on_a_terminal_shows_how_old_it_is(monkeypatch: pytest.MonkeyPat
 def test_a_watch_ends_where_asking_again_is_of_no_use(
     answers: list[display.Report | Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong --socket, or a pod that is deleted, would be polled for ever."""
+    """A wrong --socket, or a pod that is deleted, would be polled forever."""
     monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
     options = argparse.Namespace(output="text", watch=True)
     with pytest.raises(frontend_connection.ReportUnavailable):

@@ -212,7 +212,7 @@ def test_where_nothing_helps_it_is_said_and_where_nothing_was_tried_too() -> Non
     ids=["a refusal", "an error"],
 )
 def test_who_refused_the_chosen_node_is_named(refused: dict[str, Any], line: str) -> None:
-    """Broken, the author of a plugin sees feasible nodes, and not that the plugin itself is what keeps the pod."""
+    """If this fails, the plugin's author sees feasible nodes, and not that the plugin itself holds the pod back."""
     found = report(**evaluated())
     found["scheduler"]["refusedPlacement"] = {"extensionPoint": "Reserve", "nodeName": "n7", "status": refused}
     shown = display.as_text(explain_command.render(found), 120)

@@ -1,4 +1,4 @@
-"""`trireme … | head`: whoever stops reading gets no traceback."""
+"""`trireme … | head`: a reader that stops gets no traceback."""
 
 import subprocess
 import sys

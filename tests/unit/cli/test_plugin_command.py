@@ -25,7 +25,7 @@ def _report(violated: str = "P093") -> dict[str, Any]:
 
 
 def test_a_violation_shows_the_sentence_the_request_and_the_answer() -> None:
-    """Broken, an author sees that something is wrong, and not what."""
+    """If this fails, an author sees that something is wrong, and not what."""
     lines = list(plugin_command.lines(_report()))
     text = " ".join(" ".join(lines).split())
     assert lines[0] == "Plugin Scorer 2 at 127.0.0.1:9000"
@@ -37,13 +37,13 @@ def test_a_violation_shows_the_sentence_the_request_and_the_answer() -> None:
 
 
 def test_wide_output_lists_every_specification() -> None:
-    """Broken, nobody sees what was checked."""
+    """If this fails, nobody sees what was checked."""
     text = "\n".join(plugin_command.lines(_report(), wide=True))
     assert [each.number for each in catalogue.SPECIFICATIONS if f" {each.number} " not in text] == []
 
 
 def test_an_answer_that_xml_cannot_have_is_replaced() -> None:
-    """Broken, a plugin's text makes the report one that no CI system reads."""
+    """If this fails, a plugin's text makes the report one that no CI system reads."""
     report = _report()
     report["specifications"][0] |= {"outcome": "violated", "text": "a\x00b"}
     assert "a\N{REPLACEMENT CHARACTER}b".encode() in reports.junit(report)
@@ -64,7 +64,7 @@ def test_an_answer_that_xml_cannot_have_is_replaced() -> None:
 def test_wrong_usage_is_one_line(
     flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broken, a mistake in a flag is taken for one of the plugin, or ends in a traceback."""
+    """If this fails, a mistake in a flag is taken for one of the plugin, or ends in a traceback."""
     (tmp_path / "service.yaml").write_text("kind: Service")
     (tmp_path / "wrong.yaml").write_text("{kind: Node, metadata: 7}")
     given = [flag.replace("{folder}", str(tmp_path)) for flag in flags]
@@ -77,7 +77,7 @@ def test_wrong_usage_is_one_line(
 
 
 def test_a_plugin_that_is_not_there_violates_the_handshake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Broken, a wrong address in CI passes."""
+    """If this fails, a wrong address in CI passes."""
     flags = ["--deadline-ms", "300", "--latency-calls", "0"]
     assert main.main(["plugin", "verify", f"unix:{tmp_path}/none.sock", *flags]) == 1
     assert "FAIL P001 GetPluginInfo is served" in capsys.readouterr().out

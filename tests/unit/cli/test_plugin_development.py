@@ -28,7 +28,7 @@ def load(folder: Path, document: Any) -> project_file.Project:
 
 
 def test_a_project_needs_a_name_and_a_command(tmp_path: Path) -> None:
-    """Broken, the least file that the documentation shows is refused."""
+    """If this fails, the least file that the documentation shows is refused."""
     project = load(tmp_path, _MINIMAL)
     assert (project.name, project.build, project.watch, project.args, project.pods) == ("MyPlugin", (), (".",), {}, 3)
 
@@ -53,14 +53,14 @@ def test_a_project_needs_a_name_and_a_command(tmp_path: Path) -> None:
     ids=lambda value: None if isinstance(value, str) else "-".join(value),
 )
 def test_a_wrong_field_is_named(tmp_path: Path, change: dict[str, Any], text: str) -> None:
-    """Broken, the author does not know which line to change."""
+    """If this fails, the author does not know which line to change."""
     with pytest.raises(project_file.ProjectError, match=re.escape(text)):
         load(tmp_path, {**_MINIMAL, **change})
 
 
 @pytest.mark.parametrize("content", ["[1]", "a: b: c", None], ids=["a list", "no YAML", "no file"])
 def test_a_file_that_is_no_project_is_refused(tmp_path: Path, content: str | None) -> None:
-    """Broken, the command ends with a traceback."""
+    """If this fails, the command ends with a traceback."""
     if content is not None:
         (tmp_path / project_file.FILE_NAME).write_text(content)
     with pytest.raises(project_file.ProjectError, match=re.escape(str(tmp_path))):
@@ -68,7 +68,7 @@ def test_a_file_that_is_no_project_is_refused(tmp_path: Path, content: str | Non
 
 
 def test_run_without_a_project_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broken, somebody in the wrong folder gets no advice."""
+    """If this fails, somebody in the wrong folder gets no advice."""
     assert main.main(["plugin", "run", str(tmp_path)]) == 2
     assert "trireme plugin init" in capsys.readouterr().err
 
@@ -84,7 +84,7 @@ def packages(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("language", init.languages())
 def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: str) -> None:
-    """Broken, a word of the template is left, or a file is missing that every repository needs."""
+    """If this fails, a word of the template is left, or a file is missing that every repository needs."""
     folder = tmp_path / "new"
     init.write("GPUPacking", language, folder, packages)
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -117,14 +117,14 @@ def test_every_process_of_the_scheduler_may_call_a_new_plugin(tmp_path: Path, pa
 
 @pytest.mark.parametrize("name", ["gpu", "My-Plugin", "", "1st", "A" * 64, "None"])
 def test_a_name_that_no_plugin_can_have_is_refused(tmp_path: Path, packages: Path, name: str) -> None:
-    """Broken, the repository's code does not compile."""
+    """If this fails, the repository's code does not compile."""
     with pytest.raises(init.InitError, match="NAME"):
         init.write(name, "python", tmp_path / "new", packages)
     assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_with_files_is_left_alone(tmp_path: Path, packages: Path) -> None:
-    """Broken, somebody's work is overwritten."""
+    """If this fails, somebody's work is overwritten."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "notes").write_text("mine")
     with pytest.raises(init.InitError, match="has files already"):
@@ -133,7 +133,7 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path, packages: Path) -> No
 
 
 def test_missing_packages_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broken, a repository is written that cannot be built."""
+    """If this fails, a repository is written that cannot be built."""
     command = ["plugin", "init", "MyPlugin", "--language", "python", "--sdk", str(tmp_path)]
     assert main.main([*command, "--directory", str(tmp_path / "new")]) == 2
     assert "make sdk-packages" in capsys.readouterr().err
@@ -142,9 +142,9 @@ def test_missing_packages_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_new_repository_has_the_sdk_of_the_present_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broken, a plugin is built with an SDK from before a change: it lacks what the documentation shows."""
-    for path in ("sdk/build_packages.py", "LICENSE"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+    """If this fails, a plugin is built with an SDK from before a change: it lacks what the documentation shows."""
+    for path in ("sdk/build_packages.py", "LICENSE", "internal/trireme/framework/release.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(_ROOT / path, tmp_path / path)
     source, script = tmp_path / "sdk" / "go" / "plugin.go", tmp_path / "sdk" / "go" / "package.sh"
     source.parent.mkdir()
@@ -175,12 +175,12 @@ def test_a_new_repository_has_the_sdk_of_the_present_sources(
     ("name", "project"), [("MyPlugin", "my-plugin"), ("GPUPacking", "gpu-packing"), ("X", "x"), ("A1B", "a1-b")]
 )
 def test_the_repository_has_the_plugins_name_in_small_letters(name: str, project: str) -> None:
-    """Broken, images and packages get names that registries refuse."""
+    """If this fails, images and packages get names that registries refuse."""
     assert init.project_name(name) == project
 
 
 def test_a_change_of_a_source_is_noticed_and_one_of_a_build_is_not(tmp_path: Path) -> None:
-    """Broken, the plugin is not started again, or is started again by its own build."""
+    """If this fails, the plugin is not started again, or is started again by its own build."""
     for path in ("src/a.rs", "target/debug/x", ".git/index", "gone"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("1")
@@ -197,7 +197,7 @@ def test_a_change_of_a_source_is_noticed_and_one_of_a_build_is_not(tmp_path: Pat
 
 
 def test_a_plugin_that_binds_comes_before_the_default_one(tmp_path: Path) -> None:
-    """Broken, a plugin that binds is never called, because the default one binds each pod."""
+    """If this fails, a plugin that binds is never called, because the default one binds each pod."""
     points = [plugin_pb2.EXTENSION_POINT_BIND, plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE]
     info = plugin_pb2.PluginInfo(name="Mine", extension_points=points)
     flags = run._write_configuration(tmp_path / "1", info, {"a": 1}, "127.0.0.1:1")
@@ -209,7 +209,7 @@ def test_a_plugin_that_binds_comes_before_the_default_one(tmp_path: Path) -> Non
 
 
 def test_a_plugin_that_orders_the_queue_takes_the_place_of_the_priorities(tmp_path: Path) -> None:
-    """Broken, `trireme plugin run` refuses to start with such a plugin: a profile has one QueueSort plugin."""
+    """If this fails, `trireme plugin run` refuses to start with such a plugin: a profile has one QueueSort plugin."""
     info = plugin_pb2.PluginInfo(name="Mine", extension_points=[plugin_pb2.EXTENSION_POINT_QUEUE_SORT])
     flags = run._write_configuration(tmp_path / "1", info, {}, "127.0.0.1:1")
     (profile,) = yaml.safe_load(Path(flags[1]).read_text())["profiles"]
@@ -218,7 +218,7 @@ def test_a_plugin_that_orders_the_queue_takes_the_place_of_the_priorities(tmp_pa
 
 
 def test_the_plugins_refusals_and_scores_are_shown() -> None:
-    """Broken, the author does not see what the plugin does."""
+    """If this fails, the author does not see what the plugin does."""
     found = insight_pb2.ExplainResponse(node_count=9, feasible_count=2)
     found.queued_pod.pod_class = 1
     for plugin, message, names in (
@@ -241,14 +241,14 @@ def test_the_plugins_refusals_and_scores_are_shown() -> None:
 
 
 def test_sample_pods_have_the_labels_of_the_file(tmp_path: Path) -> None:
-    """Broken, a plugin that reads labels of pods cannot be tried."""
+    """If this fails, a plugin that reads labels of pods cannot be tried."""
     project = load(tmp_path, {**_MINIMAL, "samples": {"podLabels": {"example.com/licence": "cad"}}})
     pod = sample_pods.sample_pod("sample-1", project.pod_labels, gated=False)
     assert pod["metadata"]["labels"] == {"example.com/licence": "cad"}
 
 
 async def test_a_change_of_the_projects_file_counts(tmp_path: Path) -> None:
-    """Broken, `trireme plugin run` starts again after a change of arguments or samples, with those from before."""
+    """If this fails, `trireme plugin run` restarts after a change of arguments or samples with the old ones."""
     before = load(tmp_path, _MINIMAL)
     load(tmp_path, {**_MINIMAL, "build": ["sh", "-c", "echo new > built; exit 1"]})
     assert await run.PluginRun(before, 1, tmp_path / "run").run(once=True) == 1
@@ -261,7 +261,7 @@ async def test_a_change_of_the_projects_file_counts(tmp_path: Path) -> None:
 async def test_a_first_build_that_fails_does_not_say_that_another_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], build: list[str], said: str
 ) -> None:
-    """Broken, the author looks for a plugin that does not run."""
+    """If this fails, the author looks for a plugin that does not run."""
     project = load(tmp_path, {**_MINIMAL, "build": build})
     assert await run.PluginRun(project, 1, tmp_path / "run").run(once=True) == 1
     output = capsys.readouterr().out
@@ -272,7 +272,7 @@ async def test_a_first_build_that_fails_does_not_say_that_another_goes_on(
 async def test_a_mistake_in_the_projects_file_is_said_while_it_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broken, a mistake ends `trireme plugin run` by a traceback."""
+    """If this fails, a mistake ends `trireme plugin run` by a traceback."""
     before = load(tmp_path, _MINIMAL)
     (tmp_path / project_file.FILE_NAME).write_text("name: ''")
     assert await run.PluginRun(before, 1, tmp_path / "run").run(once=True) == 1
@@ -282,7 +282,7 @@ async def test_a_mistake_in_the_projects_file_is_said_while_it_runs(
 async def test_a_build_that_fails_after_a_start_that_failed_does_not_say_that_another_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broken, the author looks for a plugin that has ended."""
+    """If this fails, the author looks for a plugin that has ended."""
     project = load(tmp_path, {**_MINIMAL, "run": ["false", "{address}"]})
     started = run.PluginRun(project, 1, tmp_path / "run")
     assert not await started._build_and_show()
@@ -296,7 +296,7 @@ async def test_a_build_that_fails_after_a_start_that_failed_does_not_say_that_an
 
 @pytest.mark.parametrize("known", ["another", "the same", "none"])
 def test_a_plugin_in_java_is_built_with_its_own_package_of_the_sdk(tmp_path: Path, packages: Path, known: str) -> None:
-    """Broken, Maven builds it with a package that another project of the same version left in its local folder."""
+    """If this fails, Maven builds it with a package that another project of this version left behind."""
     if shutil.which("make") is None:
         pytest.skip("no make")
     jar = Path("dev/trireme/trireme-plugin-sdk") / release.TRIREME / f"trireme-plugin-sdk-{release.TRIREME}.jar"
@@ -314,7 +314,7 @@ def test_a_plugin_in_java_is_built_with_its_own_package_of_the_sdk(tmp_path: Pat
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_sample_pod_that_is_not_decided_says_what_it_waits_for(held: bool) -> None:
-    """Broken, the author of a Permit plugin reads `undecided`, after a quarter of a minute."""
+    """If this fails, the author of a Permit plugin reads `undecided`, after a quarter of a minute."""
     summary = "waits for Mine to permit node node-0"
 
     async def main(clock: Callable[[], float]) -> None:

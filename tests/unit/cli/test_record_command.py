@@ -1,4 +1,4 @@
-"""`trireme record`: what check says of whole and damaged recordings, and what export joins."""
+"""`trireme record`: check on whole and damaged recordings, and what export joins."""
 
 import json
 import os
@@ -343,14 +343,18 @@ def test_an_export_replaces_what_is_a_file_alone(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["incident.trireme", "link", "pipe", "recordings"]
 
 
-def test_nothing_to_export_is_an_error(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_export_is_an_error_that_says_how_to_record(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An empty file would be sent around; or one from before would be lost."""
+    advice = ". Insight records where it has --record-dir: `trireme up --record-dir DIR` on one machine, "
     target = tmp_path / "incident.trireme"
     target.write_bytes(b"before")
     assert main.main(["record", "export", "--dir", str(tmp_path), str(target)]) == 1
-    assert capsys.readouterr().err == f"Error: {tmp_path}: there is no recording with a full state\n"
+    start = f"Error: {tmp_path}: there is no recording with a full state{advice}"
+    assert capsys.readouterr().err.startswith(start)
     assert main.main(["record", "export", "--dir", str(tmp_path / "none"), str(target)]) == 1
-    assert "none: No such file or directory" in capsys.readouterr().err
+    assert f"none: No such file or directory{advice}" in capsys.readouterr().err
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -380,7 +384,7 @@ def test_check_counts_decisions_and_those_that_are_missing(
     code, report, _ = check(path, capsys)
     # A report of bindings is numbered among the decisions, and is none: nobody decides it again.
     assert (code, report["decisions"], report["bindings"], report["missingDecisions"]) == (0, 5, 1, 93)
-    # Of a gap in which insight did not run nobody knows all.
+    # Nobody knows everything about a gap in which insight did not run.
     assert report["uncountedGaps"] == 1
     assert main.main(["record", "check", str(path)]) == 0
     shown = capsys.readouterr().out

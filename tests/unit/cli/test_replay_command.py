@@ -1,4 +1,4 @@
-"""`trireme replay`: what it says of a recording, and its exit code."""
+"""`trireme replay`: its output for a recording, and its exit code."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ async def test_a_file_that_is_cut_is_damaged(tmp_path: pathlib.Path, capsys: pyt
 
 
 async def test_what_is_not_decided_again_is_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`0 differ` would be said of decisions that nobody looked at."""
+    """`0 differ` would include decisions that nobody looked at."""
     path = tmp_path / "incident.trireme"
     cluster = await recording(path)
     frames = with_decision_changed(cluster.frames(), 1, inexact=True)
@@ -121,7 +121,7 @@ async def test_what_is_not_decided_again_is_named(tmp_path: pathlib.Path, capsys
 
 
 async def test_what_is_not_in_the_recording_is_said(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`0 differ` would prove that all was decided right in an incident of which nothing was recorded."""
+    """`0 differ` would prove that all was decided right in an incident without a recording."""
     path = tmp_path / "incident.trireme"
     cluster = await recording(path)
     state = [frame for frame in cluster.frames() if frame.state_part]

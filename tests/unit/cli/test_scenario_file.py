@@ -104,8 +104,8 @@ def test_a_manifest_has_to_be_of_the_right_kind(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "node.yaml"
     path.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
     with pytest.raises(scenario_file.ScenarioFileError, match="kind: must be Pod, not Node"):
-        scenario_file.read_manifest(path, "Pod")
+        scenario_file.read_manifest(str(path), "Pod")
     with pytest.raises(scenario_file.ScenarioFileError, match="No such file"):
-        scenario_file.read_manifest(tmp_path / "missing.yaml", "Pod")
+        scenario_file.read_manifest(str(tmp_path / "missing.yaml"), "Pod")
     with pytest.raises(scenario_file.ScenarioFileError, match="No such file"):
-        scenario_file.read(tmp_path / "missing.yaml")
+        scenario_file.read(str(tmp_path / "missing.yaml"))

@@ -30,7 +30,7 @@ def shown(*shortages: shortage_pb2.Shortage, wide: bool = False) -> str:
 def test_a_shortage_has_its_numbers_and_the_largest_users() -> None:
     """The operator would not know whether a hair is missing, and whose pods to look at."""
     text = shown(shortage("cpu", 5, more=2))
-    assert "cpu           5  750m of 8  node-3" in text
+    assert "cpu          5 CPUs  750m of 8 CPUs  node-3" in text
     assert "shop/web-0 250m, shop/web-1 250m, shop/web-2 250m, 4 more" in " ".join(text.split())
     assert "shop/web-4 250m, 2 more" in " ".join(shown(shortage("cpu", 5, more=2), wide=True).split())
 

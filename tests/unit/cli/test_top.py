@@ -266,7 +266,7 @@ async def test_a_screen_that_closes_is_not_written_to(monkeypatch: pytest.Monkey
 
 
 async def test_while_no_answer_comes_the_state_is_marked_as_old_and_keys_work() -> None:
-    """For ten seconds the state of before looks like that of now, and `q` does nothing."""
+    """For ten seconds an old state looks like the present one, and `q` does nothing."""
     now = 100.0
     asked, answer = asyncio.Event(), asyncio.Event()
 

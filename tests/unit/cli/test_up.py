@@ -28,7 +28,7 @@ HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
     ids=["named", "not-named", "invalid"],
 )
 def test_the_admin_socket_is_the_one_that_is_named(tmp_path: pathlib.Path, text: str, socket: str) -> None:
-    """Broken, whoever named a socket asks there and is told that no scheduler runs."""
+    """If this fails, a user who named a socket is told that no scheduler runs there."""
     own = tmp_path / "own.yaml"
     own.write_text(HEADER + text)
     options = argparse.Namespace(trireme_config=str(own), filters=1, scores=1, binds=1, insights=1)
@@ -163,7 +163,7 @@ async def test_a_process_that_is_started_again_serves_where_it_did(capsys: pytes
 async def test_changes_of_the_given_files_are_taken_over(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broken, whoever changes the files of `trireme up` sees neither an effect nor a reason."""
+    """If this fails, a change of the files of `trireme up` has neither an effect nor an error."""
     monkeypatch.setattr(up, "_LOOK_SECONDS", 0.001)
     own = tmp_path / "own.yaml"
     own.write_text(HEADER)

@@ -1,4 +1,4 @@
-"""What `trireme` says of wrong usage: the flag or field and what to do, on stderr, with an exit code that is not 0."""
+"""The errors of `trireme` for wrong usage: flag or field and what to do, on stderr, with an exit code that is not 0."""
 
 import pathlib
 

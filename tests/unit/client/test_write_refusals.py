@@ -57,7 +57,7 @@ def _logged(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
 async def test_a_refused_write_says_which_and_why(
     api: Api, writer: writes.Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, a missing permission of bind is nowhere but in the events of pods."""
+    """If this fails, a missing permission of bind is nowhere but in the events of pods."""
     api.errors = dict.fromkeys(("post", "patch", "delete", "put"), FORBIDDEN)
     await writer.bind(_pod("a"), "n1", 5.0)
     await writer.patch_pod_status(_pod("a"), {}, 5.0)
@@ -78,7 +78,7 @@ async def test_a_refused_write_says_which_and_why(
 async def test_a_repeated_refusal_is_logged_once(
     api: Api, writer: writes.Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, a missing role writes a line for every pod of the cluster and attempt."""
+    """If this fails, a missing role writes a line for every pod of the cluster and attempt."""
     api.errors = {"post": FORBIDDEN}
     for name in ("a", "b", "a", "c"):
         await writer.bind(_pod(name), "n1", 5.0)
@@ -95,7 +95,7 @@ async def test_a_repeated_refusal_is_logged_once(
 async def test_single_objects_are_logged_once_among_others_that_are_written(
     api: Api, writer: writes.Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, a pod that a webhook refuses is logged with every attempt, or the second such pod never is."""
+    """If this fails, a pod that a webhook refuses is logged with every attempt, or the second such pod never is."""
     for name in ("bad", "worse"):
         api.errors[f"post {_pod(name).path}/binding"] = INVALID
     for name in ("bad", "good", "bad", "worse", "good", "bad", "worse"):
@@ -109,7 +109,7 @@ async def test_single_objects_are_logged_once_among_others_that_are_written(
 async def test_an_object_that_changed_is_no_refusal(
     api: Api, writer: writes.Writer, caplog: pytest.LogCaptureFixture, error: ApiError
 ) -> None:
-    """Broken, pods that users delete look like a fault of the scheduler."""
+    """If this fails, pods that users delete look like a fault of the scheduler."""
     api.errors = {"post": error}
     await writer.bind(_pod("a"), "n1", 5.0)
     assert not caplog.records

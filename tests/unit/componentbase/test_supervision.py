@@ -65,7 +65,7 @@ async def test_every_unexpected_end_of_a_member_of_a_group_is_raised(
 async def test_every_unexpected_end_of_a_supervised_task_is_raised(
     work: Callable[[], Coroutine[Any, Any, None]], how: str
 ) -> None:
-    """Nobody awaits such tasks: without this a link to a replica ends, and the scheduler waits for it for ever."""
+    """Nobody awaits such tasks: without this a link to a replica ends, and the scheduler waits for it forever."""
     supervisor = Supervisor()
     supervisor.keep("link", work)
     with pytest.raises(TaskEnded, match="task 'link' ended: ") as raised:

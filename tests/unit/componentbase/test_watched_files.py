@@ -6,7 +6,7 @@ from trireme_kube.componentbase import watched_files
 
 
 def test_a_config_map_that_is_mounted_is_seen_to_change(tmp_path: Path) -> None:
-    """Broken, the kubelet's update of a ConfigMap, which moves a symbolic link two levels up, goes unseen."""
+    """If this fails, the kubelet's update of a ConfigMap, which moves a symbolic link two levels up, goes unseen."""
     for version in ("one", "two"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "config.yaml").write_text(version)
@@ -21,7 +21,7 @@ def test_a_config_map_that_is_mounted_is_seen_to_change(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read_have_a_hash_of_their_own(tmp_path: Path) -> None:
-    """Broken, a file that vanished looks as if it were empty."""
+    """If this fails, a file that vanished looks as if it were empty."""
     path = tmp_path / "file"
     files = watched_files.WatchedFiles([str(path)])
     missing = files.content_hash()

@@ -6,7 +6,7 @@ SERVICE = "endpointslice:///plugins/p:grpc"
 
 
 def test_a_service_is_replaced_by_its_ready_endpoints() -> None:
-    """Broken, the phases get a name that they cannot look up, or an address twice."""
+    """If this fails, the phases get a name that they cannot look up, or an address twice."""
     found = addresses.DiscoveredEndpoints()
     found.watch(SERVICE, str)
     assert found.targets(["10.0.0.9:1", SERVICE]) == ("10.0.0.9:1",)
@@ -18,7 +18,7 @@ def test_a_service_is_replaced_by_its_ready_endpoints() -> None:
 
 
 def test_why_there_is_nothing_to_call_is_named() -> None:
-    """Broken, a missing role looks like a plugin that does not run."""
+    """If this fails, a missing role looks like a plugin that does not run."""
     found = addresses.DiscoveredEndpoints()
     found.watch(SERVICE, str)
     assert found.explain_none(["unix:/p", SERVICE]) == f"no endpoint of {SERVICE} is ready"

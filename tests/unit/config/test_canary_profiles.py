@@ -34,7 +34,7 @@ profiles:
 
 
 def test_a_canary_is_as_its_plugin_but_for_what_it_says() -> None:
-    """Broken, the new version runs with another deadline or weight, and the comparison says nothing."""
+    """If this fails, the new version runs with another deadline or weight, and the comparison says nothing."""
     config = trireme_configuration.parse(OWN)
     assert [plugin.name for plugin in config.remote_plugins] == ["P", "P/canary", "Q"]
     stable, canary, _ = config.remote_plugins
@@ -47,7 +47,7 @@ def test_a_canary_is_as_its_plugin_but_for_what_it_says() -> None:
 
 
 def test_profiles_run_the_canary_after_its_plugin() -> None:
-    """Broken, a canary has no arguments or another weight, or runs in profiles that do not name its plugin."""
+    """If this fails, a canary has no arguments or another weight, or runs in profiles that do not name its plugin."""
     own = trireme_configuration.parse(OWN)
     gates = from_flags((), (), {}).gates
     registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, own)
@@ -64,7 +64,7 @@ def test_profiles_run_the_canary_after_its_plugin() -> None:
 
 
 def test_without_a_percentage_no_pod_is_a_canarys() -> None:
-    """Broken, a canary that is only connected decides."""
+    """If this fails, a canary that is only connected decides."""
     own = trireme_configuration.parse(OWN)
     off = tuple(dataclasses.replace(plugin, canary_percent=0) for plugin in own.remote_plugins)
     profile = profiles.canary_shares((), dataclasses.replace(own, remote_plugins=off))

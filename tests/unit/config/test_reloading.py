@@ -44,7 +44,7 @@ def _load(folder: Path, started: commandline.CompletedConfig, kube: dict[str, An
 
 
 def test_profiles_plugins_batches_and_waits_may_change(tmp_path: Path, started: commandline.CompletedConfig) -> None:
-    """Broken, one of them takes a restart."""
+    """If this fails, one of them takes a restart."""
     plugins = {"score": {"enabled": [{"name": "ImageLocality", "weight": 7}]}, "filter": {"enabled": [{"name": "P"}]}}
     new = _load(
         tmp_path,
@@ -85,7 +85,7 @@ def test_what_only_a_restart_can_change_is_refused_by_name(
     own: dict[str, Any],
     names: list[str],
 ) -> None:
-    """Broken, such a field is ignored without a word until the next restart."""
+    """If this fails, such a field is ignored without a word until the next restart."""
     with pytest.raises(ConfigurationError) as refused:
         _load(tmp_path, started, kube, own)
     assert [problem.partition(":")[0] for problem in refused.value.problems] == names
@@ -108,14 +108,14 @@ def test_what_only_a_restart_can_change_is_refused_by_name(
 def test_a_wrong_file_is_refused_as_at_a_start(
     tmp_path: Path, started: commandline.CompletedConfig, name: str, text: str, message: str
 ) -> None:
-    """Broken, a reload lets pass what the next start refuses."""
+    """If this fails, a reload lets pass what the next start refuses."""
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigurationError, match=message.replace("[", r"\[").replace("]", r"\]")):
         reloading.load_again(started, lambda line: None)
 
 
 def test_a_file_that_is_gone_is_refused(tmp_path: Path, started: commandline.CompletedConfig) -> None:
-    """Broken, a file that was moved away counts as the defaults."""
+    """If this fails, a file that was moved away counts as the defaults."""
     (tmp_path / "own.yaml").unlink()
     with pytest.raises(ConfigurationError, match=r"own\.yaml"):
         reloading.load_again(started, lambda line: None)
@@ -124,7 +124,7 @@ def test_a_file_that_is_gone_is_refused(tmp_path: Path, started: commandline.Com
 def test_profiles_that_are_removed_stay_with_the_phases_while_they_are_in_use(
     tmp_path: Path, started: commandline.CompletedConfig
 ) -> None:
-    """Broken, bind does not know the profile of a pod that it is binding; or a profile never goes."""
+    """If this fails, bind does not know the profile of a pod that it is binding; or a profile never goes."""
     plugins = {"filter": {"enabled": [{"name": "P"}]}}
     both = [{"schedulerName": "a"}, {"schedulerName": "b", "plugins": plugins}]
     current = _load(tmp_path, started, {"profiles": both}, {"remotePlugins": [PLUGIN]})
@@ -141,6 +141,6 @@ def test_profiles_that_are_removed_stay_with_the_phases_while_they_are_in_use(
 
 
 def test_a_profile_that_comes_back_is_no_longer_retired(tmp_path: Path, started: commandline.CompletedConfig) -> None:
-    """Broken, pods of a profile that was removed and added again are ignored."""
+    """If this fails, pods of a profile that was removed and added again are ignored."""
     retired = dataclasses.replace(started, retired_profiles=frozenset({"b"}))
     assert reloading.load_again(retired, lambda line: None).scheduler_names == {"a", "b"}

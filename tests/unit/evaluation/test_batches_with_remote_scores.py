@@ -211,7 +211,7 @@ def test_a_service_that_fails_at_copies_has_its_pods_placed_one_by_one() -> None
 
 
 def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> None:
-    """An answer of before the change would place the pods that come after it."""
+    """An answer from before the change would place the pods that come after it."""
     plugin = ByPods("falling", 99, interfaces.Normalization.NONE)
     cluster = _large(plugin)
     pod = domain_cluster.pod({"app": "blue"})
@@ -239,14 +239,14 @@ def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> N
 def test_a_class_that_is_dropped_while_copies_are_scored_is_scored_anew(
     normalization: interfaces.Normalization, times: int
 ) -> None:
-    """Place would end with a KeyError, or go on by scores of before, which whoever dropped them knows to be wrong."""
+    """Place would end with a KeyError, or use old scores that were dropped because they are wrong."""
     plugin = ByPods("falling", 99, normalization)
     cluster, alone = _large(plugin), _large(ByPods("rising", 99, normalization, copies=False))
     pod = domain_cluster.pod({"app": "blue"})
     turn = itertools.count()
 
     def answer_otherwise() -> bool:
-        # From here on the plugin's scores are others, of which the host is told.
+        # From here on the plugin's scores are others, and the host gets them.
         plugin._score_of = SCORES["rising"]
         if next(turn) < times:
             cluster.score._engine.evaluator.drop_all()

@@ -19,7 +19,7 @@ SETTINGS = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow
 @SETTINGS
 @given(change=changed_clusters.changes())
 def test_a_hypothetical_overlay_is_a_snapshot_built_anew(change: Change) -> None:
-    """Who asks what would be is told of a cluster that could be."""
+    """A question about a hypothetical cluster is answered for that cluster."""
     snap, truth = changed_clusters.before(change).snap, changed_clusters.after(change).snap
     slots = np.arange(snap.nodes.size)
     with overlay.SnapshotOverlay(snap, overlay.Semantics.HYPOTHETICAL) as over:

@@ -52,7 +52,7 @@ class Objects:
 
 
 class World:
-    """A cluster of ALL nodes, of which filter refuses the last, and a pod of class `self.number`."""
+    """A cluster of ALL nodes, whose last one filter refuses, and a pod of class `self.number`."""
 
     def __init__(
         self, *configured: tuple[scheduler_configuration.Extender, Mapping[str, Callable[[Json], Any]]]
@@ -271,7 +271,7 @@ _PREEMPT_CASES = [
 
 @pytest.mark.parametrize(("answer", "expected", "error"), _PREEMPT_CASES)
 async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) -> None:
-    """Only who is on the node can go from it; whoever names others is told so, and nobody is evicted."""
+    """Only pods on the node can be evicted from it; naming others is an error, and no pod is evicted."""
     world = World((_extender("one", "preempt"), {"preempt": lambda body: {"nodeNameToMetaVictims": answer}}))
     for uid, node in (("a", "n0"), ("b", "n0"), ("c", "n1")):
         world.cache.assume(f"ns/{uid}", uid, node, world.base, (), world.number)

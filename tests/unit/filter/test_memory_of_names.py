@@ -1,4 +1,4 @@
-"""Whoever may create pods cannot make filter larger or slower for good, by names that no node has."""
+"""A user who may create pods cannot make filter larger or slower for good, by names that no node has."""
 
 from collections.abc import Callable
 

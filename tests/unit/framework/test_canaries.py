@@ -18,7 +18,7 @@ def _base(uid: str, scheduler: str, shares: canaries.Shares, **annotations: str)
 
 @pytest.mark.parametrize("percent", [0, 5, 50, 100])
 def test_the_share_is_about_as_many_pods_as_it_says(percent: int) -> None:
-    """Broken, a canary of 5% decides about half of the pods."""
+    """If this fails, a canary of 5% decides about half of the pods."""
     chosen = sum(canaries.is_chosen("P", uid, percent) for uid in UIDS) * 100 / len(UIDS)
     assert percent - 3 <= chosen <= percent + 3
     if percent in (0, 100):
@@ -26,20 +26,20 @@ def test_the_share_is_about_as_many_pods_as_it_says(percent: int) -> None:
 
 
 def test_pods_of_a_small_share_are_in_each_larger_one() -> None:
-    """Broken, pods go back and forth between the versions while the share grows."""
+    """If this fails, pods go back and forth between the versions while the share grows."""
     small = {uid for uid in UIDS if canaries.is_chosen("P", uid, 5)}
     large = {uid for uid in UIDS if canaries.is_chosen("P", uid, 20)}
     assert small < large
 
 
 def test_canaries_of_two_plugins_choose_for_themselves() -> None:
-    """Broken, the same pods get all canaries, and nobody can tell which one was wrong."""
+    """If this fails, the same pods get all canaries, and nobody can tell which one was wrong."""
     both = sum(canaries.is_chosen("P", uid, 50) and canaries.is_chosen("Q", uid, 50) for uid in UIDS)
     assert 0.2 < both / len(UIDS) < 0.3
 
 
 def test_pods_of_one_side_are_one_class_and_those_of_another_profile_have_none() -> None:
-    """Broken, a batch is answered by one version for all of its pods, or each pod is a class of its own."""
+    """If this fails, a batch is answered by one version for all of its pods, or each pod is a class of its own."""
     shares = canaries.Shares({"s": [("P", 50), ("Q", 0)]})
     chosen = {uid: canaries.is_chosen("P", uid, 50) for uid in UIDS[:40]}
     bases = {uid: _base(uid, "s", shares).SerializeToString(deterministic=True) for uid in chosen}
@@ -53,7 +53,7 @@ def test_pods_of_one_side_are_one_class_and_those_of_another_profile_have_none()
 
 
 def test_a_pod_cannot_choose_the_canary_by_an_annotation() -> None:
-    """Broken, whoever writes pods decides which version answers for them."""
+    """If this fails, the author of a pod decides which version answers for it."""
     uid = next(uid for uid in UIDS if not canaries.is_chosen("P", uid, 50))
     shares = canaries.Shares({"s": [("P", 50)]})
     pod = _base(uid, "s", shares, **{"canary.trireme.dev/P": "", "own": "kept"})
@@ -62,12 +62,12 @@ def test_a_pod_cannot_choose_the_canary_by_an_annotation() -> None:
 
 
 def test_a_pod_without_a_uid_is_no_canarys() -> None:
-    """Broken, what-if questions about pods that do not exist get the canary's answers."""
+    """If this fails, what-if questions about pods that do not exist get the canary's answers."""
     assert not canaries.is_chosen("P", "", 100)
 
 
 def test_shares_that_are_the_same_change_nothing() -> None:
-    """Broken, each reload lists all pods again."""
+    """If this fails, each reload lists all pods again."""
     shares = canaries.Shares({"s": [("P", 5)]})
     assert not shares.replace({"s": [("P", 5)]})
     assert shares.replace({"s": [("P", 10)]})

@@ -1,4 +1,4 @@
-"""Label selectors: what matches, and what kube-scheduler says of those that cannot be read."""
+"""Label selectors: what matches, and kube-scheduler's errors for those that cannot be read."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from trireme.rpc import dialing
 from trireme.v1 import snapshot_pb2
 
 CHUNKS = 3
-"""Of each full sync."""
+"""The number of chunks of each full sync."""
 
 
 class Stream:
@@ -106,7 +106,7 @@ async def frontend(generation: int) -> AsyncIterator[Frontend]:
 
 @on_virtual_time
 async def test_an_idle_replica_that_stops_acknowledging_is_synced_again() -> None:
-    """Broken, the last change before a quiet night is not known to it until the next one in the morning."""
+    """If this fails, the last change before a quiet night is not known to it until the next one in the morning."""
     async with frontend(7) as front:
         await front.in_step()
         front.publish()
@@ -118,7 +118,7 @@ async def test_an_idle_replica_that_stops_acknowledging_is_synced_again() -> Non
 
 @on_virtual_time
 async def test_a_replica_that_never_acknowledges_its_full_sync_gets_another() -> None:
-    """Broken, it is never in step where the cluster does not change."""
+    """If this fails, it is never in step where the cluster does not change."""
     async with frontend(7) as front:
         await asyncio.sleep(replica_link.FULL_SYNC_SECONDS - 1)
         assert len(front.streams) == 1
@@ -128,7 +128,7 @@ async def test_a_replica_that_never_acknowledges_its_full_sync_gets_another() ->
 
 @on_virtual_time
 async def test_a_repeated_acknowledgement_does_not_count() -> None:
-    """Broken, a replica that repeats its last acknowledgement for ever is taken for one that follows."""
+    """If this fails, a replica that repeats its last acknowledgement forever is taken for one that follows."""
     async with frontend(7) as front:
         stream = await front.in_step()
         front.publish()
@@ -142,7 +142,7 @@ async def test_a_repeated_acknowledgement_does_not_count() -> None:
 
 @on_virtual_time
 async def test_a_slow_replica_that_goes_on_acknowledging_keeps_its_stream() -> None:
-    """Broken, one that needs long for much is sent everything again, and needs longer."""
+    """If this fails, one that needs long for much is sent everything again, and needs longer."""
     async with frontend(7) as front:
         stream = await front.in_step()
         for _ in range(20):
@@ -157,7 +157,7 @@ async def test_a_slow_replica_that_goes_on_acknowledging_keeps_its_stream() -> N
 
 @on_virtual_time
 async def test_no_timer_runs_while_everything_is_acknowledged() -> None:
-    """Broken, each replica of an idle cluster costs processor time."""
+    """If this fails, each replica of an idle cluster costs processor time."""
     async with frontend(7) as front:
         stream = await front.in_step()
         front.publish()
@@ -172,7 +172,7 @@ async def test_no_timer_runs_while_everything_is_acknowledged() -> None:
 def test_an_acknowledgement_of_what_was_not_sent_ends_the_stream(
     synced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, a replica whose generations are wrong is called as if it had what it does not have."""
+    """If this fails, a replica whose generations are wrong is called as if it had what it does not have."""
 
     @on_virtual_time
     async def check() -> None:
@@ -196,7 +196,7 @@ def test_an_acknowledgement_of_what_was_not_sent_ends_the_stream(
 
 @on_virtual_time
 async def test_an_acknowledgement_below_the_full_sync_does_not_put_a_replica_in_step() -> None:
-    """Broken, a replica that says that it has nothing yet is called as if it had everything."""
+    """If this fails, a replica that says that it has nothing yet is called as if it had everything."""
     async with frontend(7) as front:
         await asyncio.sleep(0.1)
         for generation in (0, 6):
@@ -209,7 +209,7 @@ async def test_an_acknowledgement_below_the_full_sync_does_not_put_a_replica_in_
 
 @on_virtual_time
 async def test_a_replica_that_never_completes_its_full_sync_is_synced_again() -> None:
-    """Broken, a replica that goes on saying that it has nothing is waited for for ever."""
+    """If this fails, a replica that goes on saying that it has nothing is waited for forever."""
     async with frontend(7) as front:
         for _ in range(62):
             await asyncio.sleep(1)
@@ -219,7 +219,7 @@ async def test_a_replica_that_never_completes_its_full_sync_is_synced_again() ->
 
 @on_virtual_time
 async def test_a_replica_of_an_empty_cluster_is_in_step_at_generation_0() -> None:
-    """Broken, the first pods of a new cluster wait for a node."""
+    """If this fails, the first pods of a new cluster wait for a node."""
     async with frontend(0) as front:
         await front.in_step()
         await asyncio.sleep(120)
@@ -229,7 +229,7 @@ async def test_a_replica_of_an_empty_cluster_is_in_step_at_generation_0() -> Non
 
 @on_virtual_time
 async def test_a_replica_that_came_late_is_probed_at_its_generation() -> None:
-    """Broken, a probe does not begin where the replica is, and it ends the stream."""
+    """If this fails, a probe does not begin where the replica is, and it ends the stream."""
     async with frontend(7) as front:
         stream = await front.in_step()
         front.link.request_acknowledgement()

@@ -50,7 +50,7 @@ class AnsweringClient(bind_phase_client.BindPhaseClient, abc.ABC):
 
 
 class Replicas(AnsweringClient):
-    """Replicas of which the first call answers about the first item alone, and about one that was not asked for."""
+    """Replicas whose first call answers about the first item alone, and about one that was not asked for."""
 
     def results(self) -> Iterator[bind_pb2.BindResult]:
         items = self.stub.asked[-1].items

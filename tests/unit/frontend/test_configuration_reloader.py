@@ -73,7 +73,7 @@ def frontend(tmp_path: Path) -> Frontend:
 
 
 async def test_a_file_is_read_once_it_has_been_the_same_for_two_polls(frontend: Frontend) -> None:
-    """Broken, a file is read while it is written, or never."""
+    """If this fails, a file is read while it is written, or never."""
     await frontend.checks(2)
     frontend.write(20)
     await frontend.checks(1)
@@ -86,7 +86,7 @@ async def test_a_file_is_read_once_it_has_been_the_same_for_two_polls(frontend: 
 
 
 async def test_a_file_that_changes_while_the_process_starts_is_read_again(tmp_path: Path) -> None:
-    """Broken, the old contents stay in force for good, and status and metrics show the hash of the new ones."""
+    """If this fails, the old contents stay in force for good, and status and metrics show the hash of the new ones."""
     frontend = Frontend(tmp_path, backoff_at_end_of_start=20)
     assert frontend.backoff == 10
     assert frontend.reloader.statistics().content_hash == ""
@@ -98,14 +98,14 @@ async def test_a_file_that_changes_while_the_process_starts_is_read_again(tmp_pa
 
 
 async def test_a_file_that_is_touched_is_not_reloaded(frontend: Frontend) -> None:
-    """Broken, each resync of a mounted ConfigMap has all phases begin anew."""
+    """If this fails, each resync of a mounted ConfigMap has all phases begin anew."""
     frontend.write(10)
     await frontend.checks(3)
     assert frontend.reloader.statistics().succeeded == 0
 
 
 async def test_a_refusal_leaves_what_is_in_force_and_ends_when_the_file_is_set_back(frontend: Frontend) -> None:
-    """Broken, a mistake in a file is in force, or is shown for ever after it was corrected."""
+    """If this fails, a mistake in a file is in force, or is shown forever after it was corrected."""
     in_force = frontend.reloader.statistics().content_hash
     frontend.write(20, leaderElection={"leaderElect": False})
     await frontend.checks(4)
@@ -123,7 +123,7 @@ async def test_a_refusal_leaves_what_is_in_force_and_ends_when_the_file_is_set_b
 
 
 async def test_a_plugin_that_was_missing_is_tried_again(frontend: Frontend) -> None:
-    """Broken, a plugin that starts after its entry was written takes another change of the file."""
+    """If this fails, a plugin that starts after its entry was written takes another change of the file."""
     frontend.error = "plugin P at unix:/p cannot be reached"
     frontend.write(20)
     await frontend.checks(2)
@@ -141,7 +141,7 @@ async def test_a_plugin_that_was_missing_is_tried_again(frontend: Frontend) -> N
 async def test_what_reading_the_files_says_is_logged_once_with_its_values(
     frontend: Frontend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, lines have a second header and no values, and a plugin that is away fills the log with them."""
+    """If this fails, lines have a second header and no values, and a plugin that is away fills the log with them."""
     caplog.set_level(logging.INFO)
     frontend.error = "plugin P at unix:/p cannot be reached"
     frontend.write(20, extenders=[{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}])
@@ -154,7 +154,7 @@ async def test_what_reading_the_files_says_is_logged_once_with_its_values(
 
 
 async def test_a_request_reloads_at_once(frontend: Frontend) -> None:
-    """Broken, SIGHUP does nothing, or waits for a poll."""
+    """If this fails, SIGHUP does nothing, or waits for a poll."""
     frontend.write(20)
     await frontend.reloader.check(requested=True)
     assert frontend.backoff == 20
@@ -163,7 +163,7 @@ async def test_a_request_reloads_at_once(frontend: Frontend) -> None:
 
 
 async def test_a_mistake_of_ours_is_a_refusal(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, an unforeseen error in reading a file ends a scheduler that works."""
+    """If this fails, an unforeseen error in reading a file ends a scheduler that works."""
 
     def fail(*_: Any) -> Any:
         raise KeyError("unforeseen")
@@ -174,7 +174,7 @@ async def test_a_mistake_of_ours_is_a_refusal(frontend: Frontend, monkeypatch: p
 
 
 async def test_a_request_wakes_the_watch(frontend: Frontend) -> None:
-    """Broken, a signal is only seen at the next poll."""
+    """If this fails, a signal is only seen at the next poll."""
     task = asyncio.create_task(frontend.reloader.run())
     try:
         frontend.write(20)

@@ -1,4 +1,4 @@
-"""Calls to bind that would be too large for a server: they are divided, and nothing is repeated for ever."""
+"""Calls to bind that would be too large for a server: they are divided, and nothing is repeated forever."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -137,7 +137,7 @@ async def test_what_is_too_large_for_one_call_is_sent_in_several(call: Callable[
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_pod_that_is_too_large_for_any_call_gets_an_error(call: Callable[[Pods], Any]) -> None:
-    """It would be tried for ever, without a word to anybody."""
+    """It would be tried forever, without a word to anybody."""
     pods = Pods(10, 20 << 20, 5 << 20, 10)
     await call(pods)
     assert pods.bind.calls == [["p0"], ["p2"], ["p3"]]

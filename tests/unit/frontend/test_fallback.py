@@ -70,7 +70,7 @@ def _fallback(phase: Phase, own: Own, after: float, clock: Callable[[], float]) 
 
 
 async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
-    """Broken, the metric says that all is well while a cluster's phases are gone, or goes on to warn."""
+    """If this fails, the metric says that all is well while a cluster's phases are gone, or goes on to warn."""
     phase, now = Phase(), [0.0]
     standing_in = _fallback(phase, Own(), 30.0, lambda: now[0])
     standing_in.set_endpoints(["far:1"])
@@ -143,7 +143,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
 
 
 async def test_it_is_not_active_after_the_term() -> None:
-    """Broken, a frontend that does not lead any more is shown to stand in for ever."""
+    """If this fails, a frontend that does not lead any more is shown to stand in forever."""
     phase, own = Phase(), Own()
     standing_in = _fallback(phase, own, 0.0, lambda: 1.0)
     running = asyncio.create_task(standing_in.run())
@@ -157,7 +157,7 @@ async def test_it_is_not_active_after_the_term() -> None:
 
 
 async def test_it_ends_if_its_phases_are_not_restarted_any_more() -> None:
-    """Broken, a phase that stands in and dies is gone, and the frontend looks healthy."""
+    """If this fails, a phase that stands in and dies is gone, and the frontend looks healthy."""
     phase, own = Phase(), Own()
     standing_in = _fallback(phase, own, 0.0, lambda: 1.0)
     running = asyncio.create_task(standing_in.run())

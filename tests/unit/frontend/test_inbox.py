@@ -6,7 +6,7 @@ from trireme_kube.client.informers.watch import EventKind
 
 
 def test_a_change_of_a_pod_counts_for_those_who_wait_for_it() -> None:
-    """Broken, a PreBind that waits for its pod, or for another one, is called again only after ten seconds."""
+    """If this fails, a PreBind that waits for its pod, or for another one, is called again only after ten seconds."""
     with one_node() as world:
         for name in ("p", "other"):
             world.create(name, 1000)

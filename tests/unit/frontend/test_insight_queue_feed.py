@@ -12,7 +12,7 @@ from trireme.v1 import snapshot_pb2
 
 
 class Replicas:
-    """Insight's replicas, of which a stream begins when the test says so."""
+    """Insight's replicas, whose stream begins when the test decides."""
 
     new_stream = True
 
@@ -222,7 +222,7 @@ def test_pods_that_wait_for_their_turn_are_not_looked_at_all_the_time(monkeypatc
 
 
 def test_a_pod_that_left_while_it_waited_is_not_sent_when_its_time_has_come() -> None:
-    """Insight would say of a pod that is bound that it waits."""
+    """Insight would show a bound pod as waiting."""
     world = World()
     world.sent()
     world.now = T0

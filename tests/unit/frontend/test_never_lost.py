@@ -18,7 +18,7 @@ def _world() -> Iterator[World]:
 
 
 def test_a_pod_deleted_during_filter_leaves_the_queue(world: World) -> None:
-    """It stayed in flight for ever, and with it every event since."""
+    """It stayed in flight forever, and with it every event since."""
     world.create("p", 1)
     assert world.pending_rpcs() == ["Filter"]
     world.api.remove("pods", "p")
@@ -80,7 +80,7 @@ def test_a_pod_deleted_in_pre_bind_does_not_wait(world: World, rpc: str) -> None
 
 
 def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was assumed for ever: a bind in another language may answer what ours never would."""
+    """It was assumed forever: a bind in another language may answer what ours never would."""
     monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse())
     world.create("p", 1)
     world.answer_all()
@@ -91,7 +91,7 @@ def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkey
 
 
 def test_a_pod_bound_and_deleted_between_two_lists_is_not_counted(world: World) -> None:
-    """It stayed assumed for ever: no watch tells of a pod that a list left out."""
+    """It stayed assumed forever: no watch reports a pod that a list left out."""
     world.create("p", 3)
     world.answer_all()
     (waiting,) = world.frontend.scheduling.waiting.pods()
@@ -115,7 +115,7 @@ def test_a_late_event_of_a_bound_pod_does_not_queue_it(world: World) -> None:
 
 
 def test_a_pod_that_somebody_else_binds_leaves_nothing_behind(world: World) -> None:
-    """Its condition was written after it had a node, and remembered for ever."""
+    """Its condition was written after it had a node, and remembered forever."""
     world.create("large", 4)
     while not any(call.rpc == "Apply" for call in world.pending_calls):
         world.answer(world.pending_calls[0], "bad")
@@ -158,7 +158,7 @@ def test_a_very_long_reason_does_not_burst_the_call_that_writes_it(world: World)
 
 
 def test_a_pod_that_an_extender_falsely_reports_bound_is_retried() -> None:
-    """It took room for ever, and nobody tried it or bound it."""
+    """It took room forever, and nobody tried it or bound it."""
     world = World(extended=True)
     world.api.put_node("n0", 3)
     world.deliver("nodes", 1)

@@ -158,7 +158,7 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
 
 
 def test_what_pre_bind_waits_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, a pod is said to be bound for minutes, and nobody knows that a claim is missing."""
+    """If this fails, a pod is said to be bound for minutes, and nobody knows that a claim is missing."""
     world.create("p", 1)
     for _ in range(3):
         world.answer(world.pending_calls[0], "good")
@@ -292,7 +292,7 @@ def _grouping() -> Iterator[World]:
 
 
 def test_a_tree_of_groups(grouping: World) -> None:
-    """Whoever is missing has a name: first the group, then who is above it, then those who go with them."""
+    """What is missing has a name: first the group, then the groups above it, then those beside it."""
     grouping.api.add_pod("p", 1, 0, group="a")
     grouping.deliver("pods", 1000)
     assert _waits(grouping, "p") == (PodWait(kind="group", group="ns/a"), "waits for PodGroup ns/a to appear")
@@ -308,7 +308,7 @@ def test_a_tree_of_groups(grouping: World) -> None:
 
 
 def test_a_pod_is_as_old_as_its_object(world: World) -> None:
-    """Broken, a new leader shows pods that have been pending for days as seconds old."""
+    """If this fails, a new leader shows pods that have been pending for days as seconds old."""
     world.create("p", 9)
     old = copy.deepcopy(world.api.stored("pods")["p"])
     old["metadata"] |= {"name": "old", "uid": "uid-old", "creationTimestamp": "2026-01-05T06:07:08Z"}
@@ -321,7 +321,7 @@ def test_a_pod_is_as_old_as_its_object(world: World) -> None:
 
 
 def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
-    """Broken, somebody waits for a node for a pod that is never tried again."""
+    """If this fails, somebody waits for a node for a pod that is never tried again."""
     world.create("p", 9)
     world.create("stays", 9)
     world.answer_all()
@@ -336,7 +336,7 @@ def test_a_pod_that_is_being_deleted_waits_for_no_event(world: World) -> None:
 
 
 def test_an_age_only_grows(world: World) -> None:
-    """Broken, a pod that a gate held back for an hour seems new once the gate opens, and after its failed attempts."""
+    """If this fails, a pod that a gate held back for an hour seems new once the gate opens."""
     world.create("p", 4, gated=True)
     contents = world.frontend.scheduling.queue.contents
 

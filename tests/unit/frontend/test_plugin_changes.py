@@ -19,7 +19,7 @@ def _counted(changes: plugin_changes.DescriptionChanges, clock: Clock, seconds: 
 
 
 def test_changes_that_repeat_count_ever_less_often() -> None:
-    """Broken, a plugin that never describes itself as before keeps the scheduler from scheduling."""
+    """If this fails, a plugin that never describes itself as before keeps the scheduler from scheduling."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     counted = _counted(changes, clock, 3600)
@@ -29,7 +29,7 @@ def test_changes_that_repeat_count_ever_less_often() -> None:
 
 
 def test_an_update_now_and_then_counts_at_once() -> None:
-    """Broken, a plugin is called by the description of its old version after an update."""
+    """If this fails, a plugin is called by the description of its old version after an update."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     for _ in range(20):
@@ -40,7 +40,7 @@ def test_an_update_now_and_then_counts_at_once() -> None:
 
 
 def test_a_steady_time_ends_the_back_offs() -> None:
-    """Broken, one restless hour slows every later update of the plugin."""
+    """If this fails, one restless hour slows every later update of the plugin."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     _counted(changes, clock, 3600)
@@ -51,7 +51,7 @@ def test_a_steady_time_ends_the_back_offs() -> None:
 
 
 def test_the_problem_has_the_time_until_a_new_description_counts() -> None:
-    """Broken, nobody knows when the plugin is called as it describes itself."""
+    """If this fails, nobody knows when the plugin is called as it describes itself."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     assert changes.may_take_effect()
@@ -64,7 +64,7 @@ def test_the_problem_has_the_time_until_a_new_description_counts() -> None:
 
 
 def test_a_change_that_could_not_be_made_begins_no_back_off() -> None:
-    """Broken, a plugin that was updated and could not be configured at once waits for half a minute."""
+    """If this fails, a plugin that was updated and could not be configured at once waits for half a minute."""
     clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     assert changes.may_take_effect()
@@ -73,7 +73,7 @@ def test_a_change_that_could_not_be_made_begins_no_back_off() -> None:
 
 
 def test_a_new_instance_is_reported_once_and_not_too_soon() -> None:
-    """Broken, a plugin that restarts all the time, or several behind one address, have pods tried at each poll."""
+    """If this fails, a plugin that restarts often, or several behind one address, retries pods at each poll."""
     clock = Clock(1000.0)
     restarts = plugin_changes.Restarts(clock)
     restarts.observe("a")

@@ -39,7 +39,7 @@ def _completed(folder: Path) -> commandline.CompletedConfig:
 
 
 async def test_a_certificate_that_goes_does_not_keep_endpoints_from_being_followed(tmp_path: Path) -> None:
-    """Broken, the first change of endpoints after a Secret is deleted ends the scheduler."""
+    """If this fails, the first change of endpoints after a Secret is deleted ends the scheduler."""
     completed = _completed(tmp_path)
     (config,) = completed.trireme.remote_plugins
     completed.discovered.watch(SERVICE, str)
@@ -54,7 +54,7 @@ async def test_a_certificate_that_goes_does_not_keep_endpoints_from_being_follow
 
 
 async def test_a_watch_that_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, plugins are called for ever at the endpoints of then, and nothing says so."""
+    """If this fails, plugins are called forever at outdated endpoints, without a warning."""
 
     async def follow(*_: Any) -> None:
         raise KeyError("unforeseen")
@@ -107,7 +107,7 @@ class Moves:
 
 
 def test_endpoints_that_come_and_go_all_the_time_are_passed_on_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, one plugin with a readiness probe that flaps has all phases begin anew each second, for ever."""
+    """If this fails, one plugin with a readiness probe that flaps has all phases begin anew each second, forever."""
 
     async def main(clock: Callable[[], float]) -> None:
         moves = Moves(clock, monkeypatch)
@@ -125,7 +125,7 @@ def test_endpoints_that_come_and_go_all_the_time_are_passed_on_now_and_then(monk
 
 
 def test_a_plugin_that_has_moved_is_called_at_its_new_endpoints_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, after a rollout each call fails for half a minute, because no endpoint of before is left."""
+    """If this fails, after a rollout each call fails for half a minute, because no earlier endpoint is left."""
 
     async def main(clock: Callable[[], float]) -> None:
         moves = Moves(clock, monkeypatch)

@@ -44,7 +44,7 @@ def _held_pods(world: World) -> Mapping[str, float]:
 
 
 def test_pods_are_held_until_the_plugin_has_answered(world: World) -> None:
-    """Broken, each repeated call ends the time that an alert has to last, and it never fires."""
+    """If this fails, each repeated call ends the time that an alert has to last, and it never fires."""
     sorter = Sorter()
     sorter.world = world
     world.frontend.scheduling.queue_executor.remote.sort_keys.configure(sorter, [])  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def test_pods_are_held_until_the_plugin_has_answered(world: World) -> None:
 
 
 def test_a_pod_that_another_call_lets_in_is_not_held_any_more(world: World) -> None:
-    """Broken, a pod that is scheduled counts as held until the back-off of a call that nobody needs ends."""
+    """If this fails, a pod that is scheduled counts as held until the back-off of a call that nobody needs ends."""
     sorter = Sorter()
     sorter.world = world
     world.frontend.scheduling.queue_executor.remote.sort_keys.configure(sorter, [])  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def test_a_pod_that_another_call_lets_in_is_not_held_any_more(world: World) -> N
 
 
 def test_a_pod_that_is_deleted_is_not_held_any_more(world: World) -> None:
-    """Broken, the alert goes on about a pod that nobody has any more."""
+    """If this fails, the alert goes on about a pod that nobody has any more."""
     sorter = Sorter()
     sorter.world = world
     world.frontend.scheduling.queue_executor.remote.sort_keys.configure(sorter, [])  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_a_pod_that_is_deleted_is_not_held_any_more(world: World) -> None:
 def test_pods_that_wait_for_a_plugin_that_does_not_take_part_are_held(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a plugin that was rejected stops all scheduling, and no alert fires."""
+    """If this fails, a plugin that was rejected stops all scheduling, and no alert fires."""
     monkeypatch.setattr(world.frontend.context.membership, "_missing", {PROFILE: "Absent"})
     world.create("p", 1)
     assert _held_pods(world) == {"Absent": 1}

@@ -94,7 +94,7 @@ def _renamed(name: str) -> Change:
 
 
 def test_no_cycle_sees_two_configurations(world: World, reload: Reload) -> None:
-    """Broken, a pod is filtered by one configuration and scored by another."""
+    """If this fails, a pod is filtered by one configuration and scored by another."""
     before = reload.hash()
     world.create("p", 1)
     (call,) = world.pending_calls
@@ -122,7 +122,7 @@ def test_no_cycle_sees_two_configurations(world: World, reload: Reload) -> None:
 
 
 def test_what_phases_do_not_need_to_know_disturbs_none(world: World, reload: Reload) -> None:
-    """Broken, a change of batches costs a full sync of every replica."""
+    """If this fails, a change of batches costs a full sync of every replica."""
 
     def smaller(completed: commandline.CompletedConfig) -> commandline.CompletedConfig:
         batch = dataclasses.replace(completed.trireme.batch, max_pods=3)
@@ -136,7 +136,7 @@ def test_what_phases_do_not_need_to_know_disturbs_none(world: World, reload: Rel
 
 
 def test_refused_pods_are_tried_again_by_the_new_configuration(world: World, reload: Reload) -> None:
-    """Broken, they wait five minutes for an event, though a plugin that refused them may be gone."""
+    """If this fails, they wait five minutes for an event, though a plugin that refused them may be gone."""
     world.create("too big", 9)
     world.answer_all()
     world.loop.advance(20)
@@ -146,7 +146,7 @@ def test_refused_pods_are_tried_again_by_the_new_configuration(world: World, rel
 
 
 def test_pods_wait_for_no_permit_plugin_that_is_gone(world: World, reload: Reload) -> None:
-    """Broken, they wait for an answer that nobody can give any more."""
+    """If this fails, they wait for an answer that nobody can give any more."""
     world.create("guarded", 3)
     world.answer_all()
     assert [pod.plugins for pod in world.frontend.scheduling.waiting.pods()] == [(GUARD,)]
@@ -157,7 +157,7 @@ def test_pods_wait_for_no_permit_plugin_that_is_gone(world: World, reload: Reloa
 
 
 def test_pods_wait_for_no_permit_plugin_that_went_while_it_was_called(world: World, reload: Reload) -> None:
-    """Broken, a pod waits up to 15 minutes for a plugin that is no longer configured, and takes up its node."""
+    """If this fails, a pod waits up to 15 minutes for a plugin that is no longer configured, and takes up its node."""
     world.create("guarded", 3)
     for rpc in ("Filter", "Place"):
         (call,) = world.pending_calls
@@ -174,7 +174,7 @@ def test_pods_wait_for_no_permit_plugin_that_went_while_it_was_called(world: Wor
 
 
 def test_refused_pods_are_tried_again_when_another_version_answers_for_them(world: World, reload: Reload) -> None:
-    """Broken, `percent: 0` leaves the pods that a bad canary refused where they are, for five minutes."""
+    """If this fails, `percent: 0` leaves the pods that a bad canary refused where they are, for five minutes."""
     world.create("too big", 9)
     world.answer_all()
     world.loop.advance(20)
@@ -187,7 +187,7 @@ def test_refused_pods_are_tried_again_when_another_version_answers_for_them(worl
 
 
 def test_pods_of_a_profile_that_is_removed_are_left_to_others(world: World, reload: Reload) -> None:
-    """Broken, they are scheduled by a profile that nobody configures, or block the queue."""
+    """If this fails, they are scheduled by a profile that nobody configures, or block the queue."""
     world.create("too big", 9)
     world.create("guarded", 3)
     world.answer_all()
@@ -207,7 +207,7 @@ def test_pods_of_a_profile_that_is_removed_are_left_to_others(world: World, relo
 
 
 def test_a_pod_that_is_being_bound_is_bound_though_its_profile_is_removed(world: World, reload: Reload) -> None:
-    """Broken, bind refuses the call for ever, since it does not know the profile."""
+    """If this fails, bind refuses the call forever, since it does not know the profile."""
     world.create("p", 1)
     for rpc in ("Filter", "Place", "Permit"):
         (call,) = world.pending_calls
@@ -225,7 +225,7 @@ def test_a_pod_that_is_being_bound_is_bound_though_its_profile_is_removed(world:
 
 
 def test_pods_of_a_profile_that_comes_back_are_scheduled(world: World, reload: Reload) -> None:
-    """Broken, they are another scheduler's for ever."""
+    """If this fails, they are another scheduler's forever."""
     world.create("too big", 9)
     world.answer_all()
     reload.put(_renamed("another"))
@@ -261,7 +261,7 @@ def test_pods_of_a_new_profile_are_listed_however_late(
 def test_a_reload_waits_for_lists_as_long_as_its_own_file_says(
     world: World, reload: Reload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, the deadline in force refuses also the reload that makes it longer, so that this takes a restart."""
+    """If this fails, the present deadline refuses the reload that would make it longer."""
 
     def with_ten_minutes(completed: commandline.CompletedConfig) -> commandline.CompletedConfig:
         waits = trireme_configuration.Reload(list_deadline=Duration.of(600))

@@ -49,7 +49,7 @@ def _state(world: World, name: str) -> type[states.QueueState]:
 
 @pytest.mark.parametrize("rejected", [False, True], ids=["another version or instance", "rejected under Ignore"])
 def test_pods_that_a_plugin_refused_are_tried_again_when_it_changes(world: World, rejected: bool) -> None:
-    """Broken, they wait five minutes for an event that will not come, though the new version would let them run."""
+    """If this fails, they wait five minutes although the new version would let them run."""
     only_volumes = [plugin_pb2.ClusterEvent(resource="PersistentVolume", actions=["Add"])]
     info = plugin_pb2.PluginInfo(
         name=GUARD, extension_points=INFO.extension_points, events_to_register=only_volumes, version="1"
@@ -72,7 +72,7 @@ def test_pods_that_a_plugin_refused_are_tried_again_when_it_changes(world: World
 
 
 def test_pods_that_another_plugin_refused_are_left_alone(world: World) -> None:
-    """Broken, each restart of any plugin has all refused pods tried again."""
+    """If this fails, each restart of any plugin has all refused pods tried again."""
     _apply(world)
     world.create("too big", 9)
     world.answer_all()
@@ -84,7 +84,7 @@ def test_pods_that_another_plugin_refused_are_left_alone(world: World) -> None:
 
 
 def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, pods are scheduled by a plugin that does not have what their profile wants of it."""
+    """If this fails, pods are scheduled by a plugin that does not have what their profile wants of it."""
     (profile,) = (each for each in world.frontend.context.completed.profiles if each.scheduler_name == PROFILE)
     assert GUARD in profile.all_names()
     monkeypatch.setattr(
@@ -115,7 +115,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
 def test_pods_wait_for_a_plugin_that_has_not_received_the_cluster(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, pods go by its answers about nodes that it does not know."""
+    """If this fails, pods go by its answers about nodes that it does not know."""
     monkeypatch.setattr(
         queue_plugin_calls, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
@@ -137,7 +137,7 @@ def test_pods_wait_for_a_plugin_that_has_not_received_the_cluster(
 
 
 def test_no_hint_of_a_rejected_plugin_is_called(world: World) -> None:
-    """Broken, it decides how long pods wait."""
+    """If this fails, it decides how long pods wait."""
     info = plugin_pb2.PluginInfo(
         name=GUARD, events_to_register=[plugin_pb2.ClusterEvent(resource="Node", actions=["Add"], hint=True)]
     )

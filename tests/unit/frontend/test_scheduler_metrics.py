@@ -1,4 +1,4 @@
-"""What the metrics say of hints that fail."""
+"""The metrics about hints that fail."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `trireme status -o json` says of the frontend beside its pending pods."""
+"""The frontend in `trireme status -o json`, beside its pending pods."""
 
 import copy
 import dataclasses

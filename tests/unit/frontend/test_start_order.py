@@ -43,7 +43,7 @@ class Recorder:
 
 
 class Frontend:
-    """A frontend of which only what its start looks at is left."""
+    """A frontend reduced to what its start looks at."""
 
     def __init__(self) -> None:
         self.recorder = Recorder()
@@ -58,7 +58,7 @@ class Frontend:
 
 
 class Leadership(leadership_runner.LeadershipRunner):
-    """A term of which only the order of its start is left."""
+    """A term reduced to the order of its start."""
 
     def __init__(self, delayed: bool, elects: bool) -> None:
         profile = types.SimpleNamespace(scheduler_name="batch")

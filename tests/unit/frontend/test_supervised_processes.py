@@ -44,7 +44,7 @@ async def test_a_phase_exits(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFi
 
 
 def _parts(failing: str = "") -> dict[str, Any]:
-    """A frontend that leads, of which one task ends."""
+    """A frontend that leads, with one task that ends."""
     return {
         "built": types.SimpleNamespace(
             context=types.SimpleNamespace(wakeup=asyncio.Event(), leader=types.SimpleNamespace(leading=True)),

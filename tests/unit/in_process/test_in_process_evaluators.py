@@ -30,7 +30,7 @@ SMALL, LARGE, IMPORTANT, UNIMPORTANT = 1, 2, 3, 4
 
 
 class Cluster:
-    """Three nodes, of which the first is the emptiest, and evaluators of a profile that preempts."""
+    """Three nodes, the first the emptiest, and evaluators of a profile that preempts."""
 
     def __init__(self) -> None:
         self.builder = SnapshotBuilder()

@@ -64,7 +64,7 @@ def _containers(draw: st.DrawFn, name: str, features: frozenset[str]) -> dict[st
 
 @st.composite
 def _node_terms(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """One term or two, of which no requirement is equal to another one."""
+    """One term or two, without equal requirements."""
     keys = draw(st.permutations((ZONE, HOST, "a", "b")))
     expressions = [{"key": key, "operator": draw(st.sampled_from(("Exists", "DoesNotExist")))} for key in keys]
     sizes = draw(st.lists(st.integers(1, 2), min_size=1, max_size=2))

@@ -36,7 +36,7 @@ def _written() -> Iterator[io.StringIO]:
 
 
 async def _insight() -> SimulatedInsight:
-    """Of the pods in the queue one lacks its claim, one needs more than there is, and one preempts."""
+    """One pod in the queue lacks its claim, one needs more than there is, and one preempts."""
     insight = await SimulatedInsight(n0="2").start()
     insight.builder.add_class(1, stored(**WITHOUT_CLAIM))
     insight.builder.add_class(2, stored(cpu="9"))

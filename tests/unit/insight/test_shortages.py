@@ -1,4 +1,4 @@
-"""What an explanation says of a lack: how much is free where most is, and by whom the rest is used."""
+"""An explanation's shortages: how much is free where most is, and by whom the rest is used."""
 
 import itertools
 
@@ -13,7 +13,7 @@ LARGE, ONE, TWO, IMPORTANT, EMPTY = range(1, 6)
 
 
 class Insight:
-    """Two nodes, of which the first has more free."""
+    """Two nodes; the first has more free."""
 
     def __init__(self) -> None:
         self.builder = SnapshotBuilder()

@@ -1,4 +1,4 @@
-"""What a plugin may say of itself: each field that is wrong is named with the values that it may have."""
+"""A plugin's description: each field that is wrong is named with the values that it may have."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_invalid_fields_are_named_with_the_allowed_values(case: str) -> None:
-    """Broken, a plugin's author guesses, or the scheduler ends with a traceback."""
+    """If this fails, a plugin's author guesses, or the scheduler ends with a traceback."""
     fields, words = WRONG[case]
     with pytest.raises(ValueError, match=": ") as caught:
         plugin_info_validation.check_plugin_info(info(**fields))
@@ -114,12 +114,12 @@ def test_invalid_fields_are_named_with_the_allowed_values(case: str) -> None:
     ids=["plain", "node", "pod", "target pod", "everything", "normalization", "own normalization", "a known feature"],
 )
 def test_valid_plugin_info_is_accepted(fields: dict[str, Any]) -> None:
-    """Broken, a good plugin keeps the scheduler from starting."""
+    """If this fails, a good plugin keeps the scheduler from starting."""
     plugin_info_validation.check_plugin_info(info(**fields))
 
 
 @pytest.mark.parametrize("resource", list(cluster_event.Resource))
 def test_every_resource_has_the_common_actions(resource: cluster_event.Resource) -> None:
-    """Broken, a plugin cannot register for an object that the scheduler watches."""
+    """If this fails, a plugin cannot register for an object that the scheduler watches."""
     for action in ("Add", "Delete", "Update", "All"):
         assert cluster_event.parse(resource, [action]).resource == resource

@@ -49,7 +49,7 @@ POD = json_format.ParseDict(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_pod_has_only_the_declared_fields(paths: list[str], expected: dict[str, dict[str, object]]) -> None:
-    """Broken, a plugin misses what it reads or gets what it must not see."""
+    """If this fails, a plugin misses what it reads or gets what it must not see."""
     projected = json_format.MessageToDict(PodFields(paths).project(POD))
     if expected.get("spec", {}).get("containers") == "both":
         expected = {"spec": {"containers": json_format.MessageToDict(POD)["spec"]["containers"]}}
@@ -57,13 +57,13 @@ def test_a_pod_has_only_the_declared_fields(paths: list[str], expected: dict[str
 
 
 def test_an_unset_optional_field_stays_unset() -> None:
-    """Broken, a plugin would see priority 0 where the pod has none."""
+    """If this fails, a plugin would see priority 0 where the pod has none."""
     projected = PodFields(["spec.priority"]).project(core_pb2.Pod(spec=core_pb2.PodSpec()))
     assert not projected.spec.HasField("priority")
 
 
 def test_without_paths_all_is_sent() -> None:
-    """Broken, a plugin that declares nothing would see nothing."""
+    """If this fails, a plugin that declares nothing would see nothing."""
     assert PodFields([]).project(POD) == POD
 
 
@@ -81,7 +81,7 @@ def test_without_paths_all_is_sent() -> None:
     ],
 )
 def test_a_path_that_is_no_field_is_refused(path: str, words: str) -> None:
-    """Broken, a plugin with a misspelt path never sees what it decides by, and nobody is told."""
+    """If this fails, a plugin with a misspelt path never sees what it decides by, and nobody is told."""
     with pytest.raises(ValueError, match="^pod_fields: .*" + words.replace("[", r"\[")):
         PodFields([path])
 
@@ -99,5 +99,5 @@ def test_a_path_that_is_no_field_is_refused(path: str, words: str) -> None:
     ids=["all", "none", "keys", "the whole metadata", "all and a key", "annotations"],
 )
 def test_the_labels_that_are_read(paths: list[str], keys: frozenset[str] | None) -> None:
-    """Broken, pods that differ in a label that the plugin reads would be one class."""
+    """If this fails, pods that differ in a label that the plugin reads would be one class."""
     assert PodFields(paths).label_keys == keys

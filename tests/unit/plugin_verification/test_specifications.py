@@ -40,19 +40,19 @@ def _required_of_answers() -> Iterator[str]:
 
 
 def test_numbers_are_unique_and_in_order() -> None:
-    """Broken, a number in a report means one of two things."""
+    """If this fails, a number in a report means one of two things."""
     numbers = [each.number for each in catalogue.SPECIFICATIONS]
     assert len(set(numbers)) == len(numbers) > 100
     assert all(re.fullmatch(r"P\d{3}", number) for number in numbers)
 
 
 def test_each_specification_has_a_title_and_a_sentence() -> None:
-    """Broken, a violation does not say what is violated."""
+    """If this fails, a violation does not say what is violated."""
     assert [each.number for each in catalogue.SPECIFICATIONS if not each.title or not each.sentences] == []
 
 
 def test_quoted_sentences_are_in_the_contract() -> None:
-    """Broken, an author is told of a requirement that the contract does not have."""
+    """If this fails, an author sees a requirement that the contract does not have."""
     comments = contract_comments.comments()
     texts = {source: comments.get(source, "") for source in _QUOTED}
     texts[sentences.PROTOCOL] = contract_comments.protocol()
@@ -65,14 +65,14 @@ def test_quoted_sentences_are_in_the_contract() -> None:
 
 
 def test_each_required_field_of_an_answer_has_a_specification() -> None:
-    """Broken, a plugin that leaves the field out passes."""
+    """If this fails, a plugin that leaves the field out passes."""
     required = set(_required_of_answers())
     assert len(required) > 40
     assert sorted(required - _QUOTED - _OF_OTHERS) == []
 
 
 def test_each_idempotent_rpc_of_a_plugin_has_a_specification() -> None:
-    """Broken, a plugin that must not be called twice passes."""
+    """If this fails, a plugin that must not be called twice passes."""
     comments = contract_comments.comments()
     idempotent = {
         f"{rpc.service}.{rpc.name}" for rpc in rpcs.ALL if "Idempotent" in comments[f"{rpc.service}.{rpc.name}"]
@@ -82,7 +82,7 @@ def test_each_idempotent_rpc_of_a_plugin_has_a_specification() -> None:
 
 
 def test_each_sentence_of_a_plugin_service_that_says_must_has_a_specification() -> None:
-    """Broken, a MUST that is added to a service's comment is checked by nothing."""
+    """If this fails, a MUST that is added to a service's comment is checked by nothing."""
     services = {rpc.service for rpc in rpcs.ALL}
     musts = [
         name
@@ -93,11 +93,11 @@ def test_each_sentence_of_a_plugin_service_that_says_must_has_a_specification() 
 
 
 def test_each_extension_point_has_specifications() -> None:
-    """Broken, a plugin of that extension point passes unseen."""
+    """If this fails, a plugin of that extension point passes unseen."""
     points = set(plugin_pb2.ExtensionPoint.values()) - {0, plugin_pb2.EXTENSION_POINT_QUEUE_SORT}
     assert points - {point for each in catalogue.SPECIFICATIONS for point in each.points} == set()
 
 
 def test_the_document_lists_the_specifications() -> None:
-    """Broken, an author looks up a number that the page does not have."""
+    """If this fails, an author looks up a number that the page does not have."""
     assert verification_document.write() == verification_document.DOCUMENT.read_text(), "run `make docs`"

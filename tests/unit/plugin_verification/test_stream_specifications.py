@@ -25,7 +25,7 @@ class _GoneChannel:
 
 
 async def test_a_plugin_that_goes_when_a_stream_has_no_hello_violates_that() -> None:
-    """Broken, the command ends in a traceback."""
+    """If this fails, the command ends in a traceback."""
     verified = session.Session(_GoneChannel(), session.Settings("unix:/none"))
     verified.followed = SimpleNamespace(failure=None)
     with pytest.raises(outcomes.Violation, match="Sync without Hello fails with UNAVAILABLE: gone"):
@@ -33,7 +33,7 @@ async def test_a_plugin_that_goes_when_a_stream_has_no_hello_violates_that() -> 
 
 
 async def test_tls_is_not_checked_where_a_certificate_does_not_help() -> None:
-    """Broken, a plugin that nobody reaches counts as one that refuses callers without a certificate."""
+    """If this fails, a plugin that nobody reaches counts as one that refuses callers without a certificate."""
     failure = exchanges.Failure(grpc.StatusCode.UNAVAILABLE, "no authority")
     handshake = exchanges.Exchange(rpcs.GET_PLUGIN_INFO, plugin_pb2.GetPluginInfoRequest(), None, failure)
     tls = dialing.TlsSettings("ca.crt", "tls.crt", "tls.key")

@@ -62,7 +62,7 @@ async def test_each_pod_has_the_result_of_its_binding() -> None:
 
 
 async def test_a_pod_whose_fate_is_open_has_no_result_and_the_call_ends_with_an_error() -> None:
-    """Whoever took it for a failure would place the pod twice; the others' results come first."""
+    """Taken for a failure, it would place the pod twice; the others' results come first."""
     results: list[bind_pb2.BindResult] = []
 
     async def collect() -> None:

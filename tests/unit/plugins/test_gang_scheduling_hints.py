@@ -57,7 +57,7 @@ def _in(parent: str, name: str, minimum: int = 2) -> Json:
     return group
 
 
-# Two trees, root (g, m (h)) and other (o); and groups of which nobody knows the root.
+# Two trees, root (g, m (h)) and other (o); and groups with an unknown root.
 TREES = [
     _of_groups("root"),
     _of_groups("m", "root"),

@@ -27,7 +27,7 @@ def hinted(resource: str, *actions: str) -> Row:
 
 
 def always(resource: str, *actions: str) -> Row:
-    """An event that wakes whoever the plugin refused."""
+    """An event that wakes every pod that the plugin refused."""
     return resource, frozenset(actions), False
 
 
@@ -147,7 +147,7 @@ def _row(entry: queueing_hint_map.EventRegistration) -> Row:
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_the_table_is_that_of_the_plugins(case: str) -> None:
-    """Broken, pods that a plugin refused sleep through an event that helps them, or are tried at each one."""
+    """If this fails, pods that a plugin refused sleep through an event that helps them, or are tried at each one."""
     features, changes = CHANGES[case]
     expected: dict[str, Any] = {plugin: list(rows) for plugin, rows in {**DEFAULT, **changes}.items() if rows}
     found = registered(features)
@@ -158,7 +158,7 @@ def test_the_table_is_that_of_the_plugins(case: str) -> None:
 
 @pytest.mark.parametrize("groups", [False, True], ids=["no groups", "groups"])
 def test_whatever_changes_may_help_a_pod_that_an_extender_refused(groups: bool) -> None:
-    """Broken, a pod that an extender refused waits five minutes."""
+    """If this fails, a pod that an extender refused waits five minutes."""
     features = gates.FeatureGates(values={"GenericWorkload": groups})
     resources = {
         "Pod",
@@ -180,7 +180,7 @@ def test_whatever_changes_may_help_a_pod_that_an_extender_refused(groups: bool) 
 
 
 def test_the_latest_pods_of_events_are_cached() -> None:
-    """Broken, an event about a pod is read again for each class, or the pods of all events stay in memory."""
+    """If this fails, an event about a pod is read again for each class, or the pods of all events stay in memory."""
     view = cluster_view.CacheView(cluster_cache.ClusterCache(class_registry.ClassRegistry()))
     pods = [core_pb2.Pod() for _ in range(257)]
     first = [view.class_of(pod) for pod in pods[:256]]

@@ -43,7 +43,7 @@ def _class(spec: Json) -> classes.PodClass:
 
 
 def _verdicts(spec: Json, declared: list[list[str]], enabled: bool = True) -> list[str] | None:
-    """What is said of nodes that declare these features; None where the plugin is skipped."""
+    """The verdicts on nodes that declare these features; None where the plugin is skipped."""
     snap = snapshot.Snapshot()
     entries = [
         snapshot_pb2.NodeEntry(slot=slot, node=snapshot_views.node_of(f"n{slot}", features=features))

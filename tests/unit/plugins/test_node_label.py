@@ -118,7 +118,7 @@ _ARGS = "profiles[0].pluginConfig[0].args"
     ids=["valid", "demands", "preferences", "demand-and-preference"],
 )
 def test_a_label_may_not_be_both_present_and_absent(stated: Any, problems: list[str]) -> None:
-    """No node would do, and the pods would wait for ever."""
+    """No node would do, and the pods would wait forever."""
     assert scheduler_configuration.validate(_profile(stated), gates.FeatureGates()) == problems
 
 

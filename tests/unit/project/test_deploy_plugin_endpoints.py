@@ -8,8 +8,8 @@ DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 
 
 def test_the_frontend_may_list_and_watch_endpoint_slices_and_nothing_else() -> None:
-    """Broken, plugins behind a Service are never found, or an account may do more than that takes."""
-    role, binding = yaml.safe_load_all((DEPLOY / "components/plugin-endpoints/roles.yaml").read_text())
+    """If this fails, plugins behind a Service are never found, or an account may do more than that takes."""
+    role, binding = yaml.safe_load_all((DEPLOY / "components/plugin-endpoints/plugin-endpoints.yaml").read_text())
     assert role["rules"] == [
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]

@@ -16,10 +16,13 @@ def _document(path: pathlib.Path) -> Any:
 
 
 def _added() -> dict[str, Any]:
-    """What the component adds to each Deployment, by path."""
-    (patch,) = _document(COMPONENT / "kustomization.yaml")["patches"]
-    assert patch["target"] == {"kind": "Deployment", "name": "trireme-(frontend|filter|score)"}
-    return {entry["path"]: entry["value"] for entry in yaml.safe_load(patch["patch"])}
+    """What the component adds to each Deployment that has the plugin, by path; it is the same of all."""
+    patches = _document(COMPONENT / "kustomization.yaml")["patches"]
+    names = {patch["target"]["name"]: patch["target"]["kind"] for patch in patches}
+    assert names == dict.fromkeys(("trireme-frontend", "trireme-filter", "trireme-score"), "Deployment")
+    first, *others = ({entry["path"]: entry["value"] for entry in yaml.safe_load(each["patch"])} for each in patches)
+    assert others == [first, first]
+    return first
 
 
 def test_its_configuration_is_the_bases_with_the_plugin() -> None:
@@ -38,7 +41,7 @@ def test_its_configuration_is_the_bases_with_the_plugin() -> None:
 
 
 def test_plugin_and_callers_share_the_socket() -> None:
-    """Broken, the plugin listens where nobody calls it."""
+    """If this fails, the plugin listens where nobody calls it."""
     (plugin,) = trireme_configuration.parse((COMPONENT / "trireme.yaml").read_bytes()).remote_plugins
     added = _added()
     (sidecar,) = added["/spec/template/spec/initContainers"]
@@ -50,7 +53,7 @@ def test_plugin_and_callers_share_the_socket() -> None:
 
 
 def test_the_plugin_may_no_more_than_the_phases() -> None:
-    """Broken, the namespace's policy refuses the pods, or a plugin could do what a phase cannot."""
+    """If this fails, the namespace's policy refuses the pods, or a plugin could do what a phase cannot."""
     (sidecar,) = _added()["/spec/template/spec/initContainers"]
     assert sidecar["restartPolicy"] == "Always"
     for name in ("frontend", "filter", "score"):

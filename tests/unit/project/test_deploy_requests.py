@@ -32,6 +32,6 @@ def test_all_of_it_fits_a_node_of_two_cpus() -> None:
 
 
 def test_no_policy_has_an_empty_list() -> None:
-    """The API server drops it, so `kubectl diff -k` would differ for ever."""
+    """The API server drops it, so `kubectl diff -k` would differ forever."""
     for policy in yaml.safe_load_all((DEPLOY / "network-policies.yaml").read_text()):
         assert all(policy["spec"].get(rules, True) for rules in ("ingress", "egress"))

@@ -34,7 +34,7 @@ def _pod(objects: list[Json]) -> Json:
 
 
 def test_its_roles_allow_reads_alone() -> None:
-    """Whoever is to run it beside a production scheduler has to be able to trust that."""
+    """An administrator who runs it beside a production scheduler relies on that."""
     roles = [entry for entry in _all_objects() if entry["kind"] in ("Role", "ClusterRole")]
     assert len(roles) == 2
     for role in roles:

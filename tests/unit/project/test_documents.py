@@ -1,6 +1,8 @@
 """Documents that are written from the code are those that the code would write now."""
 
 import pathlib
+import re
+import tomllib
 
 import pytest
 
@@ -45,3 +47,29 @@ def test_every_event_that_a_plugin_may_register_is_explained() -> None:
         cluster_event.action_label(each) for each in (cluster_event.ActionType.UPDATE, cluster_event.ActionType.ALL)
     ]
     assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_fragments_of_the_changelog_have_a_known_type() -> None:
+    """Towncrier leaves a file of another type out of the release's changes, in silence."""
+    types = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    fragments = sorted((_ROOT / "changelog.d").glob("*.*"))
+    assert fragments
+    known = {each["directory"] for each in types}
+    assert [path.name for path in fragments if path.name.split(".")[1:-1] not in [[each] for each in known]] == []
+
+
+def test_the_documents_stay_short() -> None:
+    """A reader finishes them: outside of decisions and generated parts."""
+    generated = re.compile(r"<!-- (?:from here on )?written by `make docs`|<!-- begin: make chaos", re.IGNORECASE)
+    pages = (path for path in (*_ROOT.glob("*.md"), *(_ROOT / "docs").rglob("*.md")) if path.parent.name != "adr")
+    words = [word for path in pages for word in generated.split(path.read_text())[0].split() if re.search(r"\w", word)]
+    assert len(words) < 45_000
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "unit"),
+    [("docs/architecture.md", 25_000, ""), ("README.md", 90, "\n"), ("docs/reliability.md", 12_000, "")],
+    ids=["architecture", "readme", "reliability"],
+)
+def test_what_is_read_first_stays_short(name: str, size: int, unit: str) -> None:
+    assert (_ROOT / name).read_text().count(unit) <= size

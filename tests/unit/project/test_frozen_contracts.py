@@ -12,7 +12,7 @@ PROTOS = pathlib.Path("protos/trireme/v1")
 
 
 def breaks(tree: pathlib.Path) -> str:
-    """What `make lint` says of the contracts of the tree; empty: they only grew."""
+    """The output of `make lint` about the contracts of the tree; empty: they only grew."""
     command = [pathlib.Path(sys.executable).with_name("buf"), "breaking", "--against", "protos/frozen.binpb"]
     ran = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == (100 if ran.stdout else 0), ran.stderr

@@ -32,13 +32,6 @@ def test_helpers_are_no_part_of_unit_tests() -> None:
     assert [name for path in MODULES for name in imports.findall(path.read_text())] == []
 
 
-def test_docstrings_of_tests_state_what_holds() -> None:
-    """A docstring that begins with "Else" tells what would be if the test failed, and leaves the rule to be guessed."""
-    begins_otherwise = re.compile(r'^\s*"""(?:Else|Otherwise)\b', re.MULTILINE)
-    found = [path for path in (ROOT / "tests").rglob("*.py") if begins_otherwise.search(path.read_text())]
-    assert [str(path.relative_to(ROOT)) for path in found] == []
-
-
 #: A module with functions that is longer than this has tests of its own, or says where they are.
 _SHORT = 40
 

@@ -117,7 +117,7 @@ def test_the_group_has_the_priority_of_its_pod_group() -> None:
 
 
 def test_a_group_is_where_the_first_of_its_members_would_be() -> None:
-    """Broken, a group is compared by priority with pods that a QueueSort plugin orders, or stays where it was."""
+    """If this fails, a group is compared by priority with pods that a QueueSort plugin orders, or stays put."""
     queue = grouping_queue()
     for name, level in (("g", 2), ("h", 1)):
         queue.groups.set_group(pod_group(name), T0)
@@ -311,7 +311,7 @@ def test_changing_the_minimum_releases_or_holds_a_waiting_gang() -> None:
 
 
 def test_members_that_have_a_node_count_for_the_minimum() -> None:
-    """A gang of which some run already must not wait for pods that will never come; nor run on when they are gone."""
+    """A gang with running members must not wait for pods that will never come; nor run on when they are gone."""
     queue = grouping_queue()
     of_three(queue, 2)
     queue.groups.member_placed("ns/g", "uid-elsewhere", T0)
@@ -336,7 +336,7 @@ def test_a_member_whose_binding_failed_is_requeued_with_its_group() -> None:
 
 
 def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
-    """Nor does the queue keep anything of a group of which nothing is left."""
+    """Nor does the queue keep anything of a group without members."""
     queue = grouping_queue()
     queue.groups.set_group(pod_group("g"), T0)
     queue.add(member("p0", "g"), T0)

@@ -19,7 +19,7 @@ from trireme.queueing.scheduling_queue import PodBatch
 from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, QueueState, WaitingForGroup
 
 GROUPS = ("g", "h")
-# Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
+# Groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
 ABOVE = ("x", "y", "z")
 STEPS = 120
 
@@ -282,7 +282,7 @@ class Machine:
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("TRIREME_EXAMPLES", "60"))))
 def test_no_member_is_lost_or_in_two_places(seed: int) -> None:
-    """After each stimulus every member is in one place, and in the end whoever may be tried is."""
+    """After each stimulus every member is in one place, and in the end every pod that may be tried is."""
     machine = Machine(seed)
     for _ in range(STEPS):
         machine.step()

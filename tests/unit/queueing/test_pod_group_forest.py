@@ -77,7 +77,7 @@ def test_groups_are_scheduled_by_age_and_then_by_name() -> None:
     ids=["no parent", "no grandparent", "its own parent", "a circle", "not there itself"],
 )
 def test_an_incomplete_tree_names_the_missing_group(groups: list[Group], missing: GroupKey, known: bool) -> None:
-    """Its pods wait, and their owner has to know what for; a circle must not be followed for ever."""
+    """Its pods wait, and their owner has to know what for; a circle must not be followed forever."""
     forest = planted(*groups)
     key = GroupKey("ns/a")
     assert forest.root(key) is None
@@ -98,7 +98,7 @@ def test_a_group_that_goes_or_moves_leaves_nothing_behind() -> None:
 
 
 def test_without_the_gate_each_pod_group_is_a_tree_of_its_own() -> None:
-    """Whatever it says of a parent: nobody reads those."""
+    """Whatever parent it names: nobody reads those."""
     forest = planted(pod_group("a", parent="x"), composite=False)
     assert forest.root(GroupKey("ns/a")) == GroupKey("ns/a")
 

@@ -1,4 +1,4 @@
-"""SchedulingQueue: refusals, errors, back-off, events, batches, and what it says of itself."""
+"""SchedulingQueue: refusals, errors, back-off, events, batches, and its statistics."""
 
 import math
 from collections.abc import Callable
@@ -201,7 +201,7 @@ def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
 
 @pytest.mark.parametrize("in_flight", [False, True])
 def test_room_that_a_permit_refusal_leaves_wakes_only_those_without_a_node(in_flight: bool) -> None:
-    """Broken, two pods that Permit refuses wake each other without end."""
+    """If this fails, two pods that Permit refuses wake each other without end."""
     q = queue()
     for name, class_id in (("roomless", 1), ("refused", 2)):
         q.add(record(name, class_id=class_id), T0)
@@ -437,7 +437,7 @@ def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
     assert (q.statistics().refusal_groups, q.statistics().unschedulable) == (1, 10_000)
 
 
-# --- what it says of itself ------------------------------------------------------------------------------------------
+# --- its statistics --------------------------------------------------------------------------------------------------
 
 
 def test_metrics_and_status_equal_the_queue() -> None:

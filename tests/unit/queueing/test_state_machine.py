@@ -128,7 +128,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def repeat(self, name: str) -> None:
-        """The informer tells of a known pod once more."""
+        """The informer reports a known pod again."""
         pod = self.queue.contents.get(f"ns/{name}")
         if pod is not None:
             before = type(pod.state)

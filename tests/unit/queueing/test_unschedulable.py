@@ -49,7 +49,7 @@ def test_gated_and_refused_pods_are_counted_apart() -> None:
 
 
 def test_pods_are_found_by_how_long_they_are_here() -> None:
-    """Of a group with older and newer ones only the older; a flush counts as a beginning."""
+    """Only the older ones of a group; a flush counts as a beginning."""
     pods = UnschedulablePods()
     old, new, flushed = _refused("old", "Fit"), _refused("new", "Fit", since=T0 + 9), _refused("flushed", "Fit")
     flushed.flushed_at = T0 + 9

@@ -1,4 +1,4 @@
-"""DecisionNumbers: how many decisions a recording lacks, also those of which it has nothing."""
+"""DecisionNumbers: how many decisions a recording lacks, also those that it lacks wholly."""
 
 from collections.abc import Sequence
 

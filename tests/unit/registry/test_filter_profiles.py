@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trireme.registry import filter_profiles
+from trireme.registry import filter_profiles, score_profiles
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 _PRE_FILTER = plugin_pb2.EXTENSION_POINT_PRE_FILTER
@@ -29,7 +29,7 @@ class _Remote:
     ],
 )
 def test_a_remote_plugin_with_pre_filter_alone_takes_part(served: list[Any], shadow: bool, expected: list[str]) -> None:
-    """Broken, a plugin that refuses pods before Filter is never called, and nobody hears of it.
+    """If this fails, a plugin that refuses pods before Filter is never called, and nobody hears of it.
 
     One with Filter, which this profile does not name there, is left out, and so is one in shadow mode.
     """
@@ -48,7 +48,7 @@ def test_a_remote_plugin_with_pre_filter_alone_takes_part(served: list[Any], sha
 
 
 def test_a_canary_with_pre_filter_alone_answers_for_its_own_pods() -> None:
-    """Broken, both versions are called about each pod, and either may refuse it."""
+    """If this fails, both versions are called about each pod, and either may refuse it."""
     names = ["Licences", "Licences/canary"]
     entries = [snapshot_pb2.WeightedPlugin(name=name) for name in names]
     configuration = snapshot_pb2.Configuration(
@@ -69,3 +69,21 @@ def test_a_canary_with_pre_filter_alone_answers_for_its_own_pods() -> None:
     chain = filter_profiles.make_filter_chains(configuration, make)["default-scheduler"]
     assert [plugin.name for plugin in chain.plugins] == names
     assert not any(isinstance(plugin, _Remote) for plugin in chain.plugins)
+
+
+@pytest.mark.parametrize(
+    ("point", "make", "message"),
+    [
+        (_FILTER, filter_profiles.make_profiles, "profile batch: no filter plugin Newer"),
+        (plugin_pb2.EXTENSION_POINT_SCORE, score_profiles.make_profiles, "profile batch: no score plugin Newer"),
+    ],
+    ids=["filter", "score"],
+)
+def test_a_plugin_that_this_release_lacks_is_refused(
+    point: plugin_pb2.ExtensionPoint.ValueType, make: Any, message: str
+) -> None:
+    """During an update the frontend may be newer: pods must not be placed without what their profile names."""
+    plugins = snapshot_pb2.PluginSet(extension_point=point, plugins=[snapshot_pb2.WeightedPlugin(name="Newer")])
+    profile = snapshot_pb2.Profile(scheduler_name="batch", plugin_sets=[plugins])
+    with pytest.raises(ValueError, match=message):
+        make(snapshot_pb2.Configuration(profiles=[profile]), _Remote)

@@ -70,7 +70,7 @@ def test_the_declared_actions_of_plugins_exist() -> None:
 @pytest.mark.parametrize(
     ("plugin", "code", "expected"),
     [
-        ("NodeResourcesFit", "insufficientResource", "2 cpu requested"),
+        ("NodeResourcesFit", "insufficientResource", "2 CPUs requested"),
         ("NodeResourcesFit", "unheard", ""),
         ("NodeName", "nodeName", ""),
         ("Unheard", "insufficientResource", ""),

@@ -24,7 +24,7 @@ def admitted(breaker: Breaker) -> int:
 
 
 def test_failures_in_a_row_open_it() -> None:
-    """Broken, every pod waits out the deadline of a plugin that is down."""
+    """If this fails, every pod waits out the deadline of a plugin that is down."""
     breaker = opened(Clock(100.0))
     assert breaker.state is State.OPEN
     assert breaker.admit() is None
@@ -32,7 +32,7 @@ def test_failures_in_a_row_open_it() -> None:
 
 
 def test_an_answer_in_between_starts_the_count_again() -> None:
-    """Broken, a plugin that fails now and then is shut out."""
+    """If this fails, a plugin that fails now and then is shut out."""
     breaker = Breaker(3, 10, Clock(100.0))
     for _ in range(5):
         breaker.record_failure(admitted(breaker))
@@ -43,7 +43,7 @@ def test_an_answer_in_between_starts_the_count_again() -> None:
 
 
 def test_zero_failures_never_opens() -> None:
-    """Broken, the configuration's "always asked" is not honoured."""
+    """If this fails, the configuration's "always asked" is not honoured."""
     breaker = Breaker(0, 10, Clock(100.0))
     for _ in range(100):
         breaker.record_failure(admitted(breaker))
@@ -51,7 +51,7 @@ def test_zero_failures_never_opens() -> None:
 
 
 def test_one_call_tries_when_the_time_is_over() -> None:
-    """Broken, a plugin that comes back is flooded, or never asked again."""
+    """If this fails, a plugin that comes back is flooded, or never asked again."""
     clock = Clock(100.0)
     breaker = opened(clock)
     clock.now += 9.99
@@ -76,7 +76,7 @@ def answer(breaker: Breaker, _: int) -> None:
     ],
 )
 def test_outcome_of_a_half_open_call(report: Callable[[Breaker, int], None], state: State, admits_next: bool) -> None:
-    """Broken, the try has the wrong consequence; above all, a caller that left would shut the plugin out for ever."""
+    """If this fails, a trial call has the wrong effect: a cancelled one would shut the plugin out forever."""
     clock = Clock(100.0)
     breaker = opened(clock)
     clock.now += 10
@@ -92,7 +92,7 @@ def test_outcome_of_a_half_open_call(report: Callable[[Breaker, int], None], sta
 @pytest.mark.parametrize("report", [Breaker.record_failure, Breaker.release])
 @pytest.mark.parametrize("old_probe", [False, True])
 def test_only_the_probe_decides_what_its_failure_means(report: Callable[[Breaker, int], None], old_probe: bool) -> None:
-    """Broken, a call from before the breaker opened that ends during a probe lets a second one out at once."""
+    """If this fails, a call from before the breaker opened that ends during a probe lets a second one out at once."""
     clock = Clock(100.0)
     breaker = Breaker(1, 10, clock)
     old = admitted(breaker)
@@ -115,7 +115,7 @@ def test_only_the_probe_decides_what_its_failure_means(report: Callable[[Breaker
 
 
 def test_failures_of_calls_from_before_it_opened_do_not_open_it_again() -> None:
-    """Broken, calls that hung while the plugin was down shut it out again after it has come back."""
+    """If this fails, calls that hung while the plugin was down shut it out again after it has come back."""
     clock = Clock(100.0)
     breaker = Breaker(3, 10, clock)
     old = [admitted(breaker) for _ in range(3)]
@@ -130,7 +130,7 @@ def test_failures_of_calls_from_before_it_opened_do_not_open_it_again() -> None:
 
 
 def test_late_failures_do_not_prolong_the_time() -> None:
-    """Broken, the calls that were under way when it opened would each push the next try further away."""
+    """If this fails, the calls that were under way when it opened would each push the next try further away."""
     clock = Clock(100.0)
     breaker = Breaker(3, 10, clock)
     late = admitted(breaker)

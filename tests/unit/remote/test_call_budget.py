@@ -14,7 +14,7 @@ class Clock:
 
 
 def test_a_plugin_within_its_budget_is_always_called() -> None:
-    """Broken, a plugin that takes what it may is left out."""
+    """If this fails, a plugin that takes what it may is left out."""
     clock = Clock()
     budget = call_budget.CallBudget(0.1, clock)
     for _ in range(200):
@@ -25,7 +25,7 @@ def test_a_plugin_within_its_budget_is_always_called() -> None:
 
 
 def test_a_plugin_that_takes_more_is_left_out_for_a_while() -> None:
-    """Broken, a plugin that is slow and does not fail slows every pod for ever, or is never called again."""
+    """If this fails, a plugin that is slow and does not fail slows every pod forever, or is never called again."""
     clock = Clock()
     budget = call_budget.CallBudget(0.1, clock)
     budget.spend(0.9)
@@ -41,7 +41,7 @@ def test_a_plugin_that_takes_more_is_left_out_for_a_while() -> None:
 
 
 def test_one_very_long_call_is_not_paid_off_for_ever() -> None:
-    """Broken, a call that met a deadline of minutes has the plugin left out for an hour."""
+    """If this fails, a call that met a deadline of minutes has the plugin left out for an hour."""
     clock = Clock()
     budget = call_budget.CallBudget(0.1, clock)
     budget.spend(300.0)
@@ -51,7 +51,7 @@ def test_one_very_long_call_is_not_paid_off_for_ever() -> None:
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
-    """Broken, plugins without a budget are left out."""
+    """If this fails, plugins without a budget are left out."""
     budget = call_budget.CallBudget(0.0, Clock())
     budget.spend(1000.0)
     assert budget.admits()

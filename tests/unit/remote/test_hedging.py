@@ -51,7 +51,7 @@ class Replicas:
 
 
 def test_a_replica_that_hangs_does_not_make_calls_longer_and_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, the delay before the second call counts as the plugin's own, and grows up to the deadline."""
+    """If this fails, the delay before the second call counts as the plugin's own, and grows up to the deadline."""
 
     async def main(clock: Callable[[], float]) -> None:
         replicas = Replicas(clock, monkeypatch)
@@ -65,7 +65,7 @@ def test_a_replica_that_hangs_does_not_make_calls_longer_and_longer(monkeypatch:
 
 
 def test_a_wrong_answer_is_that_of_the_replica_that_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, the error and the log name a replica that has not answered."""
+    """If this fails, the error and the log name a replica that has not answered."""
 
     def refuse(_: filter_pb2.FilterResponse) -> None:
         raise ValueError("nonsense")
@@ -98,7 +98,7 @@ class Calls:
 
 @pytest.mark.parametrize("winner", ["first", "second"])
 async def test_the_first_good_answer_counts_and_the_other_call_is_cancelled(winner: str) -> None:
-    """Broken, the slower replica still decides how long a pod waits, or goes on working for nobody."""
+    """If this fails, the slower replica still decides how long a pod waits, or goes on working for nobody."""
     calls = Calls()
     task = asyncio.create_task(calls.answer())
     await calls.began.wait()
@@ -108,7 +108,7 @@ async def test_the_first_good_answer_counts_and_the_other_call_is_cancelled(winn
 
 
 async def test_a_failure_counts_only_if_both_fail() -> None:
-    """Broken, a second call makes failures likelier."""
+    """If this fails, a second call makes failures likelier."""
     calls = Calls()
     task = asyncio.create_task(calls.answer())
     await calls.began.wait()
@@ -126,7 +126,7 @@ async def test_a_failure_counts_only_if_both_fail() -> None:
 
 
 async def test_an_answer_in_time_is_not_asked_for_again() -> None:
-    """Broken, each call is made twice."""
+    """If this fails, each call is made twice."""
     calls = Calls()
     calls.first.set_result("first")
     assert await calls.answer() == "first"
@@ -134,7 +134,7 @@ async def test_an_answer_in_time_is_not_asked_for_again() -> None:
 
 
 async def test_without_a_free_replica_the_call_goes_on() -> None:
-    """Broken, calls fail while all replicas are busy, just when they take long."""
+    """If this fails, calls fail while all replicas are busy, just when they take long."""
     calls = Calls()
     asked = asyncio.Event()
 
@@ -148,7 +148,7 @@ async def test_without_a_free_replica_the_call_goes_on() -> None:
 
 
 async def test_cancelling_ends_both_calls() -> None:
-    """Broken, calls whose caller has gone occupy two replicas."""
+    """If this fails, calls whose caller has gone occupy two replicas."""
     calls = Calls()
     task = asyncio.create_task(calls.answer())
     await calls.began.wait()
@@ -160,7 +160,7 @@ async def test_cancelling_ends_both_calls() -> None:
 
 
 def test_most_calls_take_less_than_the_delay() -> None:
-    """Broken, many calls are made twice, or none before the deadline."""
+    """If this fails, many calls are made twice, or none before the deadline."""
     recent = recent_durations.RecentDurations()
     for _ in range(recent_durations.ENOUGH - 1):
         recent.add(0.01)

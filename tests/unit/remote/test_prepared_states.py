@@ -12,7 +12,7 @@ from trireme.snapshot import arrays
 
 
 def test_slots_beyond_those_that_were_answered_pass_until_they_are() -> None:
-    """Broken, a node that is added while a plugin is called ends the evaluation by an exception."""
+    """If this fails, a node that is added while a plugin is called ends the evaluation by an exception."""
     state = filter_state.RemoteFilterState(b"")
     state.write(np.array([0, 2]), interfaces.Verdicts(np.array([0, 4], dtype=np.int16)))
     verdicts = state.read(np.array([2, 5]), interfaces.StatusTable())
@@ -20,7 +20,7 @@ def test_slots_beyond_those_that_were_answered_pass_until_they_are() -> None:
 
 
 def test_an_answer_about_one_slot_leaves_the_others() -> None:
-    """Broken, nodes are chosen by scores and capacities of other nodes, or a patch undoes what was answered before."""
+    """If this fails, nodes get the scores and capacities of other nodes, or a patch undoes earlier answers."""
     state = filter_state.RemoteFilterState(b"")
     capacity = np.array([7, 8], dtype=np.int32)
     state.write(np.array([1, 3]), interfaces.Verdicts(np.zeros(2, dtype=np.int16), capacity))
@@ -37,7 +37,7 @@ def test_an_answer_about_one_slot_leaves_the_others() -> None:
 
 
 def test_classes_that_share_answers_read_one_array_each_by_its_own_statuses() -> None:
-    """Broken, each class takes memory for what it shares, or has the refusals of another class's table."""
+    """If this fails, each class takes memory for what it shares, or has the refusals of another class's table."""
     builder = SnapshotBuilder()
     for name in ("n0", "n1"):
         builder.set_node(name)

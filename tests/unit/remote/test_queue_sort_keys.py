@@ -8,7 +8,7 @@ from trireme.v1 import queue_pb2
 
 
 def test_a_key_is_read_in_both_parts() -> None:
-    """Broken, pods of one level are in any order."""
+    """If this fails, pods of one level are in any order."""
     key = queue_pb2.SortKey(level=[3, -1], rest=[7])
     assert remote_queue_sort.read_key(key, "keys[0]") == sort_key.SortKey((3, -1), (7,))
 
@@ -30,6 +30,6 @@ def test_a_key_is_read_in_both_parts() -> None:
     ],
 )
 def test_a_key_that_is_none_is_named(key: queue_pb2.SortKey, told: str) -> None:
-    """Broken, a plugin's mistake makes keys that compare with none, or a queue that grows by what plugins answer."""
+    """If this fails, a plugin's mistake makes keys that compare with none, or a queue that grows."""
     with pytest.raises(ValueError, match=told.replace("[", r"\[").replace("]", r"\]")):
         remote_queue_sort.read_key(key, "keys[2]")

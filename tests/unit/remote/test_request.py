@@ -32,7 +32,7 @@ def selections(
 
 @given(st.integers(0, 2**63 - 1))
 def test_varints_are_what_protobuf_writes(value: int) -> None:
-    """Broken, requests have other numbers in them than were meant."""
+    """If this fails, requests have other numbers in them than were meant."""
     expected = cycle_pb2.Cycle(generation=value).SerializeToString()
     made = packing.number_field(cycle_pb2.Cycle.GENERATION_FIELD_NUMBER, value)
     assert cycle_pb2.Cycle.FromString(made) == cycle_pb2.Cycle.FromString(expected)
@@ -40,7 +40,7 @@ def test_varints_are_what_protobuf_writes(value: int) -> None:
 
 
 def test_a_filter_request_is_the_message_it_stands_for() -> None:
-    """Broken, plugins in other languages cannot read what we send."""
+    """If this fails, plugins in other languages cannot read what we send."""
     pod = core_pb2.Pod()
     pod.metadata.namespace = "shop"
     pod.spec.priority = 7
@@ -70,7 +70,7 @@ def test_a_filter_request_is_the_message_it_stands_for() -> None:
 
 
 def test_a_normalize_request_has_all_scores() -> None:
-    """Broken, NormalizeScore normalises something else than was scored."""
+    """If this fails, NormalizeScore normalises something else than was scored."""
     asker = cycle_pb2.Cycle()
     cycle = remote_request.cycle("p", 1, 1, b"", b"", asker)
     selection = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_JSON).names(
@@ -95,7 +95,7 @@ def test_a_normalize_request_has_all_scores() -> None:
     ids=["unset", "names", "messages", "json"],
 )
 def test_nodes_are_sent_in_the_declared_form(form: plugin_pb2.NodeData.ValueType, messages: bool, json: bool) -> None:
-    """Broken, a plugin decides by nodes that it does not see."""
+    """If this fails, a plugin decides by nodes that it does not see."""
     ((_, selection),) = selections(form, table(3, messages=True, json=True), [2])
     (view,) = selection.nodes
     assert view.name == "node-2"
@@ -105,7 +105,7 @@ def test_nodes_are_sent_in_the_declared_form(form: plugin_pb2.NodeData.ValueType
 
 
 def test_a_plugin_that_follows_the_stream_gets_slots() -> None:
-    """Broken, a plugin with a snapshot of its own is asked about no nodes."""
+    """If this fails, a plugin with a snapshot of its own is asked about no nodes."""
     ((part, selection),) = selections(plugin_pb2.NODE_DATA_SNAPSHOT, table(300), [299, 0, 130])
     assert list(selection.slots) == [299, 0, 130]
     assert part == slice(0, 3)
@@ -115,7 +115,7 @@ def test_a_plugin_that_follows_the_stream_gets_slots() -> None:
 @pytest.mark.parametrize("form", [plugin_pb2.NODE_DATA_NAMES, plugin_pb2.NODE_DATA_SNAPSHOT], ids=["names", "slots"])
 @pytest.mark.parametrize("count", [0, 1, 1999, 2000, 2001, 4000, 4500])
 def test_many_nodes_go_in_parts(form: plugin_pb2.NodeData.ValueType, count: int) -> None:
-    """Broken, a large cluster makes a call that no server takes, or a node is asked about twice or never."""
+    """If this fails, a large cluster makes a call that no server takes, or a node is asked about twice or never."""
     parts = selections(form, table(count), list(range(count)))
     assert [part.stop for part, _ in parts] == [*range(2000, count, 2000), *([count] if count else [])]
     entries = [len(selection.nodes) or len(selection.slots) for _, selection in parts]
@@ -124,7 +124,7 @@ def test_many_nodes_go_in_parts(form: plugin_pb2.NodeData.ValueType, count: int)
 
 
 def test_large_nodes_go_in_smaller_parts() -> None:
-    """Broken, a thousand nodes with long annotations exceed the 4 MiB that a server takes."""
+    """If this fails, a thousand nodes with long annotations exceed the 4 MiB that a server takes."""
     made = table(40, messages=True, size=300_000)
     parts = list(remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(40)))
     assert len(parts) == 4
@@ -133,7 +133,7 @@ def test_large_nodes_go_in_smaller_parts() -> None:
 
 
 def test_a_reused_slot_is_sent_with_its_new_name() -> None:
-    """Broken, a plugin answers for a node that is gone."""
+    """If this fails, a plugin answers for a node that is gone."""
     made = table(3)
     views = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES)
     before = b"".join(payload for _, payload in views.split(made, np.arange(3)))
@@ -145,7 +145,7 @@ def test_a_reused_slot_is_sent_with_its_new_name() -> None:
 
 
 def test_another_table_is_seen_afresh() -> None:
-    """Broken, after a full sync a plugin is asked about the nodes of before."""
+    """If this fails, after a full sync a plugin is called about outdated nodes."""
     views = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES)
     list(views.split(table(1), np.arange(1)))
     other = nodes.NodeTable()
@@ -155,7 +155,7 @@ def test_another_table_is_seen_afresh() -> None:
 
 
 def test_all_parts_of_a_request_hold_nodes_of_one_time() -> None:
-    """Broken, a node that changes while the first part is under way is mixed with its successor in the second."""
+    """If this fails, a node that changes during the first part is mixed with its successor in the second."""
     made = table(2001, messages=True)
     parts = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(2001))
     next(parts)

@@ -29,7 +29,7 @@ def columns(
 
 
 def test_an_answer_becomes_verdicts_in_the_tables_numbers() -> None:
-    """Broken, a node gets the refusal of another plugin, or none."""
+    """If this fails, a node gets the refusal of another plugin, or none."""
     table = interfaces.StatusTable()
     table.intern(status.unschedulable("Other", "taken"))
     answers = remote_response.read_filter(
@@ -43,7 +43,7 @@ def test_an_answer_becomes_verdicts_in_the_tables_numbers() -> None:
 
 
 def test_an_unused_status_is_dropped() -> None:
-    """Broken, a plugin's unused statuses fill the table of the class."""
+    """If this fails, a plugin's unused statuses fill the table of the class."""
     table = interfaces.StatusTable()
     answers = remote_response.read_filter(columns([0], [UNLIMITED], REFUSED), "P", 1, NODE)
     answers.intern(table)
@@ -52,21 +52,21 @@ def test_an_unused_status_is_dropped() -> None:
 
 @pytest.mark.parametrize("name", ["", "P"])
 def test_a_refusal_is_in_the_name_of_the_plugin_called(name: str) -> None:
-    """Broken, a refused pod waits for no event."""
+    """If this fails, a refused pod waits for no event."""
     given = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin=name, messages=["no"])
     answers = remote_response.read_filter(columns([1], [0], given), "P", 1, NODE)
     assert answers.statuses == (status.Status(status.Code.PENDING, "P", ("no",)),)
 
 
 def test_a_status_in_the_name_of_another_plugin_is_refused() -> None:
-    """Broken, the author of a plugin does not learn that it names the wrong one."""
+    """If this fails, the author of a plugin does not learn that it names the wrong one."""
     foreign = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin="NodeName", messages=["no"])
     with pytest.raises(ValueError, match=r"columns.statuses\[0\].plugin: 'NodeName' is another plugin; allowed: 'P'"):
         remote_response.read_filter(columns([1], [0], foreign), "P", 1, NODE)
 
 
 def test_a_generation_from_the_future_is_refused() -> None:
-    """Broken, an answer about another scheduler's cluster passes for one about this."""
+    """If this fails, an answer about another scheduler's cluster passes for one about this."""
     response = columns([0], [UNLIMITED])
     response.columns.generation = 8
     assert remote_response.read_filter(response, "P", 1, NODE, 8).index.tolist() == [0]
@@ -119,20 +119,20 @@ def test_a_generation_from_the_future_is_refused() -> None:
     ],
 )
 def test_a_wrong_answer_names_its_field(response: filter_pb2.FilterResponse, words: str) -> None:
-    """Broken, a faulty plugin crashes the replica or places pods at random, and its author is not told why."""
+    """If this fails, a faulty plugin crashes the replica or places pods at random, and its author is not told why."""
     with pytest.raises(ValueError, match="columns") as caught:
         remote_response.read_filter(response, "P", 2, NODE_PODS)
     assert words in str(caught.value)
 
 
 def test_a_plugin_that_depends_on_the_node_only_cannot_limit_copies() -> None:
-    """Broken, its kept answer would admit as many pods again after each batch."""
+    """If this fails, its kept answer would admit as many pods again after each batch."""
     with pytest.raises(ValueError, match=r"columns.capacity\[1\]: 5; .* depends on NODE_PODS"):
         remote_response.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
 
 
 def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
-    """Broken, a node that the plugin failed on counts as refused by it."""
+    """If this fails, a node that the plugin failed on counts as refused by it."""
     failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk"])
     answers = remote_response.read_filter(columns([0, 2], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
     error = answers.error()
@@ -168,7 +168,7 @@ def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
 def test_answers_that_pre_filter_may_give(
     response: filter_pb2.PreFilterResponse, expected: interfaces.PreFilterResult
 ) -> None:
-    """Broken, a plugin's PreFilter has another effect than its author meant."""
+    """If this fails, a plugin's PreFilter has another effect than its author meant."""
     assert remote_response.read_pre_filter(response, "P") == expected
 
 
@@ -194,7 +194,7 @@ def scores(*values: int) -> score_pb2.ScoreResponse:
 def test_wrong_scores_name_their_field(
     response: score_pb2.ScoreResponse, normalization: interfaces.Normalization, words: str
 ) -> None:
-    """Broken, one plugin's scores drown all others', or overflow."""
+    """If this fails, one plugin's scores drown all others', or overflow."""
     with pytest.raises(ValueError, match=r"status|scores") as caught:
         remote_response.read_score(response, "P", 2, normalization)
     assert words in str(caught.value)
@@ -210,7 +210,7 @@ def test_wrong_scores_name_their_field(
     ids=["none", "max", "custom"],
 )
 def test_scores_that_fit_are_taken(values: list[int], normalization: interfaces.Normalization) -> None:
-    """Broken, a plugin's good scores count as an error."""
+    """If this fails, a plugin's good scores count as an error."""
     answer = remote_response.read_score(scores(*values), "P", 2, normalization)
     assert isinstance(answer, np.ndarray)
     assert answer.tolist() == values

@@ -62,7 +62,7 @@ def answers() -> Answers:
 
 
 async def test_what_was_answered_is_not_asked_again(answers: Answers) -> None:
-    """Broken, each class costs the plugin a call about all nodes, though it gets the same pod."""
+    """If this fails, each class costs the plugin a call about all nodes, though it gets the same pod."""
     snap, plugin = cluster(), Plugin()
     assert (await answers.complete(snap, ALL[:2], b"", plugin)).tolist() == [1, 11]
     assert (await answers.complete(snap, ALL, b"", plugin)).tolist() == [1, 11, 22]
@@ -71,7 +71,7 @@ async def test_what_was_answered_is_not_asked_again(answers: Answers) -> None:
 
 
 async def test_a_node_that_changed_since_the_call_began_is_asked_about_again(answers: Answers) -> None:
-    """Broken, a class gets an answer about a node as it was."""
+    """If this fails, a class gets an answer about a node as it was."""
     snap, plugin = cluster(), Plugin()
     plugin.meanwhile = lambda: change(snap, changed=[1])
     await answers.complete(snap, ALL, b"", plugin)
@@ -83,7 +83,7 @@ async def test_a_node_that_changed_since_the_call_began_is_asked_about_again(ans
 
 
 async def test_a_new_node_in_the_place_of_an_old_one_is_asked_about(answers: Answers) -> None:
-    """Broken, a node gets the answer about one that is gone, or the plugin is called about none."""
+    """If this fails, a node gets the answer about one that is gone, or the plugin is called about none."""
     snap, plugin = cluster(), Plugin()
     await answers.complete(snap, ALL, b"", plugin)
     change(snap, removed=[1])
@@ -94,7 +94,7 @@ async def test_a_new_node_in_the_place_of_an_old_one_is_asked_about(answers: Ans
 
 
 async def test_more_nodes_than_before_are_asked_about(answers: Answers) -> None:
-    """Broken, an evaluation after the cluster has grown ends by an exception."""
+    """If this fails, an evaluation after the cluster has grown ends by an exception."""
     snap, plugin = cluster(), Plugin()
     await answers.complete(snap, ALL, b"", plugin)
     new = range(3, 200)
@@ -104,7 +104,7 @@ async def test_more_nodes_than_before_are_asked_about(answers: Answers) -> None:
 
 
 async def test_another_state_of_the_first_call_makes_all_answers_void(answers: Answers) -> None:
-    """Broken, Filter's answers follow from what PreFilter found out some time ago."""
+    """If this fails, Filter's answers follow from what PreFilter found out some time ago."""
     snap, plugin = cluster(), Plugin()
     await answers.complete(snap, ALL, b"", plugin)
     await answers.complete(snap, ALL, b"other", plugin)
@@ -113,7 +113,7 @@ async def test_another_state_of_the_first_call_makes_all_answers_void(answers: A
 
 
 async def test_requests_at_the_same_time_share_a_call_and_its_failure(answers: Answers) -> None:
-    """Broken, each of many classes waits in turn for a plugin that does not answer; or a failure is for ever."""
+    """If this fails, each of many classes waits in turn for a plugin that does not answer; or a failure is forever."""
     snap, plugin = cluster(), Plugin(fails=True)
 
     def request() -> Awaitable[arrays.Int64Array]:
@@ -130,7 +130,7 @@ async def test_requests_at_the_same_time_share_a_call_and_its_failure(answers: A
 
 @pytest.mark.parametrize("waits", [False, True], ids=["the caller", "one that waits"])
 async def test_a_request_ends_if_the_snapshot_is_replaced_meanwhile(answers: Answers, waits: bool) -> None:
-    """Broken, the plugin is called about slots of another snapshot, or answers about these are used there."""
+    """If this fails, the plugin is called about slots of another snapshot, or answers about these are used there."""
     snap, plugin = cluster(), Plugin()
     plugin.meanwhile = lambda: snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
     requests = [answers.complete(snap, ALL, b"", plugin) for _ in range(1 + waits)]
@@ -140,7 +140,7 @@ async def test_a_request_ends_if_the_snapshot_is_replaced_meanwhile(answers: Ans
 
 
 async def test_the_first_answer_is_shared_if_it_holds(answers: Answers) -> None:
-    """Broken, a refusal by PreFilter outlives its reason, or PreFilter is called for each class."""
+    """If this fails, a refusal by PreFilter outlives its reason, or PreFilter is called for each class."""
     given = iter(["refused", "passes", "unused"])
 
     async def call() -> str:
@@ -159,7 +159,7 @@ SLOTS = st.sets(st.integers(0, 5))
 
 @given(steps=st.lists(st.tuples(SLOTS, SLOTS, SLOTS, SLOTS), max_size=12))
 def test_an_answer_is_that_about_the_node_as_it_is(steps: list[tuple[set[int], set[int], set[int], set[int]]]) -> None:
-    """Broken, a class gets an answer that the plugin would not give it now.
+    """If this fails, a class gets an answer that the plugin would not give it now.
 
     In each step nodes change and go, the plugin is called about some, and others change meanwhile.
     """
@@ -196,7 +196,7 @@ def test_an_answer_is_that_about_the_node_as_it_is(steps: list[tuple[set[int], s
 
 
 def said_about(slot: int, generation: int) -> status.Status:
-    """What a plugin says of a node whose load is another each time."""
+    """A plugin's answer about a node whose load differs each time."""
     return status.unschedulable("Load", f"node-{slot}: load {generation}")
 
 
@@ -207,7 +207,7 @@ def said_about(slot: int, generation: int) -> status.Status:
 def test_a_node_has_what_the_plugin_said_of_it_last(
     steps: list[tuple[set[int], set[int], bytes]], limits: tuple[int, int]
 ) -> None:
-    """Broken, `trireme explain` has the load of another node, of weeks ago, for a node that is refused.
+    """If this fails, `trireme explain` has the load of another node, of weeks ago, for a node that is refused.
 
     In each step nodes change, and the plugin is called about some: each time it says something else. The table takes
     hardly more statuses than there are nodes.
@@ -236,7 +236,7 @@ def test_a_node_has_what_the_plugin_said_of_it_last(
 
 
 async def test_statuses_of_before_are_forgotten_and_answers_are_not() -> None:
-    """Broken, memory grows with each change of a node, or each change of one has the plugin called about all."""
+    """If this fails, memory grows with each change of a node, or each change of one has the plugin called about all."""
     nodes, rounds = 100, 400
     snap, answers = snapshot.Snapshot(), shared_answers.AnswersAboutPod[str, np.int16](np.int16)
     snap.apply(snapshot_pb2.Delta(reset=True, to_generation=5, nodes=[entry(slot, "a") for slot in range(nodes)]))
@@ -256,7 +256,7 @@ async def test_statuses_of_before_are_forgotten_and_answers_are_not() -> None:
 
 
 def test_a_fork_and_a_replaced_snapshot_have_answers_of_their_own() -> None:
-    """Broken, a question about a simulated node is answered about the real one of the same slot."""
+    """If this fails, a question about a simulated node is answered about the real one of the same slot."""
     shared: shared_answers.SharedAnswers[str, np.int64] = shared_answers.SharedAnswers(np.int64)
     snap = cluster()
     about = shared.about(snap, b"pod")
@@ -269,7 +269,7 @@ def test_a_fork_and_a_replaced_snapshot_have_answers_of_their_own() -> None:
 
 
 def test_the_pods_used_longest_ago_are_forgotten() -> None:
-    """Broken, memory grows with each pod that was ever tried."""
+    """If this fails, memory grows with each pod that was ever tried."""
     shared: shared_answers.SharedAnswers[str, np.int64] = shared_answers.SharedAnswers(np.int64)
     snap = cluster()
     first, second = shared.about(snap, b"0"), shared.about(snap, b"1")

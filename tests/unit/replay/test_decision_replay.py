@@ -69,7 +69,7 @@ async def test_another_node_is_a_difference() -> None:
 
 
 async def test_another_reason_is_a_difference() -> None:
-    """What an event says of a pod that fits nowhere would not be compared."""
+    """The event of a pod that fits nowhere would not be compared."""
     cluster = await RecordedCluster(2).open()
     await cluster.schedule(LARGE, 2)
     await cluster.schedule(IMPORTANT, 1)
@@ -322,7 +322,7 @@ async def test_what_a_remote_filter_refused_is_refused_again() -> None:
 
 
 async def test_preemption_beside_a_remote_filter_is_counted_apart() -> None:
-    """What the service says of a node without a victim is not recorded, and would be guessed."""
+    """The service's answer about a node without a victim is not recorded, and would be guessed."""
     cluster = await with_remote_filter()
     frames = cluster.frames()
     about = decision_pb2.PostFilterDecision(preemptors=[filter_phase_pb2.Preemptor()])

@@ -17,7 +17,7 @@ def _settings(folder: Path) -> dialing.TlsSettings:
 
 
 def test_who_connects_anew_needs_no_file_that_others_have_read(tmp_path: Path) -> None:
-    """Broken, a Secret that is renewed while a plugin's endpoints change ends the scheduler."""
+    """If this fails, a Secret that is renewed while a plugin's endpoints change ends the scheduler."""
     settings = _settings(tmp_path)
     first = dialing.Dialer(settings)
     (tmp_path / "ca.crt").unlink()
@@ -26,7 +26,7 @@ def test_who_connects_anew_needs_no_file_that_others_have_read(tmp_path: Path) -
 
 
 def test_a_file_that_nobody_has_read_is_missed(tmp_path: Path) -> None:
-    """Broken, a plugin is connected to by certificates of a configuration that is long gone."""
+    """If this fails, a plugin is connected to by certificates of a configuration that is long gone."""
     settings = _settings(tmp_path)
     dialing.Dialer(settings)
     gc.collect()

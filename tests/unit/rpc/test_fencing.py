@@ -9,7 +9,7 @@ from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, SchedulerEpo
 
 @given(st.lists(st.integers(min_value=1, max_value=6), max_size=20))
 def test_the_epoch_in_force_is_the_highest_seen(epochs: list[int]) -> None:
-    """Whoever asks with a lower epoch than any seen before is refused, and changes nothing."""
+    """A caller with a lower epoch than any seen before is refused, and changes nothing."""
     guard = EpochGuard()
     highest = refused = 0
     for epoch in epochs:

@@ -81,7 +81,7 @@ def test_flags_of_tls_belong_together(flags: dict[str, Any], named: str) -> None
     ],
 )
 def test_a_guarded_service_is_never_open_to_the_network(listen: str, flags: dict[str, Any], allowed: bool) -> None:
-    """Bind deletes pods for whoever may call it."""
+    """Bind deletes pods for every caller that it admits."""
     if allowed:
         make_listener(listen, guarded=True, **flags)
     else:

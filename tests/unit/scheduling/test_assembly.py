@@ -168,7 +168,7 @@ async def test_the_event_of_the_last_victim_lets_the_preemptor_through() -> None
 
 
 async def test_a_bound_pod_has_no_failure_any_more() -> None:
-    """Whoever bound it: `trireme status` would show a running pod as refused."""
+    """No matter who bound it: `trireme status` would show a running pod as refused."""
     async with _cluster() as cluster:
         cluster.show(cluster.pods.added("huge", cpu="9"))
         await cluster.until(lambda: cluster.scheduling.reporter.last_failure("uid-huge"))

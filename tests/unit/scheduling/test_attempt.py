@@ -106,7 +106,7 @@ async def test_a_pod_that_reserve_refuses_is_unassumed_alone() -> None:
 
 
 async def test_an_attempt_cancelled_in_reserve_leaves_nothing_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this fails, the trial of a group that ends in between takes room for ever."""
+    """If this fails, the trial of a group that ends in between takes room forever."""
     cluster = Cluster([2])
     cluster.reserving = True
     pods = _pods(cluster, 2)

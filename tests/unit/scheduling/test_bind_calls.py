@@ -47,7 +47,7 @@ async def _bound(calls: bind_calls.SharedBindCalls, request: bind_pb2.BindReques
 async def test_batches_of_one_moment_share_a_call() -> None:
     """One message for pods that are each a class of their own; each batch gets the results of its items."""
     binder, supervisor = _Binder(), supervision.Supervisor()
-    calls = bind_calls.SharedBindCalls(binder.bind, supervisor.start)
+    calls = bind_calls.SharedBindCalls(binder, supervisor.start)
     batches = [_request(1, ["a", "b"]), _request(2, ["c"]), _request(3, ["d"])]
     assert await asyncio.gather(*(_bound(calls, batch) for batch in batches)) == [["b", "a"], ["c"], ["d"]]
     (request,) = binder.requests
@@ -60,7 +60,7 @@ async def test_batches_of_one_moment_share_a_call() -> None:
 async def test_a_batch_that_comes_alone_is_sent_as_it_is() -> None:
     """The class is named where there is one; the next batch has a call of its own."""
     binder, supervisor = _Binder(), supervision.Supervisor()
-    calls = bind_calls.SharedBindCalls(binder.bind, supervisor.start)
+    calls = bind_calls.SharedBindCalls(binder, supervisor.start)
     for number in (1, 2):
         assert await _bound(calls, _request(number, [f"p{number}"])) == [f"p{number}"]
     assert [request.cycle.pod_class for request in binder.requests] == [1, 2]
@@ -70,7 +70,7 @@ async def test_a_batch_that_comes_alone_is_sent_as_it_is() -> None:
 async def test_profiles_share_no_call() -> None:
     """Each profile has its own plugins."""
     binder, supervisor = _Binder(), supervision.Supervisor()
-    calls = bind_calls.SharedBindCalls(binder.bind, supervisor.start)
+    calls = bind_calls.SharedBindCalls(binder, supervisor.start)
     await asyncio.gather(_bound(calls, _request(1, ["a"], "one")), _bound(calls, _request(1, ["b"], "other")))
     assert sorted(request.cycle.profile for request in binder.requests) == ["one", "other"]
     await supervisor.close()
@@ -79,7 +79,7 @@ async def test_profiles_share_no_call() -> None:
 async def test_no_batch_waits_for_the_results_of_another() -> None:
     """A pod that is bound is reported at once, though another of its call takes long."""
     binder, supervisor = _Binder(), supervision.Supervisor()
-    calls = bind_calls.SharedBindCalls(binder.bind, supervisor.start)
+    calls = bind_calls.SharedBindCalls(binder, supervisor.start)
     slow = asyncio.create_task(_bound(calls, _request(1, ["slow"])))
     assert await _bound(calls, _request(2, ["quick"])) == ["quick"]
     assert len(binder.requests) == 1
@@ -93,7 +93,7 @@ async def test_each_batch_learns_that_the_call_failed() -> None:
     """No batch waits for results that never come."""
     binder = _Binder()
     tasks: list[asyncio.Task[None]] = []
-    calls = bind_calls.SharedBindCalls(binder.bind, lambda work: tasks.append(asyncio.create_task(work)))
+    calls = bind_calls.SharedBindCalls(binder, lambda work: tasks.append(asyncio.create_task(work)))
     both = asyncio.gather(
         _bound(calls, _request(1, ["broken"])), _bound(calls, _request(2, ["a"])), return_exceptions=True
     )

@@ -68,7 +68,7 @@ def test_a_pod_that_waits_on_permit_goes_back_when_its_node_goes(world: World) -
 
 
 def test_a_node_that_goes_while_permit_is_called_ends_the_wait(world: World) -> None:
-    """The wait begins after the node's removal, of which no further event comes."""
+    """The wait begins after the node's removal, and no further event comes."""
     world.create("p", GUARDED_CPUS)
     _answer_until(world, "Permit")
     _remove_node(world)
@@ -87,7 +87,7 @@ def test_a_pod_is_not_bound_to_a_node_that_went_before(world: World, rpc: str) -
 def test_a_pod_that_waits_in_pre_bind_goes_back_when_its_node_goes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plugin is called once more, for its own words; one that does not look at nodes would wait on."""
+    """The plugin is called again, for its own words; one that does not look at nodes would wait on."""
     _wait_in_pre_bind(world, monkeypatch, _WAIT)
     _remove_node(world)
     _assert_requeued(world, f'running PreBind plugin "{_VOLUMES}": {_NOT_FOUND}')

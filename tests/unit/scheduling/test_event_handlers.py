@@ -1,4 +1,4 @@
-"""What the consumer of the informers tells the queue of, beside what objects say of themselves."""
+"""What the consumer of the informers tells the queue of, beside the objects' own state."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -87,7 +87,7 @@ async def test_calls_under_way_are_bounded_and_the_rest_is_sent_by_rank() -> Non
 
 
 async def test_a_failed_call_fails_all_its_callers_and_no_later_ones() -> None:
-    """Who waits for a call that broke would wait for ever."""
+    """Who waits for a call that broke would wait forever."""
     bind = Bind()
     bind.broken = True
     first, second = bind.ask("a"), bind.ask("b")

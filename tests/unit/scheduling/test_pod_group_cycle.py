@@ -95,7 +95,7 @@ async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
 
 
 async def test_the_trial_ends_as_soon_as_too_few_are_left() -> None:
-    """Those who were not looked at are told of the group."""
+    """Pods that were not looked at get the group's result."""
     cluster = Cluster([1])
     cluster.group(pod_group("g", 3))
     for number, kind in enumerate("abc"):
@@ -436,7 +436,7 @@ async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
 
 
 async def test_unusable_claims_of_a_group_are_released_without_preemption() -> None:
-    """The group would wait for ever for devices where it does not fit; filter is asked once, after the trial."""
+    """The group would wait forever for devices where it does not fit; filter is asked once, after the trial."""
     cluster = Cluster([1], post_filters=("DynamicResources",))
     group = pod_group("g", 2)
     group.spec.resource_claims.add(name="c", resource_claim_name="c")

@@ -65,7 +65,7 @@ def _place(world: World, name: str) -> type[states.QueueState]:
 def test_a_failed_call_is_made_again_after_a_growing_back_off(
     world: World, far: Far, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Broken, a pod stays gated for minutes after its plugin is back, or a plugin that is down has no rest."""
+    """If this fails, a pod stays gated for minutes after its plugin is back, or a plugin that is down has no rest."""
     caplog.set_level("INFO")
     world.create("p", 1)
     assert (far.calls, _place(world, "p")) == (["p"], states.PreEnqueuePending)
@@ -81,7 +81,7 @@ def test_a_failed_call_is_made_again_after_a_growing_back_off(
 
 
 def test_an_answer_about_another_pod_ends_the_back_off(world: World, far: Far) -> None:
-    """Broken, pods wait for their own back-off though the plugin is known to be back."""
+    """If this fails, pods wait for their own back-off though the plugin is known to be back."""
     world.create("p", 1)
     world.loop.advance(16)
     far.failing.clear()
@@ -93,7 +93,7 @@ def test_an_answer_about_another_pod_ends_the_back_off(world: World, far: Far) -
 
 
 def test_one_pod_that_always_fails_is_not_called_about_without_pause(world: World, far: Far) -> None:
-    """Broken, one wrong answer about one pod makes a call for each call about others."""
+    """If this fails, one wrong answer about one pod makes a call for each call about others."""
     world.create("p", 1)
     for number in range(20):
         world.create(f"s{number}", 1)
@@ -118,7 +118,7 @@ def test_a_pod_that_the_plugin_fails_for_alone_has_a_back_off_of_its_own(world: 
 def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
     world: World, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
+    """If this fails, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
     frontend = world.frontend
     asked: list[remote_calls.Instruction] = []
     frontend.scheduling.queue_executor.hints.registrations.replace(
@@ -134,7 +134,7 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
 
 
 def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
-    """Broken, an event from before the call that was answered has the plugin called once more."""
+    """If this fails, an event from before the call that was answered has the plugin called again."""
     world.frontend.scheduling.queue_executor.hints.registrations.replace(
         {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE)]}
     )
@@ -147,7 +147,7 @@ def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: Worl
 
 
 def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) -> None:
-    """Broken, a deleted pod is asked about for ever."""
+    """If this fails, a deleted pod is asked about forever."""
     world.create("p", 1)
     world.api.remove("pods", "p")
     world.deliver("pods", 1000)
@@ -157,7 +157,7 @@ def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) ->
 
 
 def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, far: Far) -> None:
-    """Broken, a user sees that a plugin is waited for, and not that it cannot be called."""
+    """If this fails, a user sees that a plugin is waited for, and not that it cannot be called."""
     for name in ("p", "q"):
         world.create(name, 1)
     explained = scheduler_explanation.explain(world.frontend_state(), "ns/p")
@@ -170,7 +170,7 @@ def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, fa
 
 
 def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> None:
-    """Broken, an operator sees which plugin holds the pod back and has to search the log for its reason."""
+    """If this fails, an operator sees which plugin holds the pod back and has to search the log for its reason."""
     far.failing, far.refused = set(), {"p"}
     world.create("p", 1)
     report = scheduler_explanation.explain(world.frontend_state(), "ns/p")

@@ -202,7 +202,7 @@ async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
 
 
 async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
-    """What is kept for each preemptor would grow for ever."""
+    """What is kept for each preemptor would grow forever."""
     world = World("a")
     world.lagging = True
     world.go.set()
@@ -227,7 +227,7 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
 
 
 async def test_repeated_failures_back_off_together_with_waiting_calls() -> None:
-    """What is refused for ever would be asked for dozens of times a second, by all who want the node."""
+    """What is refused forever would be asked for dozens of times a second, by all who want the node."""
     world = World("a")
     world.patience = 3600.0
     world.failing.add("a")
@@ -244,7 +244,7 @@ async def test_repeated_failures_back_off_together_with_waiting_calls() -> None:
         await world.settle()
         assert not world.under_way.still_gates(preemptor)
     assert world.activated == []
-    assert world.generations == {"a": 0}, "it is marked already, and a patch would say so once more"
+    assert world.generations == {"a": 0}, "it is marked already, and a patch would say so again"
     why = "pod ns/name-a could not be preempted: no"
     assert world.preempting.retries.delayed_retry("vip") == (why, 4600.0)
     world.failing.clear()
@@ -393,7 +393,7 @@ async def test_a_surviving_victim_wakes_the_pods_that_waited_for_it() -> None:
 
 
 async def test_giving_up_leaves_no_victim_behind() -> None:
-    """Whoever leads next would take pods for going that nobody evicts."""
+    """The next leader would take pods for terminating that nobody evicts."""
     world = World("a", "b")
     world.start("a", "b")
     await world.settle()
@@ -421,7 +421,7 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
 
 
 async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
-    """The second would wait for ever for what the first could not do."""
+    """The second would wait forever for what the first could not do."""
     world = World("a")
     world.failing.add("a")
     world.start("a")
@@ -472,7 +472,7 @@ async def test_synchronous_preemption_returns_the_refusal() -> None:
 
 
 async def test_failed_preemptions_leave_nothing_behind() -> None:
-    """A webhook protects the victim: its preemptor is tried for ever, and each time left a callback at the victim."""
+    """A webhook protects the victim: its preemptor is tried forever, and each time left a callback at the victim."""
     world = World("a", "b")
     world.failing.add("b")
     world.go.set()
@@ -500,7 +500,7 @@ async def test_a_preemption_that_another_one_replaced_leaves_nothing_behind() ->
 
 
 def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
-    """A preemptor would be held back for ever, and its room stay empty."""
+    """A preemptor would be held back forever, and its room stay empty."""
     registry = class_registry.ClassRegistry()
     cache = cluster_cache.ClusterCache(registry)
     told: list[str] = []

@@ -51,7 +51,7 @@ def _victims(world: World) -> list[str]:
 
 
 def _go(world: World, name: str) -> None:
-    """The API server deletes the victim at once, bind says so, and the watch tells of it."""
+    """The API server deletes the victim at once, bind answers, and the watch reports it."""
     (call,) = (each for each in world.pending_calls if _evicts(each.request) and each.request.pod.name == name)
     world.api.remove("pods", name)
     world.deliver("pods", 1000)
@@ -131,7 +131,7 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
     world.loop.advance(item_batches.LINGER_SECONDS)
     _go(world, "a")
     world.loop.advance(2 * leadership_runner.STEADY_PUBLISH_SECONDS)
-    assert call in world.pending_calls, "its answer is that of before"
+    assert call in world.pending_calls, "its answer is unchanged"
     _decide(world)
     assert [pod.key for pod in world.frontend.scheduling.queue.nominator.pods_for("n1")] == ["ns/q"]
     _go(world, "d")

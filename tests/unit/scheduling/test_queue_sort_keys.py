@@ -100,7 +100,7 @@ def _pop_all(world: World) -> list[str]:
 
 
 def test_pods_are_tried_in_the_order_of_their_keys(world: World, sorter: Sorter) -> None:
-    """Broken, the plugin that the profile names does not order the queue."""
+    """If this fails, the plugin that the profile names does not order the queue."""
     world.set_available("filters", available=False)
     sorter.levels = {"late": 3, "first": -7, "second": 2}
     for name, priority in (("late", 100), ("second", 0), ("first", 50)):
@@ -110,7 +110,7 @@ def test_pods_are_tried_in_the_order_of_their_keys(world: World, sorter: Sorter)
 
 
 def test_a_pod_is_called_about_once(world: World, sorter: Sorter) -> None:
-    """Broken, each attempt of each pod costs a call."""
+    """If this fails, each attempt of each pod costs a call."""
     world.create("huge", 1000)
     world.answer_all()
     assert isinstance(_state(world, "huge"), states.Unschedulable)
@@ -126,7 +126,7 @@ def test_a_pod_is_called_about_once(world: World, sorter: Sorter) -> None:
 def test_a_pod_that_the_plugin_has_no_key_for_keeps_no_other_waiting(
     world: World, sorter: Sorter, ignored: bool
 ) -> None:
-    """Broken, one pod with a wrong label keeps all pods of the cluster out of the queue."""
+    """If this fails, one pod with a wrong label keeps all pods of the cluster out of the queue."""
     world.set_available("filters", available=False)
     sorter.keyless, sorter.levels, sorter.ignores_failure = {"odd"}, {"good": 5, "better": 4}, ignored
     # Together: the second and third come while the call about the first is under way.
@@ -144,7 +144,7 @@ def test_a_pod_that_the_plugin_has_no_key_for_keeps_no_other_waiting(
 
 
 def test_a_pod_without_a_key_is_not_in_the_queue(world: World, sorter: Sorter) -> None:
-    """Broken, a plugin that is down lets pods overtake each other, or loses them."""
+    """If this fails, a plugin that is down lets pods overtake each other, or loses them."""
     sorter.failing = {"p"}
     world.create("p", 1)
     assert isinstance(_state(world, "p"), states.PreEnqueuePending)
@@ -156,7 +156,7 @@ def test_a_pod_without_a_key_is_not_in_the_queue(world: World, sorter: Sorter) -
 
 
 def test_the_time_until_the_key_is_there_is_no_time_in_the_queue(world: World, sorter: Sorter) -> None:
-    """Broken, the wait for the plugin is in no step of `trireme explain`, which calls another step the longest."""
+    """If this fails, no step of `trireme explain` shows the wait for the plugin."""
     sorter.failing = {"p"}
     world.create("p", 1)
     world.loop.advance(60)
@@ -169,7 +169,7 @@ def test_the_time_until_the_key_is_there_is_no_time_in_the_queue(world: World, s
 
 
 def test_an_ignored_failure_leaves_a_pod_to_its_priority(world: World, sorter: Sorter) -> None:
-    """Broken, `failurePolicy: Ignore` keeps pods waiting."""
+    """If this fails, `failurePolicy: Ignore` keeps pods waiting."""
     world.set_available("filters", available=False)
     sorter.failing, sorter.ignores_failure = {"p"}, True
     world.create("p", 1, 9)
@@ -178,7 +178,7 @@ def test_an_ignored_failure_leaves_a_pod_to_its_priority(world: World, sorter: S
 
 
 def test_pods_that_come_together_share_a_call(world: World, sorter: Sorter) -> None:
-    """Broken, a thousand pods are a thousand calls."""
+    """If this fails, a thousand pods are a thousand calls."""
     for number in range(20):
         world.api.add_pod(f"p{number}", 1, 0)
     world.deliver("pods", 20)
@@ -187,7 +187,7 @@ def test_pods_that_come_together_share_a_call(world: World, sorter: Sorter) -> N
 
 
 def test_a_pod_that_changes_moves(world: World, sorter: Sorter) -> None:
-    """Broken, a pod whose label says so now stays behind those that it should be before."""
+    """If this fails, a pod whose label says so now stays behind those that it should be before."""
     world.set_available("filters", available=False)
     sorter.levels = {"a": 1, "b": 2}
     for name in ("a", "b"):
@@ -202,7 +202,7 @@ def test_a_pod_that_changes_moves(world: World, sorter: Sorter) -> None:
 
 
 def test_another_version_of_the_plugin_orders_all_anew(world: World, sorter: Sorter) -> None:
-    """Broken, pods of before and after an update of the plugin are in no common order."""
+    """If this fails, pods from before and after an update of the plugin are in no common order."""
     world.set_available("filters", available=False)
     for name in ("a", "b", "c"):
         world.create(name, 1)
@@ -215,7 +215,7 @@ def test_another_version_of_the_plugin_orders_all_anew(world: World, sorter: Sor
 def test_a_reload_asks_for_keys_anew_only_if_they_depend_on_something_else(
     world: World, sorter: Sorter, same: bool
 ) -> None:
-    """Broken, each change of a weight asks the plugin about all pods of the queue, or new arguments about none."""
+    """If this fails, each change of a weight asks about all queued pods, or new arguments about none."""
     world.set_available("filters", available=False)
     for name in ("a", "b"):
         world.create(name, 1)
@@ -235,7 +235,7 @@ def _held_pods(world: World) -> Mapping[str, int]:
 
 @pytest.mark.parametrize("alone", [True, False], ids=["of the pod", "of the call"])
 def test_a_new_key_that_failed_is_asked_for_until_it_is_there(world: World, sorter: Sorter, alone: bool) -> None:
-    """Broken, the pod keeps its key of another configuration for as long as it is in the queue, and nobody hears of it.
+    """If this fails, the pod keeps its key of an old configuration as long as it is queued.
 
     Either the plugin has no key for this pod, or the call fails and with it the other pod has none.
     """
@@ -266,7 +266,7 @@ def test_a_new_key_that_failed_is_asked_for_until_it_is_there(world: World, sort
 def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_failed(
     world: World, sorter: Sorter
 ) -> None:
-    """Broken, the order of the queue is that of two configurations, and nothing shows it."""
+    """If this fails, the order of the queue is that of two configurations, and nothing shows it."""
     world.set_available("filters", available=False)
     for name in ("a", "b"):
         world.create(name, 1)
@@ -276,7 +276,7 @@ def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_fail
     waits = "waits for filter, which is not available"
     assert summaries == {
         "a": waits,
-        "b": f"{waits}; has its place of before, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
+        "b": f"{waits}; keeps its place, as plugin Sorter failed: far:1: UNAVAILABLE: refused; the plugin "
         "is called again at 13:46:41 UTC",
     }
     explained = scheduler_explanation.explain(world.frontend_state(), "ns/b")
@@ -294,7 +294,7 @@ def test_the_status_says_that_a_pod_keeps_its_place_only_because_the_plugin_fail
 
 
 def test_a_new_key_that_failed_and_is_ignored_leaves_the_pod_to_its_priority(world: World, sorter: Sorter) -> None:
-    """Broken, a key of another configuration is compared with those of this one."""
+    """If this fails, a key of another configuration is compared with those of this one."""
     world.set_available("filters", available=False)
     sorter.levels = {"a": -100, "b": 2}
     for name in ("a", "b"):
@@ -306,7 +306,7 @@ def test_a_new_key_that_failed_and_is_ignored_leaves_the_pod_to_its_priority(wor
 
 
 def test_a_pod_that_changes_meanwhile_gets_its_new_key(world: World, sorter: Sorter) -> None:
-    """Broken, the key is kept in an object that an update of the pod has replaced, and the pod has none."""
+    """If this fails, the key is kept in an object that an update of the pod has replaced, and the pod has none."""
     world.set_available("filters", available=False)
     world.create("p", 1)
     sorter.levels, sorter.failing = {"p": 5}, {"p"}
@@ -336,7 +336,7 @@ def test_a_pod_that_changes_meanwhile_gets_its_new_key(world: World, sorter: Sor
 
 
 def test_a_reload_has_a_failed_key_asked_for_by_what_holds_then(world: World, sorter: Sorter) -> None:
-    """Broken, calls for a plugin or arguments of before go on after a reload, or a pod has a key of these."""
+    """If this fails, calls for an earlier plugin or arguments go on after a reload, or a pod has a key of these."""
     world.set_available("filters", available=False)
     world.create("p", 1)
     sorter.failing = {"p"}
@@ -352,7 +352,7 @@ def test_a_reload_has_a_failed_key_asked_for_by_what_holds_then(world: World, so
 
 
 def test_without_the_plugin_no_failed_key_is_asked_for(world: World, sorter: Sorter) -> None:
-    """Broken, a plugin that was taken out of the configuration is called for ever."""
+    """If this fails, a plugin that was taken out of the configuration is called forever."""
     world.set_available("filters", available=False)
     world.create("p", 1, 3)
     sorter.failing = {"p"}
@@ -364,7 +364,7 @@ def test_without_the_plugin_no_failed_key_is_asked_for(world: World, sorter: Sor
 
 
 def test_a_pod_that_is_gone_is_not_called_about_again(world: World, sorter: Sorter) -> None:
-    """Broken, the alert goes on about a pod that nobody has any more."""
+    """If this fails, the alert goes on about a pod that nobody has any more."""
     world.set_available("filters", available=False)
     world.create("p", 1)
     sorter.failing = {"p"}
@@ -377,7 +377,7 @@ def test_a_pod_that_is_gone_is_not_called_about_again(world: World, sorter: Sort
 
 
 def test_without_the_plugin_priorities_decide_again(world: World, sorter: Sorter) -> None:
-    """Broken, keys of a plugin that is not configured any more are compared with priorities."""
+    """If this fails, keys of a plugin that is not configured any more are compared with priorities."""
     world.set_available("filters", available=False)
     sorter.levels = {"low": -1000}
     for name, priority in (("low", 1), ("high", 2)):
@@ -388,7 +388,7 @@ def test_without_the_plugin_priorities_decide_again(world: World, sorter: Sorter
 
 
 def test_a_plugin_that_joins_gives_keys_to_those_that_wait(world: World) -> None:
-    """Broken, pods that came before the plugin keep a key that compares with nothing."""
+    """If this fails, pods that came before the plugin keep a key that compares with nothing."""
     world.set_available("filters", available=False)
     for name, priority in (("a", 5), ("b", 6)):
         world.create(name, 1, priority)
@@ -399,7 +399,7 @@ def test_a_plugin_that_joins_gives_keys_to_those_that_wait(world: World) -> None
 
 
 def test_the_status_says_what_a_pod_without_a_key_waits_for(world: World, sorter: Sorter) -> None:
-    """Broken, it says that a plugin has to let the pod in, which no plugin can refuse."""
+    """If this fails, it says that a plugin has to let the pod in, which no plugin can refuse."""
     answer: dict[str, Any] = {}
     original = sorter.sort_keys
 
@@ -420,7 +420,7 @@ def test_the_status_says_what_a_pod_without_a_key_waits_for(world: World, sorter
 def test_the_status_of_a_pod_without_a_key_names_both_plugins(
     world: World, sorter: Sorter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, it names only the plugin that has let the pod in, and not the one that it waits for."""
+    """If this fails, it names only the plugin that has let the pod in, and not the one that it waits for."""
     monkeypatch.setattr(_executor(world).remote, "_gates", {PROFILE: [types.SimpleNamespace(name="Far")]})
     monkeypatch.setattr(_executor(world).remote, "execute", lambda instructions: None)
     world.create("p", 1)

@@ -204,7 +204,7 @@ def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
 
 
 def test_pods_created_one_after_the_other_do_not_wait_for_a_batch(roomy: World) -> None:
-    """Bind says of a pod that it is bound after a watch has shown it, and the next would be held back until then."""
+    """Bind reports a pod as bound after a watch has shown it, and the next would be held back until then."""
     for number in range(100):  # at once: far more a second than pods of a batch are waited for
         roomy.create(f"pod-{number}", 1)
         while asked := [call for call in roomy.pending_calls if not call.written]:

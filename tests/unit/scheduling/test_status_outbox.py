@@ -100,7 +100,7 @@ async def test_flushing_a_pod_waits_for_its_last_write() -> None:
 
 @on_virtual_time
 async def test_flushing_a_deleted_pod_returns() -> None:
-    """If this fails, the binding of a pod that was deleted meanwhile stays under way for ever."""
+    """If this fails, the binding of a pod that was deleted meanwhile stays under way forever."""
     async with _outbox(running=False) as (outbox, _):
         outbox.send(_condition("a", "first"))
         waiting = asyncio.create_task(outbox.wait_until_written("u-a"))
@@ -167,7 +167,7 @@ async def test_a_pod_with_a_node_does_not_wait_for_the_conditions_of_others() ->
 
 @on_virtual_time
 async def test_conditions_of_important_pods_are_written_first() -> None:
-    """The nomination of an urgent preemptor is news for others, its condition for whoever waits for it."""
+    """The nomination of an urgent preemptor is news for others, its condition for the user who waits for it."""
     async with _outbox(seconds=1.0) as (outbox, written):
         for number in range(1000):
             outbox.send(_condition(f"low-{number}", "x"), 0)

@@ -205,7 +205,7 @@ async def test_too_many_open_decisions_are_settled_without_a_search(monkeypatch:
 
 
 async def test_pods_that_vanish_while_the_watch_is_interrupted_are_pending_no_more() -> None:
-    """They would count as pending for ever, and every change of a node would copy the whole state for them."""
+    """They would count as pending forever, and every change of a node would copy the whole state for them."""
     watched = Watched("a", "b")
     await watched.show(*(watched.pods.added(name) for name in ("stays", "gone", "bound")))
     await watched.show(

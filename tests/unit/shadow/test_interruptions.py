@@ -63,7 +63,7 @@ def test_what_one_cause_interrupts_is_one_line_with_since_when() -> None:
     found.update({**_KINDS, "leases": "x"}, 0.0, 1010.0)
     assert found.lines(1060.0) == [
         "since 00:16:40 UTC (60 s) the watch of pods, nodes and 3 other kinds is interrupted, so what is shown of them "
-        "is of then: https://h: refused"
+        "is from that time: https://h: refused"
     ]
 
 
@@ -72,7 +72,7 @@ def test_a_silent_server_counts_from_its_first_request_without_an_answer() -> No
     found = interruptions.Interruptions()
     found.update({}, 990.0, 1000.0)
     assert found.lines(1000.0) == [
-        "since 00:16:30 UTC (10 s) the API server does not answer, so what is shown is of then"
+        "since 00:16:30 UTC (10 s) the API server does not answer, so what is shown is from that time"
     ]
 
 

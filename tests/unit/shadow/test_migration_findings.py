@@ -1,4 +1,4 @@
-"""The migration check: what it says of flags, gates, versions and configurations."""
+"""The migration check of flags, gates, versions and configurations."""
 
 import asyncio
 import pathlib
@@ -160,7 +160,7 @@ _UNREADABLE = [
 def test_a_file_that_cannot_be_read_ends_the_check(
     document: bytes, text: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`Differs, next: put Trireme in its place`, and exit code 0, about a file of which nothing was judged."""
+    """`Differs, next: put Trireme in its place`, and exit code 0, about a file that was not judged."""
     path = tmp_path / "s.yaml"
     path.write_bytes(document)
     assert main.main(["shadow", "check", "--kube-scheduler-config", str(path)]) == 1
@@ -374,7 +374,7 @@ def test_the_flags_are_those_of_the_scheduler(containers: list[dict[str, Any]], 
     ],
 )
 def test_flags_that_are_not_visible_are_not_taken_for_none(container: dict[str, Any]) -> None:
-    """`None is given: both have the same defaults` would be said of a configuration that nobody has seen."""
+    """`None is given: both have the same defaults` would be printed for a configuration that nobody has seen."""
     pod = {"metadata": {"name": "s", "namespace": "kube-system"}, "spec": {"containers": [container]}}
     (found,), _ = _read({_PODS: {"items": [pod]}})
     judged = {each.subject: each for each in findings.of_scheduler(found)}
@@ -393,7 +393,7 @@ def test_flags_that_are_not_visible_are_not_taken_for_none(container: dict[str, 
     ],
 )
 def test_why_a_config_map_shows_no_configuration_is_said(answer: Any, text: str) -> None:
-    """Whoever looks for the file on the control plane's node does not find it there."""
+    """An administrator does not find the file on the control plane's node."""
     pod = _pod(
         ["kube-scheduler", "--config=/c/config.yaml"],
         container={"volumeMounts": [{"name": "v", "mountPath": "/c"}]},

@@ -112,7 +112,7 @@ def test_the_page_needs_no_other_host_and_no_script() -> None:
 
 
 def test_names_of_objects_are_text_in_the_page() -> None:
-    """A name would run as script in the browser of whoever opens the report."""
+    """A name would run as script in the browser of the user who opens the report."""
     content = report_page.page(_report())
     assert "<script>" not in content
     assert "&lt;script&gt;" in content

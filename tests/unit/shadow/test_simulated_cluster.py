@@ -59,7 +59,7 @@ async def test_waits_are_counted_from_the_start_of_the_scheduler() -> None:
 
 
 async def test_a_pod_that_leaves_the_cluster_leaves_this_world(own: Own) -> None:
-    """Its room would stay taken here for ever."""
+    """Its room would stay taken here forever."""
     own.show(own.pods.added("large", cpu="4"))
     await own.until(lambda: own.node_of("large") != "")
     node = own.node_of("large")
@@ -126,7 +126,7 @@ async def test_a_nomination_of_the_other_scheduler_does_not_count_here(own: Own)
 
 
 async def test_a_list_removes_pods_that_are_missing_or_follow_here(own: Own) -> None:
-    """A simulated cluster that lacks them cannot tell that they left: they would count as pending for ever."""
+    """A simulated cluster that lacks them cannot tell that they left: they would count as pending forever."""
     alone = {"metadata": {"ownerReferences": []}}
     own.show(*(own.pods.added(name, cpu="4", priority=0, **alone) for name in ("low-a", "low-b")))
     await own.until(lambda: own.own.counts.bound == 2)

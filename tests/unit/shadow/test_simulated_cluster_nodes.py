@@ -152,7 +152,7 @@ async def test_a_pod_that_is_bound_while_its_node_is_removed_is_placed_anew(
 
 
 async def test_a_pod_that_loses_its_node_within_a_list_is_still_there_after_it(own: Own) -> None:
-    """The list has shown the pod under its UID of before; its end must not remove the pod under the new one."""
+    """The list has shown the pod under its earlier UID; its end must not remove the pod under the new one."""
     await _place_on_a_here_and_on_b_there(own, "one")
     own.show(Event(EventKind.LIST_START, None), own.pods.event("one", "b", kind=EventKind.LISTED))
     own.own.on_nodes([node_event("a", kind=EventKind.DELETED)])
@@ -199,7 +199,7 @@ async def test_a_cordon_alone_moves_no_pod(own: Own) -> None:
 
 
 async def test_a_drain_leaves_what_a_drain_leaves(own: Own) -> None:
-    """Pods of DaemonSets stay, and pods that tolerate the cordon would be placed there again, for ever."""
+    """Pods of DaemonSets stay, and pods that tolerate the cordon would be placed there again, forever."""
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
     kinds: dict[str, Json] = {
         "daemon": {"metadata": {"ownerReferences": [owner]}},
@@ -237,7 +237,7 @@ async def test_a_scheduler_that_ignores_cordons_places_a_pod_once(tmp_path: path
 async def test_a_taint_evicts_pods_here_as_it_does_there(own: Own) -> None:
     """The cluster's taint manager evicts its own pods of a broken node; those here would run on it as if it were well.
 
-    A toleration delays that by its seconds, or for ever.
+    A toleration delays that by its seconds, or forever.
     """
     broken = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
     await _place_on_a_here_and_on_b_there(own, "now")

@@ -7,7 +7,7 @@ from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2
 
 
 async def preemption_of(insight: SimulatedInsight) -> decision_explanation_pb2.PreemptionExplanation:
-    """What is said of the first member."""
+    """The verdict on the first member."""
     pod = cycle_pb2.PodIdentity(namespace="default", name="m0", uid="uid-of-m0")
     response = await insight.service.Explain(insight_pb2.ExplainRequest(pod=pod, preemption=True), context())
     return response.preemption

@@ -34,7 +34,7 @@ def test_a_value_is_made_once_and_refreshed_whenever_it_is_read() -> None:
 
 
 def test_a_reset_drops_all_values() -> None:
-    """Slots and classes are numbered anew, so that a value of before would be about others."""
+    """Slots and classes are numbered anew, so that an earlier value would be about others."""
     builder = SnapshotBuilder()
     made = _get(builder.snap, "one", None)
     builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))

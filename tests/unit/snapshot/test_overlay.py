@@ -101,7 +101,7 @@ def test_added_pods_are_dropped_down_to_a_mark() -> None:
 
 @pytest.mark.parametrize("change", ["delta", "reset"])
 def test_an_overlay_is_valid_for_one_generation(change: str) -> None:
-    """Whoever awaited must not go on with an overlay of a cluster that is another one now."""
+    """A task that awaited must not go on with an overlay of a cluster that is another one now."""
     builder = _cluster()
     with _over(builder) as over:
         over.remove(np.array([0]))

@@ -174,7 +174,7 @@ def test_a_fork_that_is_not_in_use_takes_memory_for_its_changes_alone() -> None:
 
 @pytest.mark.slow
 def test_a_snapshot_saves_nothing_once_no_fork_needs_it() -> None:
-    """Deltas of the live snapshot would take longer for ever."""
+    """Deltas of the live snapshot would take longer forever."""
     live = _large()
     fork = live.fork()
     version = weakref.ref(live.snap.pods.newest_version())

@@ -14,7 +14,7 @@ SIZE = 400
     st.integers(0, 40),
 )
 def test_log_and_column_agree_on_changes_since_a_generation(steps: list[tuple[int, list[int]]], since: int) -> None:
-    """A slot that is left out keeps an old verdict or score for ever."""
+    """A slot that is left out keeps an old verdict or score forever."""
     changed = slot_changes.SlotChanges()
     changed.ensure_capacity(SIZE)
     generation, last = 1, dict[int, int]()

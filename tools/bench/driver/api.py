@@ -25,7 +25,7 @@ WATCH_SECONDS = 1800
 # A list of pods comes in pages of this size; one answer with 20,000 pods would stop the API server for a second.
 PAGE = 2000
 
-# Of the API server's counter of requests: what only a scheduler writes here.
+# The rows of the API server's counter of requests that only a scheduler writes here.
 _SCHEDULERS_WRITE = re.compile(
     r'resource="(events|resourceclaims|persistentvolume(claim)?s)",.*verb="(POST|PUT|PATCH)"'
     r'|resource="pods",.*subresource="(binding|status)",verb="(POST|PUT|PATCH)"'

@@ -1,4 +1,4 @@
-"""What a plugin changes: sample nodes and pods on the embedded cluster, and what the scheduler says of them.
+"""What a plugin changes: sample nodes and pods on the embedded cluster, and the scheduler's verdict.
 
 Tests: tests/unit/cli/test_plugin_development.py.
 """
@@ -82,7 +82,7 @@ def sample_pod(name: str, labels: Mapping[str, str], *, gated: bool) -> Mapping[
 
 
 async def _evaluation(socket: pathlib.Path) -> insight_pb2.ExplainResponse:
-    """What the nodes say of the probe, once insight knows it; what it said last where that takes too long."""
+    """The nodes' verdicts on the probe, once insight knows it; the last ones where that takes too long."""
     report = insight_pb2.ExplainResponse()
     try:
         async with asyncio.timeout(_WAIT_SECONDS):
@@ -105,7 +105,7 @@ async def _explain(socket: pathlib.Path, name: str) -> insight_pb2.ExplainRespon
 
 
 def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[str]:
-    """What the plugin says of the nodes, in lines: its refusals, and its scores of the best nodes."""
+    """The plugin's answers about the nodes, in lines: its refusals, and its scores of the best nodes."""
     if not found.HasField("queued_pod"):
         return [f"  no evaluation: {found.insight_error or 'the scheduler has not answered'}"]
     lines = []
@@ -132,7 +132,7 @@ async def placements(
 ) -> list[str]:
     """Where each pod went, or why it waits, in lines; of those that are undecided after a while what they wait for.
 
-    `explain` returns what the scheduler says of a pod, nothing if it does not answer.
+    `explain` returns the scheduler's explanation of a pod, nothing if it does not answer.
     """
     texts = dict.fromkeys(names, "")
     clock = asyncio.get_running_loop().time

@@ -146,7 +146,7 @@ class ClassFilter:
         generation = self._snap.generation
         due, with_nominees = self._nominated.verdicts_with_nominees(pod_class, cached, due, renewed)
         there = arrays.entries_at(self._snap.nodes.alive, due)
-        # Whoever was answered at this generation before must see what differs now as newer.
+        # Bump the stamp so that earlier readers get a patch.
         stamp = max(generation, cached.next_stamp)
         if there.all():
             self._combine_on_live_slots(cached, due, with_nominees, stamp)

@@ -50,5 +50,5 @@ class FilterChain:
         return any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous)
 
     def skips_class(self, plugin: str, pod_class: classes.PodClass) -> bool:
-        """Whether the plugin has nothing to say of the class, whatever it asks for."""
+        """Whether the plugin skips the class, whatever it asks for."""
         return pod_class.resize_deferred and plugin in self._not_for_resizes

@@ -27,7 +27,7 @@ class FilterColumn:
     domain_refused: arrays.BoolArray | None = None
     # The slots that Filter is due for beside those whose nodes change; None: all.
     affected: arrays.SlotArray | None = None
-    # Of an AsyncFilter: what its answers depend on. None: the plugin answers at once.
+    # For an AsyncFilter: what its answers depend on. None: the plugin answers at once.
     asynchronous: interfaces.Dependency | None = None
     # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
     unanswered_generation: int = -1
@@ -61,7 +61,7 @@ class FilterColumn:
 
     @property
     def answered_generation(self) -> int:
-        """The generation as of which every node has an answer, or a failure that is ignored."""
+        """The last generation for which every node has an answer, or a failure that is ignored."""
         return max(self.generation, self.unanswered_generation)
 
     def changed_since(self, table: nodes.NodeTable, generation: int) -> arrays.SlotArray:

@@ -26,9 +26,7 @@ class FilterEvaluatorStatistics:
 
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers, in bytes."})
-    first_evaluations: int = field(
-        metadata={"help": "Evaluations of a class of which nothing was cached.", "total": True}
-    )
+    first_evaluations: int = field(metadata={"help": "Evaluations of a class without cached answers.", "total": True})
     slots_evaluated: int = field(
         metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation.", "total": True}
     )
@@ -67,7 +65,7 @@ class FilterEvaluator:
         return self._cache.columns_of(profile, pod_class)
 
     def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
-        """The asynchronous plugins that have nothing to say of the class, as far as it was evaluated."""
+        """The asynchronous plugins that skip the class, as far as it was evaluated."""
         columns = self._cache.columns_of(profile, self._snap.classes[class_id]).plugins
         names = [plugin.name for plugin in self._profiles[profile].chain.asynchronous]
         return [name for name in names if name in columns and columns[name].prefilter.skip]

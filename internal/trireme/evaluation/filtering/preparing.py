@@ -3,7 +3,7 @@
 Some plugins of this process answer faster what they prepared. An AsyncFilter, such as a service, answers only about
 what it prepared, and nodes change while it is called: its verdicts are about the nodes as they were when the call
 began. Nodes that changed meanwhile go into a further call, a few times over. A node that has still no answer about its
-current state is refused (`FilterColumn.unanswered_slots`), whatever the column says of an earlier one; so no node is
+current state is refused (`FilterColumn.unanswered_slots`), whatever the column has about an earlier one; so no node is
 ever feasible that a plugin has not seen as it is.
 """
 

@@ -81,7 +81,7 @@ class AsyncDryRuns:
                     owners.append(at)
             table, state = self._columns.table, self._columns.plugins[plugin.name].prefilter.state
             verdicts = await plugin.dry_runs(self._class, self._snap, state, runs, table)
-            # Of two runs about one node the first refusal counts.
+            # The first refusal of two runs about one node counts.
             for at, number in reversed(list(zip(owners, verdicts.index.tolist(), strict=True))):
                 index[at] = number or index[at]
         return index

@@ -28,7 +28,7 @@ def select_candidate(candidates: Sequence[dry_run.Candidate], snap: snapshot.Sna
 
 
 def _compute_preemption_costs(candidates: Sequence[dry_run.Candidate], snap: snapshot.Snapshot) -> None:
-    """Compute the candidates' costs, of which the first number counts most.
+    """Compute the candidates' costs; the first number counts most.
 
     They are: violations of budgets; the highest priority of a victim; the sum of priorities; the number of victims; and
     the earliest start of a victim of the highest priority, negative since a later one is better.

@@ -105,7 +105,7 @@ class DryRun:
     ) -> tuple[list[Candidate], list[tuple[int, int]]]:
         """Dry-run slots whose changes one overlay may have together.
 
-        Returns the candidates and, for slots that refuse the pod whoever is evicted, the number of the refusal.
+        Returns the candidates and, for slots that refuse the pod regardless of evictions, the number of the refusal.
         All potential victims are removed; then, one a slot and round, those that fit beside the pod are put back.
         """
         victims = self._find_victims(slots)

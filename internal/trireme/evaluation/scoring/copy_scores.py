@@ -33,7 +33,7 @@ class CopyScores:
         return 0 if row is None else row.shape[0]
 
     def slots(self) -> list[int]:
-        """The slots of which something is known, ascending."""
+        """The slots with known answers, ascending."""
         return sorted(self._rows)
 
     def row(self, slot: int) -> arrays.Int64Array:

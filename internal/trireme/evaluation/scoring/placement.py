@@ -105,7 +105,7 @@ class ScoredNodes:
 
     `capacity` is how many copies each takes (n,); `ties` their places among equals (n,); `static` the plugins whose raw
     scores a placement does not change; `own` the scores of those that change on the chosen node alone, and `own_now`
-    what it says of the first copy on every node (n,), where the caller has it.
+    its score of the first copy on every node (n,), where the caller has it.
     """
 
     capacity: arrays.Int32Array
@@ -119,7 +119,7 @@ class Placer:
     """Places pods of one class on nodes one by one, where a placement changes only its own node's score."""
 
     def __init__(self, nodes: ScoredNodes, open_count: int | None = None) -> None:
-        """Place on these nodes; `open_count`: so many nodes take pods, of which only these can be chosen."""
+        """Place on these nodes; `open_count`: so many nodes take pods, but only these can be chosen."""
         capacity, own, own_now = nodes.capacity, nodes.own, nodes.own_now
         self._capacity = capacity.copy()
         # Nodes that take more.

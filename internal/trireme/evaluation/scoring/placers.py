@@ -103,7 +103,7 @@ class PlacerFactory:
         normalise by themselves (node,).
         """
         by_domain = bool(constraints) or self._scores_many_nodes()
-        # Of each plugin's scores a placement changes nothing (static), those of its own node (own), or those
+        # A placement changes none of a plugin's scores (static), those of its own node (own), or those
         # of many nodes (joint).
         static: list[placement.ScoredPlugin] = []
         joint: list[domain_placement.JointPlugin] = []

@@ -29,9 +29,9 @@ class ScoreChain:
         self.synchronous = tuple(each for each in plugins if not isinstance(each, interfaces.AsyncScore))
         #: Of the synchronous ones those that score faster what was prepared.
         self.preparing = tuple(each for each in self.synchronous if isinstance(each, interfaces.PreparingScore))
-        #: Those whose scores depend on which nodes passed, and of which a placement changes many.
+        #: Those whose scores depend on which nodes passed; a placement changes many of these.
         self.joint = {each.name: each for each in self.synchronous if isinstance(each, interfaces.JointScorePlugin)}
-        #: Those of which a placement changes the score of its own node alone.
+        #: Those for which a placement changes only its own node's score.
         self.own_node = {each.name: each for each in self.synchronous if isinstance(each, interfaces.OwnNodeScore)}
         #: Of the asynchronous ones those that are called for the scores of a node with copies of the pod on it.
         self.copying = {each.name: each for each in self.asynchronous.values() if _is_called_for_copies(each)}

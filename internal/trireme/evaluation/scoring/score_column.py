@@ -54,7 +54,7 @@ class ScoreColumn:
         return snap.last_change(plugin.reads) > self.state_generation
 
     def due_slots(self, depends_on: interfaces.Dependency, snap: snapshot.Snapshot) -> arrays.SlotArray:
-        """The slots of which a plugin that depends on this may have another score by now, ascending."""
+        """The slots whose score may have changed, for a plugin that depends on this, ascending."""
         if self.generation == snap.generation and depends_on != interfaces.Dependency.CLUSTER:
             return slot_changes.NO_SLOTS
         if self.generation < 0 or depends_on == interfaces.Dependency.CLUSTER:

@@ -197,7 +197,7 @@ class BindPhaseClient:
     ) -> list[bind_pb2.BindResult]:
         """Execute all actions, and return a result for each, in order.
 
-        `on_result` gets each once, by index, as it is known. Of two results for one action the first counts.
+        `on_result` gets each once, by index, as it is known. The first of two results for one action counts.
 
         `address`: of the replica to call if it is there and knows this leader; else any is called.
         """

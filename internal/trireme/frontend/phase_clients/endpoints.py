@@ -117,7 +117,7 @@ async def _follow_service(
 async def _follow_dns_name(lookup: EndpointLookup, take: Callable[[endpoint_slices.ServiceReplicas], None]) -> None:
     """Look a `dns:` endpoint up every few seconds, and report its addresses to `take`, until cancelled.
 
-    If the look-up fails or finds nothing, nothing is reported: the addresses of before stay. One that is found no more
+    If the look-up fails or finds nothing, nothing is reported: the present addresses stay. One that is found no more
     is reported as uncallable for `LINGER_SECONDS`, since an answer may leave out replicas that still run.
     """
     host, _, port = lookup.endpoint.removeprefix(_DNS).rpartition(":")

@@ -237,7 +237,7 @@ class RecordingEvaluators(ports.Evaluators):
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> filter_pb2.ReserveResponse:
-        """Record what Reserve assumes beside pods. The state for PreBind says the same once more, and is left out."""
+        """Record what Reserve assumes beside pods. The state for PreBind says the same again, and is left out."""
         response, seconds = await self._timed(self._evaluators.reserve(cycle, placements))
         if self._log.wanted():
             about = recorded_call_pb2.ReserveDecision(placements=placements, reservations=response.reservations)

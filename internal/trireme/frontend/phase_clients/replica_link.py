@@ -107,7 +107,7 @@ class ReplicaLink:
         self._changed = changed
         self._pending: collections.deque[_Request] = collections.deque()
         self._pending_bytes = 0
-        # Of these, the bytes of full syncs on a stream that went on.
+        # The part of these that are full syncs on a stream that went on.
         self._pending_sync_bytes = 0
         self._wake = asyncio.Event()
         self._streaming = False
@@ -479,7 +479,7 @@ class ReplicaLink:
                 self.takes_decisions = answer.takes_decisions
                 self._notify_if_in_step_again(was_in_step)
         finally:
-            # However the stream ended, the writer must learn of it: without changes it would wait for ever.
+            # However the stream ended, the writer must learn of it: without changes it would wait forever.
             self._wake.set()
 
     def _record_acknowledgement(self, generation: int) -> None:

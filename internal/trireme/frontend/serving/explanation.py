@@ -30,7 +30,7 @@ async def with_insight(
     """The frontend's `own` explanation with insight's: the evaluation of a pending pod, the decision about a bound one.
 
     If insight does not answer, `insight_error` says why. `extenders` are the URLs of HTTP extenders, which insight does
-    not call. Of the query read are `nodes` (names with commas), and `proposals`, `preemption` and `allNodes` (`true`).
+    not call. The query has `nodes` (names with commas), and `proposals`, `preemption` and `allNodes` (`true`).
     Raises: BadQuery.
     """
     if insight is None:

@@ -226,7 +226,7 @@ class PendingReport:
         return self._remote_queue.pre_enqueue_calls.last_failure(pod.uid)
 
     def _waits_in_active_queue(self, pod: queued_pod.QueuedPodInfo) -> Waits:
-        """A pod in the active queue: what it waits for, and whether its place is that of before."""
+        """A pod in the active queue: what it waits for, and whether it keeps an earlier place."""
         waits, text = self._waits_for_its_turn()
         failed = self._failed_call(pod)
         if failed is None:
@@ -234,7 +234,7 @@ class PendingReport:
         until = self._to_wall(failed.until)
         waits.plugins.append(failed.plugin)
         waits.because, waits.until_ms = failed.error, _in_ms(until)
-        place = f"has its place of before, as plugin {failed.plugin} failed: {failed.error}"
+        place = f"keeps its place, as plugin {failed.plugin} failed: {failed.error}"
         return waits, f"{text}; {place}; the plugin is called again at {_time_of_day(until)}"
 
     def _waits_for_its_turn(self) -> Waits:
@@ -321,7 +321,7 @@ class PendingReport:
         return self._waits_for_service(missing) if missing else (PodWait(kind="attempt"), "is being tried")
 
     def _waits_on_permit(self, wait: waiting_pods.WaitingPod, node: str) -> Waits:
-        """A pod that waits on Permit: for which plugins, until when, and what these say of it."""
+        """A pod that waits on Permit: for which plugins, until when, and their messages."""
         until = self._wall_now + wait.seconds_left
         waits = PodWait(kind="permit", plugins=wait.plugins, node_name=node, until_ms=_in_ms(until))
         text = (

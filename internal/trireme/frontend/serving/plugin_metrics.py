@@ -26,7 +26,7 @@ def instruments(state: FrontendState) -> Iterable[Instrument]:
         "trireme_plugin_held_pods",
         "Pods that are not tried because a remote plugin with the failure policy Fail cannot be called: it does not "
         "take part, or its last call of PreEnqueue or QueueSort about them failed; and pods that are tried in their "
-        "place of before, because the call of QueueSort for another one failed.",
+        "earlier place, because the call of QueueSort for another one failed.",
         held_pods_by_plugin,
         ("plugin",),
         transient=True,

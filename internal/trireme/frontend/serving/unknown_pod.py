@@ -1,4 +1,4 @@
-"""What a frontend says of a pod that it does not know: that there is none, or that it cannot tell yet.
+"""A frontend's answer about a pod that it does not know: there is none, or it cannot tell yet.
 
 Tests: tests/contract/test_serving_access.py.
 """

@@ -238,8 +238,8 @@ def _latency(latency: scheduler_history.Latency) -> Json:
 def _shown_reasons(sight: Sight) -> pending_pods.Shown:
     """How the reader sees reasons.
 
-    Their texts are about single pods: they have names of groups, values of fields, and what plugins write. Whoever may
-    not list pods sees plugins and state alone.
+    Their texts are about single pods: they have names of groups, values of fields, and what plugins write. A user who
+    may not list pods sees plugins and state alone.
     """
     if not sight.lists_pods:
         return lambda reason: reason._replace(text="")

@@ -26,7 +26,7 @@ MAX_PODS = 1_000
 
 
 def nodes(state: console_state.ConsoleState, sight: Sight, *, after: int, incarnation: int, label: str) -> Json:
-    """All nodes as columns; those that changed after generation `after` alone if the reader has those of before.
+    """All nodes as columns; those that changed after generation `after` alone if the reader has the others.
 
     `incarnation` is that of the document in which the reader got them. `label` is the key whose values are a column.
     """

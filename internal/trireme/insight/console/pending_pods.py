@@ -34,7 +34,7 @@ class WaitReason(NamedTuple):
     def id(self) -> str:
         """A short name of this reason, for addresses of pages.
 
-        Whoever knows it can check guesses of the text, so a reader gets that of the reason as the reader sees it.
+        It would let a reader check guesses of the text, so a reader gets that of the reason as the reader sees it.
         """
         return hashlib.blake2b(repr(tuple(self)).encode(), digest_size=8).hexdigest()
 

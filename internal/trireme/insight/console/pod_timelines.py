@@ -51,7 +51,7 @@ class PodTimelines:
         """Take over what changed in the queue."""
         now_ms = round(self._wall() * 1000)
         if delta.reset:
-            # Another leader, or a stream that began anew: whoever is not in the queue any more left it meanwhile.
+            # Another leader, or a stream that began anew: pods that are not in the queue any more left it meanwhile.
             for timeline in self._by_uid.values():
                 timeline.left_at_ms = timeline.left_at_ms or now_ms
         for uid in delta.removed_pods:

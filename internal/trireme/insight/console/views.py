@@ -1,7 +1,7 @@
 """The views of the console: which path has which document, what its query may say, and who may read it.
 
-A view says of what its document is made (`version`): while that is the same, so is the document, and a reader who has
-it is answered without making it again.
+A view's `version` identifies what its document is made from: while that is the same, so is the document, and a reader
+who has it is answered without making it again.
 """
 
 import hashlib

@@ -23,7 +23,7 @@ from trireme.v1 import decision_pb2, insight_pb2
 class LastAnswers:
     """An engine in whose filters remote plugins answer what they answered last; there are none at Score.
 
-    `is_unanswered` is of which slots no remote plugin's answer is known. Shape: (slot,).
+    `is_unanswered` marks slots without an answer of the remote plugin. Shape: (slot,).
     """
 
     engine: engine.Engine
@@ -137,7 +137,7 @@ def _same_nodes(past: snapshot.Snapshot, snap: snapshot.Snapshot, size: int) -> 
 def _only_same_nodes(
     recorded: recorded_makers.RecordedMakers, past: snapshot.Snapshot, snap: snapshot.Snapshot, filters: Sequence[str]
 ) -> arrays.BoolArray:
-    """Drop the answers about slots that have another node now; return of which slots none is known. Shape: (slot,)."""
+    """Drop the answers about slots that have another node now; return which slots lack one. Shape: (slot,)."""
     unanswered = np.ones(snap.nodes.capacity, dtype=np.bool_)
     columns = recorded.answer.columns
     if columns is None:

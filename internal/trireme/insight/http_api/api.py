@@ -112,7 +112,7 @@ class HttpApi:
         if found is not None:
             return found[0].path.page
         path = request.raw_path.partition("?")[0]
-        if path == simulation_page.PATH:
+        if path in simulation_page.PATHS:
             return http_metrics.SIMULATIONS
         if self._recorded is not None and recorded_paths.is_here(path):
             return http_metrics.RECORDED
@@ -160,8 +160,8 @@ class HttpApi:
         if view is not None:
             return view
         path = request.raw_path.partition("?")[0]
-        if path == simulation_page.PATH:
-            return await self._answer_simulation(request, user, pretty=pretty)
+        if path in simulation_page.PATHS:
+            return await self._answer_simulation(request, user, path, pretty=pretty)
         if self._recorded is not None and recorded_paths.is_here(path):
             access.check_sees_all(user, await self._access.viewer(user), "see what was recorded")
             return await self._recorded.reply_to(request, user)
@@ -188,10 +188,10 @@ class HttpApi:
         body = await asyncio.to_thread(_to_json, shown, pretty=pretty)
         return http_site.Reply(body, http_site.JSON, headers={"X-Content-Type-Options": "nosniff"})
 
-    async def _answer_simulation(self, request: web.Request, user: User, *, pretty: bool) -> http_site.Reply:
+    async def _answer_simulation(self, request: web.Request, user: User, path: str, *, pretty: bool) -> http_site.Reply:
         """Answer a question about what would happen, to a user who may list all nodes and pods."""
         access.check_sees_all(user, await self._access.viewer(user), "simulate")
-        message = await simulation_page.read_request(request)
+        message = await simulation_page.read_request(request, path)
         try:
             answer = await self._simulate(message, _caller(user))
         except service.NotAnsweredError as error:
@@ -213,7 +213,7 @@ class HttpApi:
         found = self._page_at(request)
         if found is None:
             paths = [str(page.path) for page in self._pages]
-            known = ", ".join([*paths, simulation_page.PATH, *self._recorded_paths(), *console_pages.paths()])
+            known = ", ".join([*paths, *simulation_page.PATHS, *self._recorded_paths(), *console_pages.paths()])
             raise failures.HttpFailure(404, "NotFound", f"there is no such page; there is {known}")
         if request.method != "GET":
             raise failures.HttpFailure(405, "MethodNotAllowed", "only GET is served here", {"Allow": "GET"})

@@ -50,7 +50,7 @@ OUT_OF_MEMORY = 3
 _STOP_SECONDS = 5.0
 _BACKLOG = 128
 _MODULE = "trireme.insight.http_api.recorded_console_process"
-# Of the folders of sockets; which insight it is follows.
+# The prefix of the folders of sockets; the id of the insight follows.
 _FOLDER = "trireme-recorded-"
 _BEGAN = 19  # of /proc/PID/stat after the name: when the process began
 _EXIT_SECONDS = 1.0
@@ -213,14 +213,14 @@ class RecordedConsole:
         session = aiohttp.ClientSession(
             # One more for whether it answers at all.
             connector=aiohttp.UnixConnector(path=str(folder / "socket"), limit=MAX_REQUESTS + 1),
-            # Whoever asks for the answer bounds the time.
+            # The caller that waits for the answer bounds the time.
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
         return _Running(process, session, folder)
 
     async def _watch(self, running: _Running) -> None:
-        """While requests wait, see that it answers; end it if it does not, whoever gave up waiting meanwhile."""
+        """While requests wait, see that it answers; end it if it does not, even when all callers gave up."""
         answers = -1
         while running is self._running and (self._places.in_use or answers != self._answers):
             answers = self._answers

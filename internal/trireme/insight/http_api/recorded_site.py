@@ -99,7 +99,7 @@ class RecordedSite:
 
     async def _answer(self, request: web.Request) -> http_site.Reply:
         """As `reply_to`. Raises: HttpFailure, OSError, RecordingError, RequestLostError, ValueError."""
-        # Before anything is read for whoever may not see it.
+        # Before anything is read for a user who may not see it.
         await self._callers.user_of(request)
         source, moments = await self._refresh(recorded_moments.WAIT_SECONDS)
         path, query, rest = request.raw_path.partition("?")
@@ -171,7 +171,7 @@ def _end_of(at_ms: int) -> int:
 
 
 def _check_moment(at_ms: int, source: recording_sources.Source) -> None:
-    """Refuse a moment of which nothing is recorded. Raises: HttpFailure."""
+    """Refuse a moment that is not recorded. Raises: HttpFailure."""
     from_ms, to_ms = source.from_ns // _MS, source.to_ns // _MS
     begin, end = timestamps.rfc3339_seconds(source.from_ns), timestamps.rfc3339_seconds(source.to_ns)
     if at_ms < from_ms:

@@ -60,7 +60,7 @@ class Source(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How often frames of before became of no use.
+        """How often earlier frames became useless.
 
         Another recording is there, reading it failed, or the clock was set back: they are shown as of other times.
         """
@@ -96,7 +96,7 @@ def source_at(path: pathlib.Path) -> Source:
 
 
 class _TimedFrames:
-    """Frames with the time as of which each is shown."""
+    """Frames, each with the time that it shows."""
 
     def __init__(self, frames: Frames, times: frame_times.FrameTimes) -> None:
         self._frames = frames
@@ -225,7 +225,7 @@ class FolderSource:
 
     @property
     def restarts(self) -> int:
-        """How often frames of before became of no use."""
+        """How often earlier frames became useless."""
         return self._restarts + self._times.changes
 
     async def refresh(self, wait_seconds: float | None = None) -> None:

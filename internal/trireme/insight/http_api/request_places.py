@@ -9,7 +9,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Hashable, Iterator
 
-# Of the free places, one caller may have a quarter.
+# One caller may have a quarter of the free places.
 _SHARE = 4
 
 

@@ -1,6 +1,8 @@
-"""The page of simulations: a SimulateRequest as JSON is posted, and answered by a SimulateResponse.
+"""The pages of simulations: a SimulateRequest as JSON, or manifests as they are, is answered by a SimulateResponse.
 
 An answer names nodes and pods of all namespaces, so it is for those alone who may list both in the whole cluster.
+
+Tests: tests/security/test_simulation_http.py.
 """
 
 from aiohttp import web
@@ -9,26 +11,52 @@ from google.protobuf import json_format
 from trireme.insight import request_errors
 from trireme.insight.http_api import failures
 from trireme.v1 import simulation_pb2
+from trireme_kube.apimachinery import yaml_stream
 
 PATH = "/v1/simulation"
+MANIFESTS_PATH = "/v1/simulation/manifests"
+PATHS = (PATH, MANIFESTS_PATH)
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
-async def read_request(request: web.Request) -> simulation_pb2.SimulateRequest:
-    """The question. Raises: HttpFailure."""
+async def read_request(request: web.Request, path: str) -> simulation_pb2.SimulateRequest:
+    """The question at one of the paths. Raises: HttpFailure."""
+    wanted = "a SimulateRequest as JSON" if path == PATH else "manifests as YAML or JSON"
     if request.method != "POST":
-        text = "only POST is served here: send a SimulateRequest as JSON"
+        text = f"only POST is served here: send {wanted}"
         raise failures.HttpFailure(405, "MethodNotAllowed", text, {"Allow": "POST"})
-    if request.content_type != "application/json":
-        text = "the body must be JSON: send Content-Type: application/json"
+    types = ("application/json",) if path == PATH else ("application/json", *_YAML)
+    if request.content_type not in types:
+        text = f"the body must be {wanted}: send Content-Type: {' or '.join(types[:2])}"
         raise failures.HttpFailure(415, "UnsupportedMediaType", text)
-    if any(name != "pretty" for name in request.query):
+    known = ("pretty",) if path == PATH else ("pretty", "namespace")
+    if any(name not in known for name in request.query):
         raise failures.bad_request(str(request_errors.unknown_name()))
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         text = "the body has more than 1 MiB: ask about fewer pods or nodes at once"
         raise failures.HttpFailure(413, "RequestEntityTooLarge", text) from error
+    return _parse(body) if path == PATH else _submit(body, request.query.get("namespace", ""))
+
+
+def _parse(body: bytes) -> simulation_pb2.SimulateRequest:
+    """The request in the body. Raises: HttpFailure."""
     try:
         return json_format.Parse(body, simulation_pb2.SimulateRequest())
     except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
         raise failures.bad_request(f"the body is no SimulateRequest: {error}") from error
+
+
+def _submit(body: bytes, namespace: str) -> simulation_pb2.SimulateRequest:
+    """The request to submit the manifests in the body. Raises: HttpFailure."""
+    request = simulation_pb2.SimulateRequest()
+    request.scenario.namespace = namespace
+    try:
+        for node in yaml_stream.compose_all(body):
+            request.scenario.manifests.add().update(yaml_stream.contents_of(node))
+    except ValueError as error:
+        raise failures.bad_request(f"the body has no manifests: {error}") from error
+    if not request.scenario.manifests:
+        raise failures.bad_request("the body has no manifest: send them as `kubectl apply` takes them")
+    return request

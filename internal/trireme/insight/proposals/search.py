@@ -27,7 +27,7 @@ from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2
 
 Works = Callable[[snapshot.Snapshot, insight_pb2.Proposal, core_pb2.Pod | None], Awaitable[bool]]
-"""Whether a proposal works on this cluster, of which filter says so.
+"""Whether filter accepts a proposal on this cluster.
 
 With the changed pod, None where the cluster is changed.
 """
@@ -49,7 +49,7 @@ _KINDS_IN_ORDER = (("lower_request", "tolerate_taints", "drop_constraint"), ("ad
 
 @dataclass(slots=True)
 class SearchResult:
-    """The proposals, the least change first, and of which kinds not all candidates were tried."""
+    """The proposals, the least change first, and the kinds whose candidates were not all tried."""
 
     proposals: list[insight_pb2.Proposal] = field(default_factory=list)
     limits: list[insight_pb2.ProposalSearchLimit] = field(default_factory=list)

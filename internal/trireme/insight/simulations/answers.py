@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from trireme.cache.pod_projection import ParsedPod
 from trireme.simulation import capacity, compaction, drains, reasons, simulation, single_pods, usage, writes
-from trireme.v1 import cycle_pb2, simulation_pb2
+from trireme.v1 import cycle_pb2, simulation_pb2, status_pb2
 
 _ORIGINS = {
     simulation.Origin.QUEUED: simulation_pb2.POD_ORIGIN_QUEUED,
@@ -20,28 +20,42 @@ _MOST = 2**63 - 1
 
 async def write_scenario(sim: simulation.Simulation, response: simulation_pb2.SimulateResponse) -> None:
     """Write where the pods of a simulation are in the end. Raises: PhaseFault, PhaseUnavailable."""
-    groups: dict[tuple[str, int, str, str], simulation_pb2.PendingPods] = {}
     for uid, pod in sim.pods.items():
         node_name = sim.node_of(uid)
         if node_name:
             response.placements.append(_placement(pod, node_name))
-            continue
-        pending = sim.pending(uid)
-        class_id = 0 if pending is None else pending.class_id
-        message = sim.writes.failures.get(uid, "")
-        key = pod.parsed.scheduler_name, class_id, message, sim.nominated_node_of(uid)
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = response.pending.add(message=message, nominated_node=key[3])
-            if class_id and message:
-                await _write_reasons(sim, key[0], class_id, group)
-        group.pods.append(identity(pod.parsed.namespace, pod.parsed.name, uid, pod.origin))
-        group.origins.append(_ORIGINS[pod.origin])
+    pending = [uid for uid in sim.pods if not sim.node_of(uid)]
+    response.pending.extend([group for _, group in await pending_groups(sim, pending)])
     response.evictions.extend(_eviction(each) for each in sim.writes.evicted)
     if sim.not_replaced:
         names = ", ".join(sim.not_replaced[:5])
         text = f"controllers make pods with claims of their own again, which a simulation cannot: {names}"
         response.not_simulated.append(text)
+
+
+async def pending_groups(
+    sim: simulation.Simulation, uids: Sequence[str]
+) -> list[tuple[list[str], simulation_pb2.PendingPods]]:
+    """The pods of these UIDs, which have no node, by reason, in the order of the first of each.
+
+    Raises: PhaseFault, PhaseUnavailable.
+    """
+    groups: dict[tuple[str, int, str, str], tuple[list[str], simulation_pb2.PendingPods]] = {}
+    for uid in uids:
+        pod, pending = sim.pods[uid], sim.pending(uid)
+        class_id = 0 if pending is None else pending.class_id
+        message = sim.writes.failures.get(uid, "")
+        key = pod.parsed.scheduler_name, class_id, message, sim.nominated_node_of(uid)
+        if key not in groups:
+            group = simulation_pb2.PendingPods(message=message, nominated_node=key[3])
+            groups[key] = [], group
+            if class_id and message:
+                await _write_reasons(sim, key[0], class_id, group)
+        named, group = groups[key]
+        named.append(uid)
+        group.pods.append(identity(pod.parsed.namespace, pod.parsed.name, uid, pod.origin))
+        group.origins.append(_ORIGINS[pod.origin])
+    return list(groups.values())
 
 
 def write_single_pods(
@@ -126,10 +140,10 @@ def identity(namespace: str, name: str, uid: str, origin: simulation.Origin) -> 
 async def _write_reasons(
     sim: simulation.Simulation, profile: str, class_id: int, group: simulation_pb2.PendingPods
 ) -> None:
-    """Write what the nodes say of the class in the end."""
+    """Write the nodes' final verdicts on the class."""
     filtered = await sim.evaluators.filter(profile, class_id, 1, sim.snap.generation)
     if filtered.refusal is not None:
-        at_once = reasons.NodeRefusals(filtered.refusal, sim.snap.nodes.count, ())
+        at_once = reasons.refused_at_once(filtered.refusal, sim.snap)
         group.pre_filter.CopyFrom(_status(at_once))
     group.refusals.extend(_status(each) for each in reasons.refusals_of(filtered, sim.snap))
 
@@ -158,4 +172,5 @@ def _status(each: reasons.NodeRefusals) -> simulation_pb2.SimulatedStatus:
         messages=each.status.messages,
         node_count=each.nodes,
         example_nodes=each.examples,
+        reasons=[status_pb2.Reason(code=reason.code, parameters=dict(reason.parameters)) for reason in each.reasons],
     )

@@ -16,7 +16,7 @@ from google.protobuf import struct_pb2
 from trireme.cache import class_registry
 from trireme.cache.pod_projection import ParsedPod
 from trireme.insight import observed_cluster
-from trireme.insight.simulations import answers, group_preemption, group_proposals, setups, turns
+from trireme.insight.simulations import answers, group_preemption, group_proposals, setups, turns, verdicts
 from trireme.scheduling import ports
 from trireme.simulation import (
     capacity,
@@ -29,6 +29,7 @@ from trireme.simulation import (
     single_pods,
     usage,
 )
+from trireme.simulation.submission import documents, submission
 from trireme.snapshot import snapshot
 from trireme.v1 import decision_explanation_pb2, simulation_pb2, snapshot_pb2
 
@@ -130,7 +131,12 @@ class Simulator:
         except TimeoutError as error:
             text = f"the simulation takes more than {self._seconds:.0f} s: simulate fewer pods or nodes at once"
             raise SimulationError(_CODE.DEADLINE_EXCEEDED, text) from error
-        except (scenario.ScenarioError, setups.SetupError, class_registry.InvalidPod) as error:
+        except (
+            scenario.ScenarioError,
+            documents.DocumentError,
+            setups.SetupError,
+            class_registry.InvalidPod,
+        ) as error:
             raise SimulationError(_CODE.INVALID_ARGUMENT, str(error)) from error
         except known_classes.UnknownLabelKeyError as error:
             raise SimulationError(_CODE.INVALID_ARGUMENT, str(error)) from error
@@ -178,8 +184,11 @@ class Simulator:
                 await sim.add_queued_pods(tried)
             changes = scenario.ScenarioChanges(sim, absent)
             await changes.make(wanted)
+            submitting = await _submit(sim, wanted)
             await sim.run()
             await answers.write_scenario(sim, question.response)
+            await verdicts.Verdicts(sim).write(submitting.submitted, question.response)
+            question.response.not_simulated.extend(submitting.not_simulated())
             question.response.blocked.extend(answers.blocked_messages(changes.blocked))
             question.response.after.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
         finally:
@@ -277,6 +286,15 @@ class Simulator:
             elif self._cluster.node_of(pod.pod.namespace, pod.pod.name, pod.pod.uid) is None:
                 tried.append(pod)
         return tried, held
+
+
+async def _submit(sim: simulation.Simulation, wanted: simulation_pb2.Scenario) -> submission.Submission:
+    """Submit the manifests of a scenario. Raises: DocumentError, SimulationLimitError."""
+    submitting = submission.Submission(sim)
+    if wanted.manifests:
+        found = documents.read([manifests.to_json(each) for each in wanted.manifests], wanted.namespace)
+        await submitting.make(found)
+    return submitting
 
 
 def _read_pod(

@@ -1,6 +1,6 @@
 """DeferredPodScheduling: makes room for a running pod whose resize is deferred, on its own node and only where it may.
 
-Such a pod stays where it is, so other plugins have nothing to say of it but NodeName and NodeResourcesFit.
+Such a pod stays where it is, so only NodeName and NodeResourcesFit decide about it.
 """
 
 from typing import Any, Final

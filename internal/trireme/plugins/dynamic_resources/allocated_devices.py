@@ -52,7 +52,7 @@ class AllocatedDevices:
         return device in self.dedicated or device in self.shared
 
     def _change_count(self, claimed: ClaimedDevice, sign: int) -> None:
-        """Count the claim's use of the device and its amounts once more (`sign` 1), or once less (−1)."""
+        """Count the claim's use of the device and its amounts again (`sign` 1), or once less (−1)."""
         counts = self.shared if claimed.shared else self.dedicated
         counts[claimed.device] += sign
         if not counts[claimed.device]:

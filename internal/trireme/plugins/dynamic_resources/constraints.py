@@ -1,7 +1,7 @@
 """Constraints over the devices of a claim: an attribute that all have alike, or each has otherwise.
 
 They are monotonic: what does not hold for some devices does not hold for more, so the search may stop there. With list
-attributes an attribute is a set of values, of which all devices must share one, or no two devices any.
+attributes an attribute is a set of values: all devices must share one, or no two devices any.
 
 Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 """

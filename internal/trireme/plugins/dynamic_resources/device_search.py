@@ -67,7 +67,7 @@ class _PreparedOutcomes:
         self.found: dict[tuple[int, NodeKind], tuple[int, SearchOutcome]] = {}
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Nothing to update: whoever reads an outcome compares its version."""
+        """Nothing to update: readers of an outcome compare its version."""
 
 
 class DeviceSearch:
@@ -226,7 +226,7 @@ class DeviceSearch:
             outcome = prepared[1]
         else:
             outcome = self._search_for_kind(pod_class, demand, snap, kind, slot)
-        # What is wrong with a claim names it, and so is said of no other.
+        # An error of a claim names it, so it is not reused for another.
         if not outcome.late and (outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR):
             memory[kind[0]] = (version, outcome)
         return outcome
@@ -301,7 +301,7 @@ class DeviceSearch:
         claims += [node_allocatable.devices_of_solution(claim, one) for claim, one in zip(own, solutions, strict=False)]
         uids = {each.name: each.claim.metadata.uid for each in demand.pod_claims}
         there = node_allocatable.NodeDevices(demand.inventory, snap.nodes, slot)
-        # Of a claim that the pod names twice, what is found last counts.
+        # The last result counts for a claim that the pod names twice.
         once = {each.claim.metadata.uid: each for each in claims}
         return node_allocatable.claim_statuses(pod_class.pod, once.values(), uids, there)
 

@@ -1,7 +1,7 @@
 """ResourceSlices as the allocator reads them: devices with their amounts parsed, where they are, what they draw on.
 
-A slice is read once per version. What selectors say of a device is remembered on the device, and so is forgotten with
-it. A slice that cannot be read (an amount that is none) is left out: its pool is incomplete then.
+A slice is read once per version. The selectors' answers about a device are stored on the device, and so is forgotten
+with it. A slice that cannot be read (an amount that is none) is left out: its pool is incomplete then.
 
 Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 """

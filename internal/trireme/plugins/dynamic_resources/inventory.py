@@ -138,7 +138,7 @@ class DeviceInventory:
         self.class_of_resource = {
             device_resources.CLASS_RESOURCE_PREFIX + name: entry for name, entry in self.classes.items()
         }
-        # Of several classes for one resource the newest counts, and of these the first by name.
+        # The newest class for a resource counts, and among equals the first by name.
         for entry in sorted(known, key=lambda entry: entry.metadata.name, reverse=True):
             name = entry.spec.extended_resource_name
             if name and (
@@ -214,7 +214,7 @@ class DeviceInventory:
             changed |= self._replace_slice(name, table.get(SLICE, "", name), rules)
         for pool in changed - self.by_pool.keys():
             self._touched.pop(pool, None)
-        # Whoever sees nothing of these pools goes on with what it knows.
+        # A node that sees none of these pools keeps what it knows.
         for key in [key for key, view in self._view_of.items() if not view.pool_ids.isdisjoint(changed)]:
             gone = self._view_of.pop(key)
             for found in self.remembered.values():
@@ -259,7 +259,7 @@ class DeviceInventory:
             return
         names: dict[int, list[str]] = {slot: [] for slot in slots.tolist()}
         reached: dict[int, list[devices.DeviceId]] = {}
-        # Of several problems that of the first slice by name counts.
+        # The problem of the first slice by name counts.
         problems: dict[int, tuple[str, str]] = {}
         everywhere = []
         for name, entry in self._slices.items():

@@ -19,7 +19,7 @@ from trireme_kube.apimachinery import quantity
 
 Status = core_pb2.NodeAllocatableResourceClaimStatus
 
-# Resources of which only what is needed must be there; what there is of huge pages must not be less than nothing.
+# Resources that only need to cover the request; the amount of huge pages must not be negative.
 _PLAIN = (amounts.CPU, amounts.MEMORY, amounts.EPHEMERAL_STORAGE)
 
 _ONE = quantity.Quantity(quantity.NANOS_PER_UNIT)
@@ -147,7 +147,7 @@ def resource_refusal(
     with_status.status.node_allocatable_resource_claim_statuses.extend(stated)
     problem = _pod_level_shortfall(with_status) if rules.pod_level and stated else ""
     if problem:
-        return status.unresolvable(device_demand.NAME, problem)
+        return status.unresolvable(device_demand.NAME, problem, reasons=(status.Reason("podResources"),))
     return _refusal_if_lacking(amounts.amounts_with_claims(with_status, rules), snap, slot)
 
 
@@ -288,7 +288,7 @@ def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotV
 
     Unresolvable if the node would be too small even if it were empty.
     """
-    reasons, unresolvable = [], False
+    lacking, unresolvable = [], False
     table, at = snap.nodes, np.array([slot])
     plain = [name for name in _PLAIN if needed.get(name, 0) > 0]
     for name in (*plain, *sorted(name for name in needed if name.startswith(amounts.HUGE_PAGES))):
@@ -297,9 +297,10 @@ def _refusal_if_lacking(needed: Mapping[str, int], snap: snapshot_view.SnapshotV
         allocatable = 0 if number is None else int(table.allocatable[number, slot])
         requested = 0 if number is None else int(snap.requested(number, at)[0])
         if needed[name] > allocatable - requested:
-            reasons.append(f"Insufficient {name}")
+            lacking.append(name)
             unresolvable |= needed[name] > allocatable
-    if not reasons:
+    if not lacking:
         return None
     code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
-    return status.Status(code, device_demand.NAME, tuple(reasons))
+    reasons = tuple(status.Reason.of("insufficientResource", {"resource": name}) for name in lacking)
+    return status.Status(code, device_demand.NAME, tuple(f"Insufficient {name}" for name in lacking), reasons)

@@ -1,4 +1,4 @@
-"""What kube-scheduler says of a node selector that cannot be read.
+"""kube-scheduler's errors for a node selector that cannot be read.
 
 Source: k8s.io/dynamic-resource-allocation/structured (NodeMatches), k8s.io/component-helpers (nodeaffinity).
 

@@ -17,7 +17,7 @@ POD_GROUP = "pod_group"
 
 _UNSUPPORTED = "none of the supported fields are set"
 
-# What a pod, or a group, says of one of its claims.
+# The entry of a pod, or a group, for one of its claims.
 Stated = core_pb2.PodResourceClaim | scheduling_pb2.PodGroupResourceClaim
 
 

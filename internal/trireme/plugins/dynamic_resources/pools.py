@@ -1,7 +1,7 @@
 """Pools as one node sees them: the slices that count there, complete or not, and the counters that devices draw on.
 
 Which slices a node sees is found out elsewhere; nodes that see the same slices share the answer. Out-dated slices do
-not count. A pool of which not all slices are known gives no device; where two devices have one name, or a device draws
+not count. An incomplete pool gives no device; where two devices have one name, or a device draws
 on a counter that is not there, the pool is invalid.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating (GatherPools).
@@ -82,7 +82,7 @@ def _make_pool(
     everywhere: Sequence[devices.DeviceSlice],
     on: features.Features,
 ) -> Pool | None:
-    """Make the pool of the slices that a node sees; None: a newer generation, of which it sees nothing, replaces them.
+    """Make the pool of the slices that a node sees; None: a newer generation, which it does not see, replaces them.
 
     Slices that it does not see are looked for among all (`everywhere`); if some are missing, the pool is incomplete.
     """

@@ -38,6 +38,7 @@ SPEC = PluginSpec(
         "remove_claim_user": LazyImport(".claim_actions:remove_user"),
     },
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     args=LazyImport(".args:ARGS"),
     ignores_deferred_resizes=True,
     role=Role.CLAIM_RELEASE,

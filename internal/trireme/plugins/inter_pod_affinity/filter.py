@@ -68,7 +68,8 @@ class InterPodAffinityFilter:
         """State: sums per domain. Without terms of its own and nobody's anti-affinity, there is nothing to filter."""
         problem = affinity_terms.terms_of(pod_class).problem
         if problem:
-            return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
+            text, reasons = f"parsing pod: {problem}", (status.Reason("invalidTerm"),)
+            return interfaces.PreFilterResult(status=status.unresolvable(self.name, text, reasons=reasons))
         existing = domain_sums.domain_sums_of(snap, self._existing_anti_affinity_counter(pod_class, snap))
         terms = affinity_terms.terms_with_namespaces(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
@@ -222,7 +223,7 @@ class InterPodAffinityFilter:
         return class_counters.class_counter(snap, key, weigh, of_class=pod_class.id, among=among)
 
 
-# Of a class without such terms, as most classes are.
+# The value of a class without such terms, as most classes are.
 _NO_WEIGHTS: Mapping[str, int] = {}
 
 

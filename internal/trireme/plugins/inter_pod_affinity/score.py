@@ -155,7 +155,7 @@ class InterPodAffinityScore:
         return weigh
 
 
-# Of a pair of classes without terms, as most are.
+# The value of a pair of classes without terms, as most are.
 _NO_WEIGHTS: Mapping[str, int] = {}
 
 

@@ -45,7 +45,8 @@ class NodeAffinityFilter:
             spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
         )
         if names is not None and not names:
-            return interfaces.PreFilterResult(status=status.unresolvable(self.name, _CONFLICT))
+            reasons = (status.Reason("conflictingTerms"),)
+            return interfaces.PreFilterResult(status=status.unresolvable(self.name, _CONFLICT, reasons=reasons))
         return interfaces.PreFilterResult(nodes=names)
 
     def filter(

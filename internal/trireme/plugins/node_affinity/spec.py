@@ -12,6 +12,7 @@ SPEC = PluginSpec(
         ExtensionPoint.SCORE: LazyImport(".score:make"),
     },
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     args=LazyImport(".args:ARGS"),
     ignores_deferred_resizes=True,
 )

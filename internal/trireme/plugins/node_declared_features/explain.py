@@ -1,3 +1,9 @@
-"""The reasons of NodeDeclaredFeatures' refusals in words."""
+"""The reasons of NodeDeclaredFeatures's refusals."""
 
-TEXTS = {"declaredFeatures": "needs {needed}"}
+from trireme.framework.reason_codes import Kind, ReasonCode
+
+REASONS = {
+    "declaredFeatures": ReasonCode(
+        "The node does not declare features that the pod needs.", {"needed": Kind.FEATURES}, "needs {needed}"
+    ),
+}

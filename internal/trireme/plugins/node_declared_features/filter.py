@@ -1,6 +1,6 @@
 """NodeDeclaredFeatures: what a pod needs of the kubelet, the node must say that it has.
 
-Decided once per distinct set of declared features, of which a cluster has a few.
+Decided once per distinct set of declared features; a cluster has a few.
 """
 
 from collections.abc import Iterable

@@ -17,6 +17,6 @@ SPEC = PluginSpec(
     ),
     implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
     events_to_register=LazyImport(".hints:events_to_register"),
-    explain=LazyImport(".explain:TEXTS"),
+    explain=LazyImport(".explain:REASONS"),
     ignores_deferred_resizes=True,
 )

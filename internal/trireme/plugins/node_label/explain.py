@@ -1,3 +1,12 @@
-"""The reasons of NodeLabel's refusals in words."""
+"""The reasons of NodeLabel's refusals."""
 
-TEXTS = {"labelMissing": "has no label {label}", "labelForbidden": "has the label {label}"}
+from trireme.framework.reason_codes import Kind, ReasonCode
+
+REASONS = {
+    "labelMissing": ReasonCode(
+        "The node has not a label that it has to have.", {"label": Kind.LABEL_KEY}, "has no label {label}"
+    ),
+    "labelForbidden": ReasonCode(
+        "The node has a label that it must not have.", {"label": Kind.LABEL_KEY}, "has the label {label}"
+    ),
+}

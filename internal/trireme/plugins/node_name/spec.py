@@ -9,4 +9,5 @@ SPEC = PluginSpec(
     pod_fields=("spec.nodeName",),
     implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
 )

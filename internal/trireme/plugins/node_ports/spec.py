@@ -9,5 +9,6 @@ SPEC = PluginSpec(
     pod_fields=("spec.containers.ports", "spec.initContainers.ports", "spec.initContainers.restartPolicy"),
     implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     ignores_deferred_resizes=True,
 )

@@ -1,3 +1,19 @@
-"""The reasons of NodeResourcesFit's refusals in words."""
+"""The reasons of NodeResourcesFit's refusals."""
 
-TEXTS = {"insufficientResource": "{asked} {resource} requested"}
+from collections.abc import Mapping
+
+from trireme.framework import amount_words
+from trireme.framework.reason_codes import Kind, ReasonCode
+
+
+def _requested(parameters: Mapping[str, str]) -> str:
+    """What the pod requests, with its unit."""
+    return f"{amount_words.amount(parameters['resource'], parameters['asked'])} requested"
+
+
+REASONS = {
+    "insufficientResource": ReasonCode(
+        "The node has not enough left of a resource.", {"resource": Kind.RESOURCE, "asked": Kind.QUANTITY}, _requested
+    ),
+    "tooManyPods": ReasonCode("The node has as many pods as it takes."),
+}

@@ -142,7 +142,7 @@ class NodeResourcesFitFilter:
     ) -> status.Status:
         """Make the refusal that names all that is short; `crowded`: the node has no room for another pod.
 
-        `lacking` says of each resource of the demand whether it is short; `unresolvable`: preemption cannot help.
+        `lacking` marks the resources of the demand that are short; `unresolvable`: preemption cannot help.
         """
         messages = []
         reasons = []

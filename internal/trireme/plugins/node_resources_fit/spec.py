@@ -15,6 +15,6 @@ SPEC = PluginSpec(
     },
     events_to_register=LazyImport(".hints:events_to_register"),
     args=LazyImport(".args:ARGS"),
-    explain=LazyImport(".explain:TEXTS"),
+    explain=LazyImport(".explain:REASONS"),
     role=Role.RESOURCES,
 )

@@ -1,3 +1,15 @@
-"""The reasons of NodeVolumeLimits' refusals in words; they name the driver, and no numbers."""
+"""The reasons of NodeVolumeLimits's refusals."""
 
-TEXTS = {"volumeLimit": "driver {driver}", "driverMissing": "driver {driver} is not installed"}
+from trireme.framework.reason_codes import Kind, ReasonCode
+
+REASONS = {
+    "claimNotFound": ReasonCode("A claim of the pod does not exist; the message has its name."),
+    "volumeLimit": ReasonCode(
+        "The node has no place for another volume of the driver.", {"driver": Kind.DRIVER}, "driver {driver}"
+    ),
+    "driverMissing": ReasonCode(
+        "The driver of a volume is not installed on the node.",
+        {"driver": Kind.DRIVER},
+        "driver {driver} is not installed",
+    ),
+}

@@ -68,7 +68,7 @@ class _SpreadHints:
     def after_node(self, old: core_pb2.Node | None, new: core_pb2.Node | None) -> ClassHint:
         """Make the hint for a node that came, went or changed labels.
 
-        It helps classes with a constraint of which a domain appears or disappears, or the node changes its domain.
+        It helps classes with a constraint that gains or loses a domain, or whose domain of the node changes.
         """
         before = None if old is None else dict(old.metadata.labels)
         after = None if new is None else dict(new.metadata.labels)

@@ -28,7 +28,7 @@ def matching_pods_per_domain(
 ) -> arrays.Int64Array:
     """Count the pods that match the constraint by domain, a dry run's changes included. Shape: (domain,).
 
-    `numbers` returns the domain of each slot, of which there are `count`; `numbering` is equal where these are.
+    `numbers` returns the domain of each of the `count` slots; `numbering` is equal where these are.
     """
     counter = _matching_pods_counter(pod_class.namespace, constraint.selector, snap)
     return counter.by_domain(numbering, numbers, count, "", snap).sums

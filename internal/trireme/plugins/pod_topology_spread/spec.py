@@ -20,6 +20,6 @@ SPEC = PluginSpec(
     },
     events_to_register=LazyImport(".hints:events_to_register"),
     args=LazyImport(".args:ARGS"),
-    explain=LazyImport(".explain:TEXTS"),
+    explain=LazyImport(".explain:REASONS"),
     ignores_deferred_resizes=True,
 )

@@ -12,5 +12,6 @@ SPEC = PluginSpec(
         ExtensionPoint.SCORE: LazyImport(".score:make"),
     },
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     ignores_deferred_resizes=True,
 )

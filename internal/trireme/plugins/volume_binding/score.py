@@ -37,7 +37,7 @@ class VolumeBindingScore:
         if self._shape is None:
             return None
         if self._resizing and pod_class.resize_deferred:
-            # Its PreFilter passed over the pod and left nothing; whoever fits on one node alone is never scored.
+            # Its PreFilter skipped the pod and left nothing; a pod that fits on one node alone is never scored.
             return status.error(self.name, f'running PreScore plugin "{self.name}": not found')
         if not volumes_claims.claims_of(pod_class):
             return volumes_matching.PodClaims()
@@ -49,7 +49,7 @@ class VolumeBindingScore:
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """Score slots by the mean over storage classes of what the shape says of their utilization.
+        """Score slots by the mean over storage classes of the shape's score of their utilization.
 
         0 without a shape, and for pods whose claims are all bound.
         """

@@ -13,6 +13,7 @@ SPEC = PluginSpec(
         ExtensionPoint.PRE_BIND: LazyImport(".bind:make"),
     },
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     args=LazyImport(".args:ARGS"),
     ignores_deferred_resizes=True,
     role=Role.VOLUMES,

@@ -1,6 +1,6 @@
 """VolumeRestrictions: disks that pods on one node may not share, and claims that only one pod may use at a time.
 
-Both ask the classes of placed pods, of which few have such disks or use such a claim, and count their pods in the pod
+Both look at the classes of placed pods (few have such disks or use such a claim), and count their pods in the pod
 table. A claim of one pod is in use wherever that pod is, so the answer depends on the whole cluster.
 
 In a dry run kube-scheduler counts: a claim in use is one, however many pods use it, and each pod that goes takes one

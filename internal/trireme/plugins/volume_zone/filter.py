@@ -73,7 +73,7 @@ class VolumeZone:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """Refuse slots that have zone labels of which one is not among those of a volume; nodes without any pass."""
+        """Refuse slots with a zone label that a volume does not have; nodes without zone labels pass."""
         labels = snap.nodes.labels
         zoned = np.zeros(slots.shape[0], dtype=np.bool_)
         for key in _TODAYS:

@@ -9,5 +9,6 @@ SPEC = PluginSpec(
     pod_fields=("metadata.namespace", "spec.volumes"),
     implementations={ExtensionPoint.FILTER: LazyImport(".filter:make")},
     events_to_register=LazyImport(".hints:events_to_register"),
+    explain=LazyImport(".explain:REASONS"),
     ignores_deferred_resizes=True,
 )

@@ -128,7 +128,7 @@ class Forest:
         return self._root_and_topmost(key)[0]
 
     def missing_ancestor(self, key: GroupKey) -> GroupKey | None:
-        """The group because of which this one has no root; None: it has a root.
+        """The group that keeps this one from having a root; None: it has a root.
 
         It is one that does not exist, or, if `knows` it, one that is part of itself.
         """

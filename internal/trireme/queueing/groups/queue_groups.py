@@ -40,7 +40,7 @@ from trireme.queueing.states import Active, BackOff, Destination, Done, InFlight
 from trireme.queueing.transition_log import DELETED
 from trireme.queueing.transitions import Transitions
 
-# A group of which an object or members are missing for so long is reported: its owner has to act. Seconds.
+# A group that lacks an object or members for so long is reported: its owner has to act. Seconds.
 NOTIFY_AFTER: Final = 30.0
 
 _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
@@ -278,7 +278,7 @@ class QueueGroups:
         self._group_transitions.backoff_completed(entity, now)
 
     def flush_unschedulable(self, now: float) -> None:
-        """Checks all groups that are held back again, and reports those of which something is missing for long."""
+        """Checks all groups that are held back again, and reports those that lack something for long."""
         for group in list(self._groups_held_back()):
             self._group_transitions.recheck_gate(group, _TIMED_OUT, now)
         for group in list(self.registry):

@@ -1,7 +1,7 @@
 """Pod groups: which pods are scheduled together, and what is known of them.
 
 Pure: it is given members and the objects of groups, and has a `QueuedPodGroupInfo` for each tree of groups (`forest`)
-of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a PodGroup that is in no
+whose root object or any member is known; mostly the tree is one PodGroup. Members of a PodGroup that is in no
 tree have one of their own, without a tree. When a group is tried is the business of `queue_groups`, how of
 `pod_group_cycle`.
 

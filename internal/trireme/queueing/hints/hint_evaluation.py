@@ -41,7 +41,7 @@ class HintEvaluator:
 
     def __init__(self, registrations: QueueingHintMap) -> None:
         self.registrations = registrations
-        #: (plugin, event label, Queue | QueueSkip | Error) -> local hints: pods evaluated, of which one may stand for a
+        #: (plugin, event label, Queue | QueueSkip | Error) -> local hints: pods evaluated; one may stand for a
         #: group of refused pods; remote hints: answers.
         self.results: Counter[tuple[str, str, str]] = Counter()
 

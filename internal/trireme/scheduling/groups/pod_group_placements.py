@@ -1,8 +1,8 @@
 """Topology-aware placement of groups (gate TopologyAwareWorkloadScheduling): all members in one domain, the best one.
 
 Each value of the node label that the group names is a placement: the group is tried on its nodes alone, as if there
-were no others. Of several that it fits in, the plugins at PlacementScore choose; a group without a constraint has one
-placement, all nodes. Where members have a node already, only their domain comes in question.
+were no others. Among several that it fits in, the plugins at PlacementScore choose; a group without a constraint has
+one placement, all nodes. Where members have a node already, only their domain comes in question.
 
 Groups of groups nest: in each placement of one its groups are tried, one after the other, and the placements of those
 lie within it. So the topology of a group bounds all groups below it.

@@ -234,7 +234,7 @@ class PodGroupPostFilters:
             self._trials.unassume_all(list(result.placed_members()))
 
     def _make_cycle(self, pod: queued_pod.QueuedPodInfo) -> cycle_pb2.Cycle:
-        """The context of a call about a group, of which this is the first pod."""
+        """The context of a call about a group that begins with this pod."""
         return self._evaluators.cycle(pod.record.profile, pod.record.class_id, self._publish())
 
 

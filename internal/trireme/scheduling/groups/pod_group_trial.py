@@ -125,7 +125,7 @@ class PodGroupTrials:
         return prospect
 
     async def reassume(self, attempts: Sequence[MemberAttempt]) -> str:
-        """Assume members once more where they fitted before they were undone, and reserve again what they had reserved.
+        """Assume members again where they fitted before they were undone, and reserve again what they had reserved.
 
         Returns why that is not possible (a node is gone, Reserve failed), and then none of them is assumed; empty: they
         are.

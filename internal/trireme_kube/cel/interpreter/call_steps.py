@@ -45,7 +45,7 @@ def function_call(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cos
 
 
 def _add_cost_of_failed_call(frame: Frame, arguments: list[Any], runs: Sequence[Run], cost: costs.Cost) -> None:
-    """Count a call of one or two arguments of which one failed, after evaluating the second."""
+    """Count a call of one or two arguments when one failed, after evaluating the second."""
     for each in runs:
         try:
             arguments.append(each(frame))

@@ -232,7 +232,7 @@ class ApiClient:
     ) -> ApiResponse:
         """Send one request and read the whole response. `path` is sent as given: callers quote its segments.
 
-        It is sent once more after a 401, with renewed credentials, or if the connection of a GET was dropped.
+        It is sent again after a 401, with renewed credentials, or if the connection of a GET was dropped.
 
         Raises:
           ApiError: the server answered with a status of 400 or more.

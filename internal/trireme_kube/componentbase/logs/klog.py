@@ -40,7 +40,7 @@ class LogOptions:
     """What is logged, and how.
 
     `modules` are patterns of module names with a verbosity of their own. `split`: errors go to stderr and the rest to
-    stdout, of which up to `buffer_bytes` may be held back for `flush_seconds`. `contextual`: lines name the part of the
+    stdout, with up to `buffer_bytes` held back for `flush_seconds`. `contextual`: lines name the part of the
     program that wrote them (gate ContextualLogging). `packages`: the program's top-level packages, whose loggers follow
     the verbosity; other libraries log warnings only.
     """

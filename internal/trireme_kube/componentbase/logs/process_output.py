@@ -42,7 +42,7 @@ def _with_lossy_file(stream: TextIO) -> TextIO:
     try:
         descriptor = stream.fileno()
     except OSError:
-        return stream  # no file: whoever put it there knows what becomes of what is written
+        return stream  # no file: the caller who put it there decides what becomes of the output
     file = io.BufferedWriter(_LossyFile(descriptor, "w", closefd=False))
     # By line: several processes may share a log.
     return io.TextIOWrapper(file, stream.encoding, stream.errors, line_buffering=True)

@@ -7,8 +7,8 @@ head is incomplete: sending a head byte by byte keeps no place. One whose reques
 
 With patience, new ones wait in the socket's backlog for those that were opened or answered just now (`wait_for_room`):
 so of ten thousand requests that come at once, each on a connection of its own, all are answered. They wait for no
-longer than the patience, whatever the callers of the others do. Whoever opens connections all the time delays others
-then, so a site with probes has none.
+longer than the patience, whatever the callers of the others do. A caller that opens connections all the time delays
+others then, so a site with probes has none.
 
 Source: IdleTimeout in k8s.io/apiserver/pkg/server/secure_serving.go; Go's server has no limit of connections.
 """
@@ -91,7 +91,7 @@ class ConnectionLimits:
         assert runner.server is not None  # setup made it
         self._protocol: Callable[[], asyncio.Protocol] = runner.server
         self.by_protocol = runner.app[_CONNECTIONS]
-        # The one of which something was noted longest ago first.
+        # The one with the oldest note first.
         self._open: OrderedDict[_CountedConnection, None] = OrderedDict()
         self._closed = asyncio.Event()
         self._patience = patience

@@ -24,7 +24,7 @@ SERVING, CLIENT, AUTHORITY = "serving", "client", "authority"
 
 WARN_BEFORE = timedelta(days=7)
 WARN_AGAIN = timedelta(days=1)
-# Of the time that a certificate is valid for.
+# The share of the time that a certificate is valid for.
 _LAST_PART = 10
 _CHECK_SECONDS = 60.0
 

@@ -39,7 +39,7 @@ class ScalePaths:
     replicas: str = ".spec.replicas"
     reported: str = ".status.replicas"
     selector: str = ""
-    """Of a text in the notation of query parameters; empty where `spec.selector` is a label selector."""
+    """The selector as a text in the notation of query parameters; empty where `spec.selector` is a label selector."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,10 +7,9 @@ Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from trireme_kube.embedded.api import selectors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, Object
+from trireme_kube.embedded.controllers import daemon_pods
 from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
 from trireme_kube.embedded.controllers.owner_index import (
     OwnerIndex,
@@ -20,7 +19,6 @@ from trireme_kube.embedded.controllers.owner_index import (
     template_hash,
 )
 from trireme_kube.embedded.controllers.pod_control import PodControl
-from trireme_kube.embedded.controllers.tolerations import tolerates
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready
@@ -28,56 +26,16 @@ from trireme_kube.embedded.storage.store import DELETED, Event, Record
 
 DAEMON_SETS = BY_KEY["daemonsets.apps"]
 REVISION = "controller-revision-hash"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFIX = "node.kubernetes.io/"
-# Taints that every daemon pod tolerates.
-_TOLERATIONS: tuple[Object, ...] = (
-    {"key": _PREFIX + "not-ready", "operator": "Exists", "effect": "NoExecute"},
-    {"key": _PREFIX + "unreachable", "operator": "Exists", "effect": "NoExecute"},
-    {"key": _PREFIX + "disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": _PREFIX + "memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": _PREFIX + "pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": _PREFIX + "unschedulable", "operator": "Exists", "effect": "NoSchedule"},
-)
 # Batches node events into one sync.
 _GATHER_SECONDS = 0.1
 _AT_ONCE = 50
-
-
-def _matches_any_node_term(terms: Any, node: Object) -> bool:
-    """Whether the node satisfies one of the terms of a required node affinity; ignores numeric operators."""
-    labels = node["metadata"].get("labels") or {}
-    for term in terms:
-        supported = [one for one in term.get("matchExpressions") or () if one["operator"] not in ("Gt", "Lt")]
-        fields = term.get("matchFields") or ()
-        if not supported and not fields:
-            continue
-        by_name = selectors.compile_label_selector({"matchExpressions": fields})(
-            {"metadata.name": node["metadata"]["name"]}
-        )
-        if by_name and selectors.compile_label_selector({"matchExpressions": supported})(labels):
-            return True
-    return False
-
-
-def should_run(spec: Object, node: Object) -> bool:
-    """Whether the DaemonSet's pod should run on the node."""
-    labels = node["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return False
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
-    if required and not _matches_any_node_term(required.get("nodeSelectorTerms") or (), node):
-        return False
-    tolerations = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
-    hard = [one for one in node["spec"].get("taints") or () if one["effect"] in ("NoSchedule", "NoExecute")]
-    return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
 
 
 def _target_node(pod: Object) -> str:
     """The node that a daemon pod is pinned to; empty for an adopted pod without one."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
-    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(daemon_pods.REQUIRED) or {}
     for term in required.get("nodeSelectorTerms") or ():
         for one in term.get("matchFields") or ():
             if one["key"] == "metadata.name":
@@ -120,7 +78,7 @@ class DaemonSetController:
             return
         template = record.object["spec"]["template"]
         nodes = [one.object for one in self._registry.store.scan(NODES)]
-        target_nodes = {one["metadata"]["name"] for one in nodes if should_run(template["spec"], one)}
+        target_nodes = {one["metadata"]["name"] for one in nodes if daemon_pods.should_run(template["spec"], one)}
         covered: set[str] = set()
         for pod in self._ref_manager.claim_objects(record):
             node = _target_node(pod.object)
@@ -146,11 +104,7 @@ class DaemonSetController:
         """Create the pod for a node, pinned to it by affinity, with the tolerations of daemons."""
         pod = pod_from_template(record.object["spec"]["template"], record, generate_name=f"{record.name}-")
         pod["metadata"].setdefault("labels", {})[REVISION] = self._template_hash(record)
-        spec = pod["spec"]
-        own = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}
-        affinity = spec.setdefault("affinity", {})
-        affinity["nodeAffinity"] = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: own}
-        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
+        daemon_pods.pin_to_node(pod["spec"], node)
         self._control.create(record, pod)
 
     def _replace_one_outdated_pod(self, record: Record) -> None:

@@ -30,7 +30,7 @@ class ResourceQuotaController:
         self._store.listen_to_all(self._on_write)
 
     def _on_write(self, resource: Resource, event: Event) -> None:
-        """Queue a quota whose limits were written, and those of which a write may have freed something."""
+        """Queue a quota whose limits were written, and those whose usage a write may have reduced."""
         if resource is QUOTAS and event.type != DELETED and _limits_differ(event):
             self._queue.add(event.record.key)
         # What a new object uses, its admission has charged.
@@ -51,7 +51,7 @@ class ResourceQuotaController:
         quota = record.object
         hard = (quota.get("spec") or {}).get("hard") or {}
         before = (quota.get("status") or {}).get("used") or {}
-        # Of what no kind here uses, what somebody else has written stays.
+        # Usage that no kind here counts stays as somebody else has written it.
         used = {name: before[name] for name in hard if name in before}
         used |= {name: str(amount) for name, amount in self._usage(record, list(hard)).items()}
         status = {part: amounts for part, amounts in (("hard", dict(hard)), ("used", used)) if amounts}

@@ -90,7 +90,7 @@ class Registry:
     def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Record:
         """Store a new object made from `body`, which becomes the registry's; a namespace with its service account.
 
-        The server's own metadata replace what `body` says of them. A dry run stores nothing.
+        The server's own metadata replace those in `body`. A dry run stores nothing.
 
         Raises: ApiError 400, 403, 404 (no such namespace), 409, 422.
         """
@@ -253,7 +253,7 @@ class Registry:
         return obj
 
     def _with_all_but_status(self, resource: Resource, old: Object, body: Object, subresource: str) -> Object:
-        """Return the body as it is to be stored, with defaults and the status of before. Raises: ApiError 422."""
+        """Return the body as it is to be stored, with defaults and the present status. Raises: ApiError 422."""
         obj: Object = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,

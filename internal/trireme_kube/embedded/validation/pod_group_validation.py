@@ -16,7 +16,7 @@ from trireme_kube.embedded.api.field_errors import Cause
 from trireme_kube.embedded.api.resources import Object
 
 _MOST_TOPOLOGIES = 1
-# All fields of a group but its policy, of which the minimum may change.
+# All fields of a group but its policy, whose minimum may change.
 _IMMUTABLE = (
     "parentCompositePodGroupName",
     "workloadRef",

@@ -65,7 +65,7 @@ def _validate_name(path: str, name: str) -> list[Cause]:
     causes = name_validation.validate_qualified_name(path, name)
     if "/" in name or _is_of_quotas(name):
         return causes
-    # Of those that Kubernetes knows, quotas do not know one.
+    # Quotas know all of Kubernetes' but one.
     if not causes and name != "storage":
         causes = [field_errors.invalid(path, name, "must be a standard resource type or fully qualified")]
     return [*causes, field_errors.invalid(path, name, "must be a standard resource for quota")]

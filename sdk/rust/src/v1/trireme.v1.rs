@@ -787,7 +787,7 @@ pub struct Toleration {
     /// OPTIONAL. The effect accepted. Empty accepts all effects.
     #[prost(string, tag = "4")]
     pub effect: ::prost::alloc::string::String,
-    /// OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means for ever.
+    /// OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means forever.
     #[prost(int64, optional, tag = "5")]
     pub toleration_seconds: ::core::option::Option<i64>,
 }
@@ -1753,7 +1753,7 @@ pub struct PluginStatistics {
     /// REQUIRED. Calls that failed, and those that an open circuit breaker refused.
     #[prost(uint64, tag = "3")]
     pub failed: u64,
-    /// REQUIRED. The worst state of the circuit breakers, of which each RPC has one: `closed`, `open` or `half-open`.
+    /// REQUIRED. The worst state of the circuit breakers (each RPC has one): `closed`, `open` or `half-open`.
     #[prost(string, tag = "4")]
     pub breaker: ::prost::alloc::string::String,
     /// OPTIONAL. The last failure, in one line, beginning with its RPC; where breakers are not closed, each RPC that is not
@@ -4199,7 +4199,7 @@ pub struct PluginStatus {
     /// OPTIONAL. What its answers would change; unset: they count.
     #[prost(message, optional, tag = "15")]
     pub shadow: ::core::option::Option<PluginComparison>,
-    /// OPTIONAL. Of which plugin it is the canary; unset: of none.
+    /// OPTIONAL. The plugin whose canary it is; unset: none.
     #[prost(message, optional, tag = "16")]
     pub canary: ::core::option::Option<PluginCanary>,
     /// OPTIONAL. The last failed call, or what is not called because of failures.
@@ -4254,7 +4254,7 @@ pub struct PreemptionRecord {
     /// REQUIRED. When it was decided, in milliseconds since 1970.
     #[prost(int64, tag = "2")]
     pub at_ms: i64,
-    /// REQUIRED. The pod for which room is made. Of a group its kind, namespace and name, as `kind/namespace/name`, are the
+    /// REQUIRED. The pod for which room is made. For a group its kind, namespace and name, as `kind/namespace/name`, are the
     /// name, and there is no namespace.
     #[prost(message, optional, tag = "3")]
     pub preemptor: ::core::option::Option<PodIdentity>,
@@ -4773,6 +4773,10 @@ pub struct Configuration {
     /// OPTIONAL. How many classes' columns a replica caches; 0: its own default.
     #[prost(uint32, tag = "4")]
     pub column_cache_classes: u32,
+    /// OPTIONAL. The release of Trireme that the frontend is of, such as `0.2.0`. A phase refuses a configuration whose
+    /// release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
+    #[prost(string, tag = "5")]
+    pub release: ::prost::alloc::string::String,
 }
 /// Profile is one scheduler profile with its plugins expanded.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5143,7 +5147,7 @@ pub struct QueuedPod {
     /// a running pod whose resize is deferred, when the frontend heard of that. Unset by a frontend older than the field.
     #[prost(int64, tag = "20")]
     pub queued_since_ms: i64,
-    /// OPTIONAL. Its last changes of state, the oldest first, at most four; those of before came with earlier messages.
+    /// OPTIONAL. Its last changes of state, the oldest first, at most four; earlier ones came with earlier messages.
     #[prost(message, repeated, tag = "21")]
     pub transitions: ::prost::alloc::vec::Vec<QueueTransition>,
 }
@@ -5602,7 +5606,7 @@ pub struct PermitResult {
     /// waits.
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<Status>,
-    /// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
+    /// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Among several plugins that
     /// let it wait: the shortest.
     #[prost(message, optional, tag = "2")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
@@ -8598,7 +8602,7 @@ pub struct Preemptor {
 /// nominated, and its victims are evicted, as its own result says.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PostFilterResult {
-    /// REQUIRED. The answer. Of all results but the last one a node is nominated, and the actions are evictions.
+    /// REQUIRED. The answer. All results but the last one nominate a node, and their actions are evictions.
     #[prost(message, optional, tag = "1")]
     pub answer: ::core::option::Option<PostFilterResponse>,
     /// REQUIRED of all but the first one, unless PreFilter refused the class. The slot of the node that the pod before is
@@ -9034,7 +9038,7 @@ pub mod filter_phase_client {
             self.inner.unary(req, path, codec).await
         }
         /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        /// class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
         pub async fn filter_classes(
             &mut self,
             request: impl tonic::IntoRequest<super::FilterClassesRequest>,
@@ -9338,7 +9342,7 @@ pub mod filter_phase_server {
             tonic::Status,
         >;
         /// FilterClasses is Filter for several classes of one profile, at one state of the cluster. It ends before the first
-        /// class of which a placed pod changes more for the others than what is left of its node's resources. Idempotent.
+        /// class whose placed pods change more for the others than what is left of its node's resources. Idempotent.
         async fn filter_classes(
             &self,
             request: tonic::Request<super::FilterClassesRequest>,
@@ -12105,7 +12109,7 @@ pub mod score_phase_client {
             self.inner.unary(req, path, codec).await
         }
         /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
         /// more than what is left of resources. Idempotent.
         pub async fn place_classes(
             &mut self,
@@ -12188,7 +12192,7 @@ pub mod score_phase_server {
             request: tonic::Request<super::PlaceRequest>,
         ) -> std::result::Result<tonic::Response<super::PlaceResponse>, tonic::Status>;
         /// PlaceClasses is Place for pods of several classes, one class after the other, each as if the pods before it were on
-        /// their nodes. It ends after the first class of which not all pods were placed, and before one whose choice depends on
+        /// their nodes. It ends after the first class whose pods were not all placed, and before one whose choice depends on
         /// more than what is left of resources. Idempotent.
         async fn place_classes(
             &self,

@@ -35,7 +35,7 @@ class Api:
 
 
 def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
-    """After one line at the start, the log of a frontend that waits for ever does not have the reason."""
+    """After one line at the start, the log of a frontend that waits forever does not have the reason."""
     moments: list[float] = []
 
     class Moments(logging.Handler):
@@ -65,7 +65,7 @@ def test_a_failure_that_lasts_is_logged_again_each_minute() -> None:
 
 
 def test_a_list_on_request_that_fails_ends_the_informer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody awaits it: pods would be of the classes of before for ever, in a process that looks healthy."""
+    """Nobody awaits it: pods would be of outdated classes forever, in a process that looks healthy."""
 
     def fail(self: informer.Informer[Any]) -> bool:
         raise ZeroDivisionError("a mistake of ours")

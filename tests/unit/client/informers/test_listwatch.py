@@ -190,7 +190,7 @@ def test_failures_pause_longer_and_longer_and_a_success_resets_that() -> None:
 
 
 def test_a_watch_that_brings_something_resets_the_pause() -> None:
-    """If this fails, a network that breaks watches every few minutes makes the pauses between them longer for ever."""
+    """If this fails, a network that breaks watches every few minutes makes the pauses between them longer forever."""
     protocol = _watching()
     for version in range(101, 110):
         protocol.failed(AWAY)
@@ -221,7 +221,7 @@ def test_retry_after_is_respected() -> None:
     ],
 )
 def test_next_step_after_a_failed_watch(error: Failure, next_step: type) -> None:
-    """If this fails, a lost connection costs a list, or a version that the server refuses is tried for ever."""
+    """If this fails, a lost connection costs a list, or a version that the server refuses is tried forever."""
     protocol = _watching()
     protocol.failed(error)
     assert isinstance(protocol.next_step(), Pause)
@@ -343,7 +343,7 @@ def test_waiting_for_an_older_version_does_not_delay_waiting_for_a_newer_one() -
 
 
 def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
-    """If this fails, a new leader on a server without bookmarks waits for ever."""
+    """If this fails, a new leader on a server without bookmarks waits forever."""
     protocol = _watching_many(100)
     protocol.request_version(150)
     for _ in range(listwatch.CATCH_UP_WATCHES):

@@ -17,7 +17,7 @@ def _key(obj: str) -> str:
 
 
 def test_a_new_list_drops_what_it_does_not_bring() -> None:
-    """If this fails, objects deleted while we were cut off stay in the collection for ever."""
+    """If this fails, objects deleted while we were cut off stay in the collection forever."""
     changes: list[small_collection.Change[str]] = []
     collection = small_collection.SmallCollection(_key, changes.extend)
     collection.on_events(_listing("a=1", "b=1"))

@@ -107,7 +107,7 @@ async def test_without_reviews_tokens_are_ignored() -> None:
 
 
 async def test_token_reviews_are_shared_and_expire() -> None:
-    """Each request would cost a review, or a token that was taken back would be good for ever."""
+    """Each request would cost a review, or a token that was taken back would be good forever."""
     tokens, clock = Tokens(), Clock()
     authenticator = _authenticator(tokens, clock)
     await asyncio.gather(*(authenticator.user_of(BEARER, None) for _ in range(5)))
@@ -199,7 +199,7 @@ def test_a_forbidden_object_is_named_as_the_api_server_names_it(
 
 
 def test_a_cache_of_reviews_is_bounded() -> None:
-    """Whoever sends many tokens could fill the memory."""
+    """A client that sends many tokens could fill the memory."""
     cache: ExpiringCache[int, int] = ExpiringCache(Clock())
     for number in range(MAX_ENTRIES + 10):
         cache.put(number, number, 10.0)

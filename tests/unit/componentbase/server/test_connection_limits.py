@@ -162,7 +162,7 @@ async def test_request_heads_sent_byte_by_byte_keep_nobody_out(monkeypatch: pyte
 
 
 async def test_requests_that_take_long_are_refused_one_by_one_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where each connection waits for an answer, nobody else had one; and whoever makes room learns why."""
+    """Where each connection waits for an answer, nobody else had one; and the connection that makes room learns why."""
     async with _served(monkeypatch, 0.1) as server:
         slow = [await server.connect(_SLOW) for _ in range(3)]
         for _ in slow:
@@ -207,7 +207,7 @@ async def test_the_beginning_of_another_request_is_noted(monkeypatch: pytest.Mon
 
 
 async def test_unfinished_handshakes_cost_nobody_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever opens connections and says nothing would have the answers of others refused."""
+    """A client that opens connections and sends nothing would have the answers of others refused."""
     async with _served(monkeypatch, 0.05) as server:
         monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 8)
         reader, _ = await server.connect(_SLOW)

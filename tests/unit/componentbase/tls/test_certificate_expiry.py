@@ -35,7 +35,7 @@ def _file(folder: Path, content: bytes) -> certificate_expiry.Certificate:
 
 
 def test_the_metric_is_the_end_of_what_is_in_the_file_now(tmp_path: Path) -> None:
-    """Broken, an alert fires for a certificate that was renewed, or never."""
+    """If this fails, an alert fires for a certificate that was renewed, or never."""
     first = _file(tmp_path, _pem(NOW, 90 * DAY))
     client = certificate_expiry.Certificate("client", "/etc/kubeconfig", content=_pem(NOW, 365 * DAY))
     lost = certificate_expiry.Certificate("client", "lost", file=str(tmp_path / "lost"))
@@ -57,7 +57,7 @@ def _samples(expiries: certificate_expiry.Expiries) -> list[tuple[dict[str, str]
 
 
 def test_a_warning_comes_seven_days_before_and_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Broken, the first that anybody hears of it is that nothing can connect; or the log is full of it."""
+    """If this fails, the first that anybody hears of it is that nothing can connect; or the log is full of it."""
     certificate, now = _file(tmp_path, _pem(NOW, 365 * DAY)), [NOW]
     expiries = _expiries(now, certificate)
     warned = []
@@ -76,13 +76,13 @@ def test_a_warning_comes_seven_days_before_and_once_a_day(tmp_path: Path, caplog
 def test_short_lived_certificates_warn_in_their_last_tenth(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, left: timedelta, lines: int
 ) -> None:
-    """Broken, certificates of a day, as cert-manager renews them, warn every day that they are all right."""
+    """If this fails, certificates of a day, as cert-manager renews them, warn every day that they are all right."""
     _expiries([NOW], _file(tmp_path, _pem(NOW + left - DAY, DAY))).warn()
     assert len(caplog.records) == lines
 
 
 def test_one_that_was_renewed_warns_again_when_it_runs_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Broken, the second certificate runs out in silence."""
+    """If this fails, the second certificate runs out in silence."""
     certificate, now = _file(tmp_path, _pem(NOW, 10 * HOUR)), [NOW + 9.5 * HOUR]
     expiries = _expiries(now, certificate)
     expiries.warn()

@@ -50,7 +50,7 @@ def events(cluster: Cluster, reason: str) -> list[str]:
 
 @pytest.mark.parametrize("key", WORKLOADS)
 def test_pods_left_behind_are_adopted(key: str) -> None:
-    """Whoever deletes a workload with --cascade=orphan and applies it again has as many pods as before."""
+    """A workload deleted with --cascade=orphan and applied again has as many pods as before."""
     cluster = Cluster(2)
     cluster.create(key, body_of(key))
     cluster.run(5)
@@ -83,7 +83,7 @@ def test_a_relabelled_pod_is_released_and_replaced(key: str) -> None:
 
 
 def test_a_deployment_adopts_its_replica_sets() -> None:
-    """Orphaned and applied again: tracebacks for ever, and twice the pods, were what came of it."""
+    """Orphaned and applied again: tracebacks forever, and twice the pods, were what came of it."""
     cluster = Cluster(2)
     cluster.create("deployments.apps", workload("web", 5))
     cluster.run(5)
@@ -98,7 +98,7 @@ def test_a_deployment_adopts_its_replica_sets() -> None:
 
 
 def test_a_name_in_use_is_a_collision() -> None:
-    """The ReplicaSet of that name selects other pods: another name is found instead of failing for ever."""
+    """The ReplicaSet of that name selects other pods: another name is found instead of failing forever."""
     cluster = Cluster(2)
     cluster.create("deployments.apps", workload("web", 1))
     cluster.run(5)

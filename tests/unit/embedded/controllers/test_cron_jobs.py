@@ -78,7 +78,7 @@ def cron_job(**spec: Any) -> Object:
 
 
 def reasons(cluster: Cluster) -> list[str]:
-    """Of the CronJob's events."""
+    """The reasons of the CronJob's events."""
     return [one["reason"] for one in cluster.objects("events") if one["involvedObject"]["kind"] == "CronJob"]
 
 

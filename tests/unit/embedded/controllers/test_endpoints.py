@@ -50,7 +50,7 @@ def test_a_service_has_the_addresses_of_its_pods() -> None:
 
 
 def test_pods_come_and_go() -> None:
-    """Scaled down, relabelled, finished: whoever is no backend is no address."""
+    """Scaled down, relabelled, finished: a pod that is no backend is no address."""
     cluster = Cluster(2)
     cluster.create("services", service())
     cluster.create("deployments.apps", workload("web", 3))
@@ -200,7 +200,7 @@ def test_ports_that_different_pods_serve_are_in_different_subsets() -> None:
 def test_endpoints_have_a_thousand_addresses_at_most(
     sizes: list[tuple[int, int]], expected: list[tuple[int, int]]
 ) -> None:
-    """Of the whole object: larger ones are beyond what etcd and the watches of many nodes carry."""
+    """The size of the whole object: larger ones are beyond what etcd and the watches of many nodes carry."""
     names = ("addresses", "notReadyAddresses")
     subsets = [{name: [{}] * count for name, count in zip(names, size, strict=True) if count} for size in sizes]
     assert endpoint_subsets.truncate(subsets) is (sizes != expected)

@@ -124,7 +124,7 @@ def test_undo_takes_the_old_replica_set_up_again() -> None:
 
 
 def test_replica_sets_beyond_the_history_limit_go() -> None:
-    """A deployment that is updated daily must not collect ReplicaSets for ever."""
+    """A deployment that is updated daily must not collect ReplicaSets forever."""
     cluster = Cluster(1)
     cluster.create(DEPLOYMENTS, workload("web", 1, revisionHistoryLimit=1))
     for image in ("v2", "v3", "v4"):
@@ -226,7 +226,7 @@ def test_an_indexed_job_covers_every_index_once() -> None:
 
 
 def test_a_failing_job_gives_up() -> None:
-    """After backoffLimit failures it must not go on for ever."""
+    """After backoffLimit failures it must not go on forever."""
     cluster = Cluster(1, pace=KubeletPace(start=1, stop=1, run=1))
     cluster.create(JOBS, job("bad", backoffLimit=2, annotations={EXIT_CODE_ANNOTATION: "1"}))
     cluster.run(60)

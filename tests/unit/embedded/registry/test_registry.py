@@ -311,7 +311,7 @@ def test_resources_that_need_a_version(registry: Registry) -> None:
 
 
 def test_a_write_that_changes_nothing_is_none(registry: Registry) -> None:
-    """Controllers write what they see; were that events, they would wake themselves for ever."""
+    """Controllers write what they see; were that events, they would wake themselves forever."""
     before = create(registry, "pods", pod("p"))
     after = patch(registry, "pods", "p", {"metadata": {"labels": None}})
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]

@@ -45,7 +45,7 @@ def causes(registry: Registry, *containers: Object) -> list[str]:
 
 
 def test_a_resize_changes_amounts_alone(registry: Registry) -> None:
-    """Whoever may resize a pod must not be able to exchange its image."""
+    """The permission to resize a pod must not allow to exchange its image."""
     before = registry.get(PODS, "default", "p").object
     other = {**container("c", {"memory": "1Gi"}, cpu="2"), "image": "other"}
     after = resize(registry, other, terminationGracePeriodSeconds=1)

@@ -16,7 +16,7 @@ ONE = "exactly one of `exactly` or `firstAvailable` is required"
 
 
 def refusal(key: str, spec: dict[str, Any]) -> str:
-    """What is said of an object with that spec; empty if it is accepted."""
+    """The errors for an object with that spec; empty if it is accepted."""
     try:
         validate_create(BY_KEY[key], {"metadata": {"name": "x"}, "spec": spec})
     except ApiError as error:
@@ -25,7 +25,7 @@ def refusal(key: str, spec: dict[str, Any]) -> str:
 
 
 def refusal_of_pod(resources: dict[str, Any] | None = None, **spec: Any) -> str:
-    """What is said of a pod with one container."""
+    """The errors for a pod with one container."""
     return refusal("pods", {"containers": [{"name": "c", "image": "i", "resources": resources or {}}], **spec})
 
 

@@ -32,7 +32,7 @@ def test_pods_are_grouped_by_the_plugins_that_refused_them() -> None:
 
 
 def test_a_pod_moves_from_reason_to_reason_and_leaves() -> None:
-    """A pod would be counted twice, or for ever."""
+    """A pod would be counted twice, or forever."""
     known = pending_pods.PendingPods()
     known.apply(snapshot_pb2.QueueDelta(pods=[queued("a", "Fit"), queued("b", "Fit")]))
     known.apply(snapshot_pb2.QueueDelta(pods=[queued("a", "Taint")]))

@@ -39,7 +39,7 @@ def test_a_pod_that_left_is_remembered() -> None:
 
 
 def test_after_a_new_stream_pods_that_are_not_in_the_queue_have_left_it() -> None:
-    """A pod that was bound meanwhile would wait for ever."""
+    """A pod that was bound meanwhile would wait forever."""
     known = timelines()
     known.apply(snapshot_pb2.QueueDelta(pods=[queued("gone"), queued("there")]))
     known.apply(snapshot_pb2.QueueDelta(reset=True, pods=[queued("there")]))

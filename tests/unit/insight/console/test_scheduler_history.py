@@ -35,7 +35,7 @@ def test_another_leader_begins_anew() -> None:
 
 
 def test_latencies_are_those_of_the_last_minute() -> None:
-    """A slow start would be shown for ever."""
+    """A slow start would be shown forever."""
     history = scheduler_history.SchedulerHistory()
     history.take(console_states.status(0))
     history.take(console_states.status(1, bound=10, latencies=(0, 10, 0)))
@@ -50,7 +50,7 @@ def test_latencies_are_those_of_the_last_minute() -> None:
 
 
 def test_a_message_sent_again_adds_no_preemption_twice() -> None:
-    """After a new stream the last ones come once more."""
+    """After a new stream the last ones come again."""
     history = scheduler_history.SchedulerHistory()
     history.take(console_states.status(0, preemptions=[console_states.preemption(1), console_states.preemption(2)]))
     history.take(console_states.status(1, preemptions=[console_states.preemption(2), console_states.preemption(3)]))

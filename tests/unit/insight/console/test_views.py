@@ -213,7 +213,7 @@ def test_a_timeline_has_each_change_and_the_node() -> None:
     [view.path.format(namespace="default", name="large") for view in views.VIEWS if not (view.nodes or view.pods)],
 )
 def test_a_reader_who_may_list_nothing_sees_no_names(path: str) -> None:
-    """Names of everybody's pods and nodes would be shown to whoever has a token."""
+    """Names of everybody's pods and nodes would be shown to anybody with a token."""
     text = json.dumps(document(busy(), path, NOTHING))
     names = ("n0", "n1", "vip", "victim-1", "small", "10.0.0", '"me"', *(() if "large" in path else ("large",)))
     assert [name for name in names if name in text] == []

@@ -283,7 +283,7 @@ async def test_how_long_each_step_took_comes_from_the_frontend() -> None:
 
 
 async def test_what_is_not_in_memory_is_said_so() -> None:
-    """A pod of another scheduler, or of before insight began, would get an explanation that somebody made up."""
+    """A pod of another scheduler, or from before insight began, would get an explanation that somebody made up."""
     cluster = await RecordedCluster(2).open()
     cluster.builder.place(SMALL, "n1")
     insight = RememberingInsight(cluster).follow()
@@ -365,7 +365,7 @@ async def test_old_clusters_and_their_decisions_are_dropped_together(monkeypatch
 
 
 async def test_another_leader_begins_generations_anew() -> None:
-    """A decision of before would be evaluated on the cluster of another leader's generation of that number."""
+    """An earlier decision would be evaluated on the cluster of another leader's generation of that number."""
     cluster = await RecordedCluster(3).open()
     await cluster.schedule(LARGE, 1)
     insight = RememberingInsight(cluster).follow()

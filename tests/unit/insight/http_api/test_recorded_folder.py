@@ -124,7 +124,7 @@ async def test_a_folder_without_a_recording_is_not_served(tmp_path: pathlib.Path
 async def test_a_folder_that_is_removed_is_said_to_be_unreadable(
     folder: pathlib.Path, writer: segment_writer.RecordingWriter
 ) -> None:
-    """The page would show the moment for ever, or an error that names nothing."""
+    """The page would show the moment forever, or an error that names nothing."""
     cluster = await RecordedCluster(2).open()
     writer.begin(cluster.header)
     writer.append(cluster.frames()[0].SerializeToString(), completes_state=True)
@@ -159,7 +159,7 @@ def record(folder: pathlib.Path, begins: list[int]) -> None:
 async def test_a_recording_that_was_removed_and_begun_anew_is_shown(
     folder: pathlib.Path, segments: int, is_folder_gone: bool
 ) -> None:
-    """The console would show for ever what is gone, and nothing of what is recorded: the numbers begin at 1 again."""
+    """The console would show forever what is gone, and nothing of what is recorded: the numbers begin at 1 again."""
     record(folder, [0, 10, 20, 30])
     site = recorded_site.RecordedSite(folder)
     await site.open(None)

@@ -197,7 +197,7 @@ async def test_moments_at_which_nothing_was_recorded_are_said_to_be_so(folder: p
 
 
 async def test_an_explanation_in_a_gap_says_how_old_it_is(folder: pathlib.Path) -> None:
-    """Whoever reads it over HTTP alone would take it for what was then."""
+    """A reader over HTTP alone would take it for the state of that time."""
     await record(folder, 0, [1])
     await record(folder, 100, [101])
     async with served(folder) as reader:
@@ -222,7 +222,7 @@ async def test_a_time_before_a_stream_begins_anew_is_said_to_be_without_one(fold
 
 
 async def test_what_precedes_the_first_full_state_is_not_offered(folder: pathlib.Path) -> None:
-    """The page would ask again for ever for moments of a segment that has no state."""
+    """The page would ask again forever for moments of a segment that has no state."""
     writer = segment_writer.RecordingWriter(folder, LIMITS)
     writer.begin(header())
     part = state_frame(1)
@@ -237,7 +237,7 @@ async def test_what_precedes_the_first_full_state_is_not_offered(folder: pathlib
 
 
 async def test_the_beginning_moves_on_as_segments_are_deleted(folder: pathlib.Path) -> None:
-    """Moments would be offered of which nothing is left, or of a segment without a state."""
+    """Moments would be offered that are deleted, or of a segment without a state."""
     await record(folder, 0, [1])
     writer = segment_writer.RecordingWriter(folder, LIMITS)
     writer.begin(header(BEGIN + 50 * SECOND))

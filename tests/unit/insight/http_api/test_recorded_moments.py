@@ -111,7 +111,7 @@ async def test_a_later_moment_goes_on_and_an_earlier_one_begins_anew() -> None:
 
 
 async def test_no_more_states_than_the_bound_are_kept_and_the_one_used_last_stays() -> None:
-    """Whoever looks at many moments would use up the memory."""
+    """A reader of many moments would use up the memory."""
     here = await world()
     for number in range(recorded_moments.MOMENTS + 2):
         here.now += 1
@@ -152,7 +152,7 @@ async def test_what_takes_long_is_said_to_and_is_nearer_the_next_time() -> None:
 
 
 async def test_what_nobody_waits_for_is_not_read_to_its_end() -> None:
-    """Whoever drags the slider would have all moments on its way read, and others wait for that."""
+    """Dragging the slider would read all moments on its way, and others would wait for that."""
     here, gone = await world(), Transport()
     waiting = asyncio.create_task(here.go_to(after(FRAMES), request(gone)))
     while not here.source.opened or here.source.opened[0].taken < recording_sources.FRAMES_PER_TURN:

@@ -75,7 +75,7 @@ async def test_pages_are_as_of_their_moment_in_any_order(client: test_utils.Test
 
 
 async def test_readers_do_not_move_the_moment_of_others(client: test_utils.TestClient[Any, Any]) -> None:
-    """Whoever looks at an incident would see another one's moment in the middle of it."""
+    """A reader of an incident would see another one's moment in the middle of it."""
 
     async def look(seconds: float, placed: int, queued: int) -> None:
         for _ in range(5):
@@ -154,7 +154,7 @@ async def test_preemptions_are_those_of_the_leader_of_then(tmp_path: pathlib.Pat
 async def test_a_moment_for_which_memory_does_not_suffice_is_said_so(
     client: test_utils.TestClient[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page would show half of a cluster, or ask for ever."""
+    """A page would show half of a cluster, or ask forever."""
 
     def fails(*_: Any) -> None:
         raise MemoryError
@@ -197,7 +197,7 @@ async def test_a_moment_that_is_none_is_refused(
 
 
 async def test_pages_of_other_sites_do_not_read_it(client: test_utils.TestClient[Any, Any]) -> None:
-    """A name may be made to mean this machine: its page would read the cluster of whoever opened it."""
+    """A name may be made to mean this machine: its page would read the cluster of the user who opened it."""
     for path in ("/v1/recording", as_of(1, "pending"), "/v1/pending"):
         async with client.get(path, headers={"Host": "evil.example"}) as response:
             assert response.status == 403

@@ -39,7 +39,7 @@ def test_a_newcomer_gets_a_place_beside_ten_greedy_callers() -> None:
 
 
 def test_all_places_can_be_in_use_but_never_more() -> None:
-    """The bound is one of memory: it holds whoever calls."""
+    """The bound is one of memory: it holds for all callers together."""
     places = request_places.RequestPlaces(8)
     with contextlib.ExitStack() as stack:
         assert sum(_fill(stack, places, str(number)) for number in range(100)) == 8

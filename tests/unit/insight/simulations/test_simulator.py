@@ -26,7 +26,7 @@ def _many_pods(count: int = 50_000) -> simulation_pb2.SimulateRequest:
 
 
 async def test_a_simulation_that_takes_too_long_ends_with_advice() -> None:
-    """It would hold up all others for ever."""
+    """It would hold up all others forever."""
     insight = await SimulatedInsight(n0="9").start()
     simulating = _simulator(insight, 0.05)
     with pytest.raises(simulator.SimulationError, match="fewer pods or nodes") as caught:

@@ -317,7 +317,7 @@ async def test_a_group_of_the_name_of_a_group_of_groups_is_a_victim_of_its_own()
 
 
 async def test_groups_that_are_part_of_each_other_decide_once() -> None:
-    """Whoever is met again decides nothing: else it would depend on how many levels are looked at."""
+    """A pod that is met again decides nothing: the answer does not depend on how many levels are looked at."""
     cluster = Cluster(1)
     cluster.group("a", 500, together=False, parent="x")
     cluster.group("x", 500, together=False, parent="y", composite=True)

@@ -132,7 +132,7 @@ async def test_no_more_candidates_that_break_a_budget_are_compared_than_the_argu
 
 
 _CHOICES: dict[str, tuple[list[tuple[int, str, int]], list[tuple[int, str, int]]]] = {
-    # Of each node the pods: priority, cpu, start. The second node is the better one.
+    # The pods of each node: priority, cpu, start. The second node is the better one.
     "lowest highest priority": ([(9, "3", 0)], [(8, "3", 0)]),
     "lowest sum": ([(9, "1", 0), (9, "2", 0)], [(9, "1", 0), (8, "2", 0)]),
     "fewest": ([(9, "1500m", 5), (-2147483648, "1500m", 0)], [(9, "3", 1)]),
@@ -463,7 +463,7 @@ async def test_a_pod_of_a_group_counts_by_its_group(gate: bool, priority: int, t
 
 
 async def test_a_group_is_reprieved_before_a_pod_of_its_priority_unless_a_budget_protects_it() -> None:
-    """Of two victims the group is the more important one, unless a budget protects the other."""
+    """The group is the more important of two victims, unless a budget protects the other."""
     for label, gone in (("free", "pod"), ("kept", "group")):
         case = Preemption(2)
         group = case.add(1, "2", "n0", "n1", labels={"app": "free"}, **_of("g"))

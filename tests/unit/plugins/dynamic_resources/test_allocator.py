@@ -209,7 +209,7 @@ def test_an_endless_search_times_out() -> None:
 
 
 def test_a_slice_with_an_invalid_amount_is_refused_as_a_whole() -> None:
-    """Whoever reads slices leaves it out, and nothing else suffers."""
+    """Readers of slices leave it out, and nothing else suffers."""
     with pytest.raises(ValueError, match="quantities must match"):
         slices_of(named("a", capacity={"lanes": {"value": "10x"}}))
 

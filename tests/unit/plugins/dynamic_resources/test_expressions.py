@@ -1,4 +1,4 @@
-"""CEL selectors: what they say of a device, and what is said of those that are wrong, in kube-scheduler's words."""
+"""CEL selectors: their answers about a device, and kube-scheduler's errors for wrong ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Addresses and networks in CEL selectors: what Kubernetes' functions say of them, and of what is none."""
+"""Addresses and networks in CEL selectors: the results of Kubernetes' functions for them, and for other texts."""
 
 import pytest
 

@@ -40,7 +40,7 @@ def _device(**resources: Json) -> Json:
 
 
 def _using(*containers: str, **spec: Any) -> core_pb2.Pod:
-    """A pod of which these containers use its claim."""
+    """A pod whose claim these containers use."""
     names = [{"name": name, "resources": {"claims": [{"name": "own"}]}} for name in containers]
     return pod_of({"containers": names or [{"name": "main"}], **spec})
 

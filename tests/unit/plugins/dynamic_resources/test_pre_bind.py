@@ -482,7 +482,7 @@ async def test_unreserve_reverts_what_was_written() -> None:
     assert list(store.objects) == [CLAIM]
     assert store.objects[CLAIM]["status"]["reservedFor"] == []
     assert store.objects[CLAIM]["status"]["allocation"], "the devices stay: the next attempt finds them allocated"
-    assert await unreserve.unreserve(store, NAME, _state(_to_allocate())) is None, "once more is no fault"
+    assert await unreserve.unreserve(store, NAME, _state(_to_allocate())) is None, "again is no fault"
 
 
 GROUP_USER = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-uid"}

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
-	trireme.dev/sdk/go v0.1.0
+	trireme.dev/sdk/go v0.2.0
 )
 
 require (

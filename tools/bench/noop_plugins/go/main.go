@@ -30,7 +30,7 @@ func (byNode) Filter(context.Context, framework.CycleState, *v1.Pod, framework.N
 	return nil
 }
 
-// byPods says of a node how many pods it takes.
+// byPods returns how many pods a node takes.
 type byPods struct{ scorer }
 
 func (byPods) FilterCapacity(

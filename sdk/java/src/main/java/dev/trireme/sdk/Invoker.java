@@ -254,7 +254,7 @@ final class Invoker {
     }
     String text = cause instanceof InvalidResult ? cause.getMessage() : cause.toString();
     String message = "plugin " + name + ": " + where + ": " + text;
-    // Of a wrong result the place in the SDK says nothing.
+    // The place in the SDK does not explain a wrong result.
     Log.error(message, cause instanceof InvalidResult ? null : cause);
     return Refusals.of(Status.INTERNAL, message);
   }

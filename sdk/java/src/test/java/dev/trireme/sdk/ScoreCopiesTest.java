@@ -71,7 +71,7 @@ final class ScoreCopiesTest {
   private static final Info FOLLOWS = INFO.withNodeData(NodeData.SNAPSHOT);
   private static final Fence FENCE = Fence.newBuilder().setEpoch(1).setSchedulerId("s").build();
 
-  /** What a plugin that follows a cluster of one node without pods says of three copies there. */
+  /** The answer about three copies of a plugin that follows a cluster of one node without pods. */
   private static ScoreCopiesResponse threeCopies(Plugin plugin) throws Exception {
     try (Served served = new Served(plugin)) {
       CompletableFuture<SyncResponse> applied = new CompletableFuture<>();

@@ -18,7 +18,7 @@ import java.util.TreeMap;
 
 /**
  * The scheduler plugin FloatingLicences: pods with the label {@code example.com/licence} need a licence of the product
- * that it names, of which there are so many for the whole cluster. Others wait until one is free.
+ * that it names, with so many for the whole cluster. Others wait until one is free.
  */
 public final class FloatingLicences
     implements Plugin.Configurable, Plugin.PreFilter, Plugin.Reserve, Plugin.QueueingHint {

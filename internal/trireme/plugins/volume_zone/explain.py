@@ -1,0 +1,8 @@
+"""The reasons of VolumeZone's refusals."""
+
+from trireme.framework.reason_codes import ReasonCode
+
+REASONS = {
+    "volumeZone": ReasonCode("A bound volume is in another zone or region than the node."),
+    "claim": ReasonCode("A claim of the pod, or its storage class, cannot be used; the message says why."),
+}

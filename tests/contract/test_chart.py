@@ -1,0 +1,127 @@
+"""The chart as Helm renders it: sets of values and their objects, wrong values, notes.
+
+`make chart-snapshots` writes the recorded objects anew.
+"""
+
+import os
+import pathlib
+import re
+
+import pytest
+import yaml
+
+from deploy import make_manifests
+from tools.programs import programs_fixture
+from trireme.config import gates, loading, trireme_configuration
+
+SETS = pathlib.Path(__file__).parent / "data/chart"
+NAMES = sorted(path.name.removesuffix(".values.yaml") for path in SETS.glob("*.values.yaml"))
+CHART = make_manifests.CHART
+
+
+@pytest.fixture(autouse=True)
+def _programs() -> None:
+    programs_fixture.require_programs()
+
+
+def _rendered(name: str) -> str:
+    """The objects of a set of values, without the chart's version, which each release changes."""
+    values = yaml.safe_load((SETS / f"{name}.values.yaml").read_text())
+    version = re.escape(yaml.safe_load((CHART / "Chart.yaml").read_text())["version"])
+    text = make_manifests.template(values, "trireme-system")
+    return re.sub(rf'(?<=trireme[-:]){version}\b|(?<="){version}(?=")', "VERSION", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_render_as_recorded(name: str) -> None:
+    """A change of a template shows in the review as a change of objects, of all installations that it is about."""
+    recorded = SETS / f"{name}.objects.yaml"
+    rendered = _rendered(name)
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        recorded.write_text(rendered)
+    assert rendered == recorded.read_text(), "`make chart-snapshots` records what is rendered now"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "shadow"])
+def test_processes_take_the_configuration(name: str) -> None:
+    """A field that the frontend does not know would keep it from starting."""
+    (config,) = (
+        entry["data"]
+        for entry in yaml.safe_load_all(_rendered(name))
+        if entry and entry["kind"] == "ConfigMap" and "trireme.yaml" in entry["data"]
+    )
+    own = trireme_configuration.parse(config["trireme.yaml"].encode())
+    scheduler = loading.load(config["scheduler.yaml"].encode(), gates.FeatureGates(), lambda line: None)
+    enabled = {entry["name"] for group in _plugins(config["scheduler.yaml"]).values() for entry in group["enabled"]}
+    assert {plugin.name for plugin in own.remote_plugins} == enabled
+    assert len(scheduler.profiles) == 1
+
+
+def _plugins(document: str) -> dict[str, dict[str, list[dict[str, str]]]]:
+    (profile,) = yaml.safe_load(document)["profiles"]
+    plugins: dict[str, dict[str, list[dict[str, str]]]] = profile.get("plugins", {})
+    return plugins
+
+
+def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:
+    printed = programs_fixture.helm("lint", "--strict", CHART, home=tmp_path)
+    assert "WARNING" not in printed
+    assert "ERROR" not in printed
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["mode=both"], "at '/mode': value must be one of 'split', 'standalone', 'shadow'"),
+        (["scheduler.nmae=x"], "at '/scheduler': additional properties 'nmae' not allowed"),
+        (["filter.autoscaling.minReplicas=0"], "at '/filter/autoscaling/minReplicas': minimum: got 0, want 1"),
+        (["frontend.replicas=two"], "at '/frontend/replicas': got string, want integer"),
+        (["image.tag=latest"], "at '/image/tag': 'not' failed"),
+        (["image.digest=sha256:short"], "at '/image/digest': 'sha256:short' does not match pattern"),
+        (["certificates.source=vault"], "at '/certificates/source': value must be one of 'certManager', 'secrets'"),
+        (["certificates.duration=1 day"], "at '/certificates/duration': '1 day' does not match pattern"),
+        (["bind.resources.limits.memory=lots"], "at '/bind/resources/limits/memory': 'lots' does not match pattern"),
+        (["plugins[0].name=A,plugins[0].run=sidecar"], "at '/plugins/0': missing property 'extensionPoints'"),
+        (
+            ["plugins[0].name=A,plugins[0].run=sidecar,plugins[0].extensionPoints={filter}"],
+            "at '/plugins/0': missing property 'image'",
+        ),
+        (
+            ["plugins[0].name=A,plugins[0].run=external,plugins[0].address=a:1,plugins[0].extensionPoints={filters}"],
+            "at '/plugins/0/extensionPoints/0': value must be one of",
+        ),
+        (["scheduler.featureGates.GenericWorkload=yes"], "at '/scheduler/featureGates/GenericWorkload': got string"),
+        (
+            ["scheduler.featureGates.CoordinatedLeaderElection=true"],
+            "scheduler.featureGates.CoordinatedLeaderElection: needs scheduler.default",
+        ),
+        (["extraObjects[0].kind=ConfigMap"], "at '/extraObjects/0': missing property 'apiVersion'"),
+    ],
+    ids=lambda value: value[0].partition("=")[0] if isinstance(value, list) else "",
+)
+def test_a_wrong_value_is_an_error_that_names_it(flags: list[str], message: str, tmp_path: pathlib.Path) -> None:
+    done = programs_fixture.run_helm(
+        "template", "trireme", CHART, *(word for flag in flags for word in ("--set", flag)), home=tmp_path
+    )
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "commands"),
+    [
+        ([], ["kubectl -n here rollout status deployment/trireme-frontend", "helm -n here test trireme"]),
+        (["certificates.source=secrets"], ["trireme-frontend-tls", "trireme-bind-tls"]),
+        (["scheduler.default=true"], ["a kube-scheduler that still runs leads until it ends"]),
+        (["insight.enabled=true,insight.http.enabled=true"], ["port-forward deployment/trireme-insight 7005"]),
+        (["mode=shadow"], ["kubectl -n here port-forward deployment/trireme-shadow 8080"]),
+    ],
+    ids=["split", "secrets", "default", "console", "shadow"],
+)
+def test_notes_have_the_next_command(flags: list[str], commands: list[str], tmp_path: pathlib.Path) -> None:
+    arguments = [word for flag in flags for word in ("--set", flag)]
+    printed = programs_fixture.helm(
+        "install", "trireme", CHART, "--namespace", "here", "--dry-run=client", *arguments, home=tmp_path
+    )
+    notes = printed.partition("NOTES:")[2]
+    assert [command for command in commands if command not in notes] == []

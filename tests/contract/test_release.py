@@ -1,0 +1,75 @@
+"""What a release consists of: its notes, the files of its wheel, and the list of what an installation has."""
+
+import pathlib
+import subprocess
+import tarfile
+import zipfile
+
+import pytest
+from spdx_tools.spdx import model
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+
+from tools.release import build_release, checks, notes, versions
+
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+## [0.2.0] - 2026-12-01
+
+### Added
+
+- A chart.
+
+## [0.1.0] - 2026-06-01
+
+- Everything.
+"""
+
+
+def test_notes_are_the_section_of_the_version() -> None:
+    assert notes.of_release(CHANGELOG, "0.2.0") == "# Trireme 0.2.0\n\n### Added\n\n- A chart.\n"
+    assert notes.of_release(CHANGELOG, "0.1.0") == "# Trireme 0.1.0\n\n- Everything.\n"
+
+
+def test_notes_before_the_section_is_named_are_what_is_unreleased() -> None:
+    changelog = CHANGELOG.replace("## [Unreleased]\n", "## [Unreleased]\n\n- A fix.\n")
+    assert notes.of_release(changelog, "0.3.0") == "# Trireme 0.3.0\n\n- A fix.\n"
+    with pytest.raises(ValueError, match=r"no section \[0\.3\.0\], and nothing in \[Unreleased\]"):
+        notes.of_release(CHANGELOG, "0.3.0")
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(SystemExit, match=f"this is {versions.current()}; `make set-version VERSION=99.0.0` first"):
+        build_release.main(["99.0.0"])
+
+
+def test_wheel_and_source_distribution_have_all_files(tmp_path: pathlib.Path) -> None:
+    """A file that is missing in the wheel is missed by users alone: tests run on the sources."""
+    build_release.build_distributions(tmp_path)
+    listed = subprocess.run(
+        ["git", "ls-files", "internal"], capture_output=True, text=True, check=True, cwd=versions.ROOT
+    ).stdout
+    expected = {name.removeprefix("internal/") for name in listed.split("\n") if name}
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert sorted(expected - set(archive.namelist())) == []
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        assert f"\nVersion: {versions.current()}\n" in archive.read(metadata).decode()
+    (source,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert sorted({f"internal/{name}" for name in expected} - names) == []
+
+
+def test_the_list_of_software_is_a_valid_spdx_document() -> None:
+    rows = [
+        ["trireme-scheduler", versions.current(), "Apache-2.0", ["NumPy", "absent"]],
+        ["numpy", "2.4.0", "BSD-3-Clause AND MIT", []],
+        ["unknown_licence", "1.0", "", []],
+    ]
+    document = checks.software_document(rows)
+    assert validate_full_spdx_document(document) == []
+    relations = [(each.relationship_type.name, each.related_spdx_element_id) for each in document.relationships]
+    assert relations == [("DESCRIBES", "SPDXRef-trireme-scheduler"), ("DEPENDS_ON", "SPDXRef-numpy")]
+    assert isinstance(document.packages[2].license_declared, model.SpdxNoAssertion)

@@ -1,0 +1,135 @@
+"""Alerts on a real Prometheus: a fault of real processes makes each fire, and its end makes it clear.
+
+The rules are those that are shipped, but for how long an expression has to hold. The other alerts fire and clear in
+tests/alerts, on series that are made up.
+"""
+
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+import yaml
+
+from tests.alerts import alert_rules
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
+from tools.controlplane import ports
+
+PROMETHEUS = alert_rules.program("prometheus")
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed (Debian: prometheus)"),
+]
+
+_PODS = "/api/v1/namespaces/default/pods"
+
+
+class Watched:
+    """An installation, and the Prometheus that scrapes its frontend."""
+
+    def __init__(self, here: installation.Installation, url: str) -> None:
+        self.here = here
+        self._url = url
+
+    async def alerts(self) -> set[str]:
+        """The alerts that fire."""
+        async with self.here.session.get(f"{self._url}/api/v1/alerts") as response:
+            found = (await response.json())["data"]["alerts"]
+        return {each["labels"]["alertname"] for each in found if each["state"] == "firing"}
+
+    async def fires(self, name: str, *, not_yet: bool = False) -> None:
+        """Return once the alert fires; `not_yet`: once it does not."""
+
+        async def changed() -> bool:
+            return (name in await self.alerts()) is not not_yet
+
+        await installation.until(changed, 60, lambda: f"{name} does {'' if not_yet else 'not '}fire")
+
+    async def clears(self, name: str) -> None:
+        """Return once the alert does not fire any more."""
+        await self.fires(name, not_yet=True)
+
+
+@contextlib.asynccontextmanager
+async def watched(folder: pathlib.Path, cluster: clusters.OpenCluster) -> AsyncIterator[Watched]:
+    """A scheduler on two small nodes, scraped each second."""
+    async with cluster(nodes=2, cpu="4") as here:
+        await here.start()
+        (port,) = ports.free_ports(1)
+        configuration = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(alert_rules.write(folder, wait="2s"))],
+            "scrape_configs": [
+                {
+                    "job_name": "trireme-frontend",
+                    "scheme": "https",
+                    "tls_config": {"insecure_skip_verify": True},
+                    "static_configs": [{"targets": [f"127.0.0.1:{here.port(here.frontends[0])}"]}],
+                }
+            ],
+        }
+        path = folder / "prometheus.yaml"
+        path.write_text(yaml.safe_dump(configuration))
+        command = [
+            str(PROMETHEUS),
+            f"--config.file={path}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]
+        process = installation.Process("prometheus", command, folder / "prometheus.log")
+        process.start()
+        try:
+            await here.logged(process, "Server is ready to receive web requests")
+            seen = Watched(here, f"http://127.0.0.1:{port}")
+            # Before the first scrape no frontend is known.
+            await seen.clears("TriremeNoLeader")
+            yield seen
+        finally:
+            process.stop()
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
+    tmp_path: pathlib.Path, cluster: clusters.OpenCluster
+) -> None:
+    async with watched(tmp_path, cluster) as seen:
+        here = seen.here
+        await here.create_pods([pod("small", cpu="100m")])
+        await here.bound(1)
+        assert await seen.alerts() == set()
+
+        # A pod that is larger than any node.
+        await here.create_pods([pod("giant", cpu="64")])
+        await seen.fires("TriremePodsWaitForNodes")
+        await here.request("DELETE", f"{_PODS}/giant?gracePeriodSeconds=0")
+        await seen.clears("TriremePodsWaitForNodes")
+
+        # The only replica of a phase dies.
+        score = here.phases["score"][0]
+        score.kill()
+        for name in ("TriremePhaseMissing", "TriremeReplicaBehind"):
+            await seen.fires(name)
+        score.start()
+        for name in ("TriremePhaseMissing", "TriremeReplicaBehind"):
+            await seen.clears(name)
+
+        # Somebody writes what is no configuration.
+        path = here.folder / "config-0.yaml"
+        before = path.read_text()
+        replaced = path.with_suffix(".new")
+        replaced.write_text(yaml.safe_dump({**yaml.safe_load(before), "profiles": [{"schedulerName": 7}]}))
+        replaced.replace(path)
+        await seen.fires("TriremeConfigurationRefused")
+        replaced.write_text(before)
+        replaced.replace(path)
+        await seen.clears("TriremeConfigurationRefused")
+
+        # The only frontend dies.
+        frontend = here.frontends[0]
+        frontend.kill()
+        await seen.fires("TriremeNoLeader")
+        frontend.start()
+        await seen.clears("TriremeNoLeader")
+        await here.create_pods([pod("after", cpu="100m")])
+        await here.bound(2)

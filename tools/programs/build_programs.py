@@ -1,0 +1,60 @@
+"""Builds the programs of others that checks use, into build/programs: `python -m tools.programs.build_programs`.
+
+Helm renders and installs the chart, actionlint reads the workflow files. `go.mod` pins them; a cold build takes some
+minutes, and later calls compare a digest of `go.mod` and `go.sum`.
+
+Standard library only, so that it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+MODULE = Path(__file__).resolve().parent
+REPOSITORY = MODULE.parent.parent
+FOLDER = REPOSITORY / "build" / "programs"
+STAMP = FOLDER / "inputs"
+HELM = FOLDER / "helm"
+ACTIONLINT = FOLDER / "actionlint"
+PACKAGES = ("helm.sh/helm/v4/cmd/helm", "github.com/rhysd/actionlint/cmd/actionlint")
+
+
+def available() -> bool:
+    """Whether the programs are there, of the versions that go.mod names."""
+    return STAMP.exists() and STAMP.read_text() == _digest() and HELM.exists() and ACTIONLINT.exists()
+
+
+def build() -> None:
+    """Build them where needed. Raises: SystemExit: there is no Go toolchain, or it failed."""
+    if available():
+        return
+    go = shutil.which("go")
+    if go is None:
+        raise SystemExit("programs: no Go toolchain on PATH; Helm and actionlint need Go 1.26 or newer to be built")
+    print("programs: building Helm and actionlint into build/programs (some minutes the first time)", flush=True)
+    # Built beside their place and moved: programs that run are left as they are.
+    unfinished = FOLDER.with_name("programs.new")
+    unfinished.mkdir(parents=True, exist_ok=True)
+    command = [go, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", f"{unfinished}{os.sep}", *PACKAGES]
+    if subprocess.run(command, cwd=MODULE, preexec_fn=lambda: os.nice(10), check=False).returncode:
+        raise SystemExit("programs: go build failed")
+    FOLDER.mkdir(exist_ok=True)
+    for program in unfinished.iterdir():
+        program.replace(FOLDER / program.name)
+    unfinished.rmdir()
+    STAMP.write_text(_digest())
+
+
+def _digest() -> str:
+    inputs = (MODULE / "go.mod", MODULE / "go.sum")
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()
+
+
+if __name__ == "__main__":
+    build()
+    sys.exit(0)

@@ -1,0 +1,132 @@
+"""What is checked of an installed wheel: that it schedules, and what it consists of, as an SPDX document."""
+
+import datetime
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from spdx_tools.common.spdx_licensing import spdx_licensing
+from spdx_tools.spdx import model
+from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+from spdx_tools.spdx.writer.json import json_writer
+
+from tools.release import versions
+
+_START_SECONDS = 120.0
+# Name, version, licence and requirements of each distribution, as the environment's own Python sees them.
+_LIST = """
+import importlib.metadata, json, re
+rows = []
+for each in importlib.metadata.distributions():
+    named = re.compile(r"[A-Za-z0-9._-]+")
+    needs = [named.match(text)[0] for text in each.requires or () if "extra ==" not in text]
+    rows.append([each.metadata["Name"], each.version, each.metadata.get("License-Expression") or "", needs])
+print(json.dumps(rows))
+"""
+
+
+class CheckError(Exception):
+    """The installed wheel is not as it has to be."""
+
+
+def scheduler_runs(commands: Path) -> None:
+    """Start `trireme up` of an environment, and return once it schedules. Raises: CheckError."""
+    with tempfile.TemporaryDirectory(prefix="trireme-up-") as folder:
+        environment = {"PATH": f"{commands}{os.pathsep}/usr/bin:/bin", "HOME": folder}
+        environment |= {"TRIREME_SOCKET": f"{folder}/admin.sock", "XDG_STATE_HOME": folder}
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            command = [commands / "trireme", "up", "--nodes", "3", "--demo"]
+            process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, env=environment)
+        try:
+            _wait_for_status(commands, environment, folder, process, log)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _wait_for_status(
+    commands: Path, environment: dict[str, str], folder: str, process: subprocess.Popen[bytes], log: Path
+) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    command = [commands / "trireme", "status", "--output", "json"]
+    while True:
+        asked = subprocess.run(command, capture_output=True, check=False, cwd=folder, env=environment)
+        if asked.returncode == 0 and json.loads(asked.stdout).get("version") == versions.current():
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise CheckError(f"`trireme up` does not schedule:\n{log.read_text()[-2000:]}{asked.stderr.decode()}")
+        time.sleep(1)
+
+
+def write_software_list(python: Path, file: Path) -> None:
+    """Write what the environment of this Python has, but for pip, as SPDX 2.3 in JSON. Raises: CheckError."""
+    listed = subprocess.run([python, "-c", _LIST], capture_output=True, text=True, check=True)
+    document = software_document([row for row in json.loads(listed.stdout) if row[0] not in ("pip", "setuptools")])
+    json_writer.write_document_to_file(document, str(file), validate=False)
+    again = JsonLikeDictParser().parse(json.loads(file.read_text()))
+    if problems := validate_full_spdx_document(again):
+        raise CheckError(f"{file.name}: {problems[0].validation_message}")
+
+
+def software_document(rows: list[list[Any]]) -> model.Document:
+    """The document: a package for each distribution, Trireme's as what is described, and who needs whom."""
+    packages = {_key(name): _package(name, version, licence) for name, version, licence, _ in rows}
+    described = next(package.spdx_id for key, package in packages.items() if key.startswith("trireme"))
+    relations = [model.Relationship("SPDXRef-DOCUMENT", model.RelationshipType.DESCRIBES, described)]
+    relations += _dependencies(rows, packages)
+    name = f"trireme-{versions.current()}"
+    information = model.CreationInfo(
+        spdx_version="SPDX-2.3",
+        spdx_id="SPDXRef-DOCUMENT",
+        name=name,
+        data_license="CC0-1.0",
+        document_namespace=f"https://trireme.dev/spdx/{name}",
+        creators=[model.Actor(model.ActorType.ORGANIZATION, "Trireme")],
+        created=time_of_source(),
+    )
+    return model.Document(information, packages=list(packages.values()), relationships=relations)
+
+
+def time_of_source() -> datetime.datetime:
+    """When the last commit was made: the same sources give the same document."""
+    command = ["git", "log", "-1", "--format=%ct"]
+    seconds = subprocess.run(command, capture_output=True, text=True, check=True, cwd=versions.ROOT).stdout
+    return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).replace(tzinfo=None)
+
+
+def _dependencies(rows: list[list[Any]], packages: dict[str, model.Package]) -> Iterator[model.Relationship]:
+    for name, _, _, needs in rows:
+        for need in sorted({_key(each) for each in needs} & packages.keys()):
+            yield model.Relationship(
+                packages[_key(name)].spdx_id, model.RelationshipType.DEPENDS_ON, packages[need].spdx_id
+            )
+
+
+def _package(name: str, version: str, licence: str) -> model.Package:
+    place = model.ExternalPackageRef(
+        model.ExternalPackageRefCategory.PACKAGE_MANAGER, "purl", f"pkg:pypi/{_key(name)}@{version}"
+    )
+    return model.Package(
+        spdx_id=f"SPDXRef-{_key(name)}",
+        name=name,
+        version=version,
+        download_location=model.SpdxNoAssertion(),
+        files_analyzed=False,
+        license_declared=_expression(licence),
+        external_references=[place],
+    )
+
+
+def _expression(licence: str) -> Any:
+    return spdx_licensing.parse(licence) if licence else model.SpdxNoAssertion()
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
