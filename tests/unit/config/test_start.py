@@ -144,7 +144,7 @@ extenders: [{urlPrefix: "http://x", filterVerb: f, httpTimeout: 3s}]
     assert again.outcome.code == 0
     second = yaml.safe_load((desk.folder / "two.yaml").read_text())
     for profile in second["profiles"]:
-        # What the default profile disables is listed once more each time, by kube-scheduler too.
+        # What the default profile disables is listed again each time, by kube-scheduler too.
         assert profile["plugins"]["reserve"]["disabled"].pop() == {"name": "DefaultPreemption", "weight": 0}
     assert second == written
     assert (written["parallelism"], written["extenders"][0]["httpTimeout"]) == (3, "3s")

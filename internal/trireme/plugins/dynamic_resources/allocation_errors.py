@@ -8,7 +8,7 @@ class AllocationError(Exception):
 
 
 class UnusablePoolsError(Exception):
-    """No allocation from the pools that the node sees, of which one is broken: other nodes may do."""
+    """A pool that the node sees is broken, so there is no allocation: other nodes may do."""
 
 
 class TimedOutError(Exception):
