@@ -140,6 +140,10 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 	@$(BIN)/python -m tests.conformance.differential --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 
+.PHONY: follow
+follow: $(STAMP) ## What another version of Kubernetes changes: answers, gates, flags, fields (VERSION=v1.38.0; needs Go)
+	@$(BIN)/python -m tests.conformance.follow $(VERSION)
+
 .PHONY: simulate
 simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall FEATURES=plugins,insight LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
 	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(FEATURES),--features $(FEATURES)) $(if $(LOAD),--load $(LOAD)) \

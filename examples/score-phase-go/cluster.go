@@ -35,12 +35,11 @@ var nonZero = v1.ResourceList{
 }
 
 // rules are what feature gates decide of a pod's requests.
-type rules struct{ resizes, podLevel, podLevelResizes, claims bool }
+type rules struct{ podLevel, podLevelResizes, claims bool }
 
 func rulesOf(gates map[string]bool) rules {
 	return rules{
-		gates["InPlacePodVerticalScaling"], gates["PodLevelResources"], gates["InPlacePodLevelResourcesVerticalScaling"],
-		gates["DRANodeAllocatableResources"],
+		gates["PodLevelResources"], gates["InPlacePodLevelResourcesVerticalScaling"], gates["DRANodeAllocatableResources"],
 	}
 }
 
@@ -49,8 +48,9 @@ type class struct {
 	pod *v1.Pod
 	// placed is what a pod takes of its node, placedNonZero the same with defaults for containers without requests.
 	placed, placedNonZero amounts
-	// scored is what NodeResourcesFit counts for the pod that is placed: containers alone, with defaults.
-	scored amounts
+	// scored is what counts for the pod that is placed: without what its claims take of the node. scoredNonZero has
+	// defaults for each container.
+	scored, scoredNonZero amounts
 }
 
 func newClass(message *triremev1.Pod, by rules) (*class, error) {
@@ -64,7 +64,7 @@ func newClass(message *triremev1.Pod, by rules) (*class, error) {
 		return nil, err
 	}
 	options := resourcehelper.PodResourcesOptions{
-		UseStatusResources: by.resizes, SkipPodLevelResources: !by.podLevel,
+		UseStatusResources: true, SkipPodLevelResources: !by.podLevel,
 		InPlacePodLevelResourcesVerticalScalingEnabled: by.podLevelResizes,
 		UseDRANodeAllocatableResourceClaimStatus:       by.claims,
 	}
@@ -78,9 +78,10 @@ func newClass(message *triremev1.Pod, by rules) (*class, error) {
 		}
 	}
 	out.placedNonZero = amountsOf(resourcehelper.PodRequests(pod, options))
-	out.scored = amountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
-		SkipPodLevelResources: true, NonMissingContainerRequests: nonZero,
-	}))
+	options.UseDRANodeAllocatableResourceClaimStatus, options.NonMissingContainerRequests = false, nil
+	out.scored = amountsOf(resourcehelper.PodRequests(pod, options))
+	options.NonMissingContainerRequests = nonZero
+	out.scoredNonZero = amountsOf(resourcehelper.PodRequests(pod, options))
 	return out, nil
 }
 

@@ -22,7 +22,7 @@ func newScorer(by *profile, of *class) *scorer {
 	out.skips[fitName], out.skips[taintsName] = by.fit == 0, by.taints == 0
 	asked := false
 	for _, each := range by.balancedResources {
-		asked = asked || of.placed[each.index] != 0
+		asked = asked || of.scored[each.index] != 0
 	}
 	out.skips[balancedName] = by.balanced == 0 || !asked
 	for _, toleration := range of.pod.Spec.Tolerations {
@@ -63,7 +63,7 @@ func (s *scorer) allocation(on *node, copies int64) int64 {
 	total, weights := int64(0), int64(0)
 	used := on.nonZeroUsed
 	used.add(copies, s.of.placedNonZero)
-	used.add(1, s.of.scored)
+	used.add(1, s.of.scoredNonZero)
 	for _, each := range s.fitResources {
 		has, takes := on.allocatable[each.index], used[each.index]
 		if has == 0 {
@@ -85,10 +85,10 @@ func (s *scorer) allocation(on *node, copies int64) int64 {
 // balance is NodeResourcesBalancedAllocation: 75 where the pod changes nothing, up to 100 where it evens the node out,
 // down to 50 where it does the opposite.
 func (s *scorer) balance(on *node, copies int64) int64 {
-	after := on.requested
-	after.add(copies+1, s.of.placed)
 	before := on.requested
 	before.add(copies, s.of.placed)
+	after := before
+	after.add(1, s.of.scored)
 	gain := s.evenness(on, after) - s.evenness(on, before)
 	// Half of it, rounded down, as 50 + gain is not negative.
 	return 50 + (50+gain)/2

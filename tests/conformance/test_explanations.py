@@ -9,7 +9,7 @@ from tests.conformance.test_decisions import FOUND, GATES, ROWS, SETUPS
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("by_deltas", "every"), [(False, 4), (True, 10)], ids=["at-once", "by-deltas"])
+@pytest.mark.parametrize(("by_deltas", "every"), [(False, 4), (True, 9)], ids=["at-once", "by-deltas"])
 def test_explanations_are_what_filter_and_score_answer(by_deltas: bool, every: int) -> None:
     with ExplainedPhases(SETUPS.default.configuration, by_deltas=by_deltas) as phases:
         decider = Decider(phases, SETUPS)

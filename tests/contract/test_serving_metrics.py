@@ -104,7 +104,7 @@ def test_an_informers_version_has_the_digits_of_kube_schedulers(tmp_path: Path) 
         _instruments(metrics_document.site(tmp_path, frontend))["informer_store_resource_version"].family().samples
     )
     assert [(one.labels["group"], one.labels["version"], one.labels["resource"], one.value) for one in samples] == [
-        ("resource.k8s.io", "v1", "deviceclasss", 12),  # as kube-scheduler has it
+        ("resource.k8s.io", "v1", "deviceclasses", 12),
     ]
 
 
@@ -322,7 +322,7 @@ def _values(registry: Registry) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(("flags", "hidden"), [((), 1), (("--show-hidden-metrics-for-version=1.36",), 0)])
+@pytest.mark.parametrize(("flags", "hidden"), [((), 1), (("--show-hidden-metrics-for-version=1.37",), 0)])
 def test_metrics_hidden_by_kube_scheduler_are_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()

@@ -1,13 +1,19 @@
-"""kube-scheduler itself on the real control plane, and what both schedulers show of their work: metrics and writes."""
+"""kube-scheduler itself on the real control plane, and what both schedulers show of their work: metrics and writes.
+
+kube-scheduler is of the version that Trireme decides as, if it is built. The API server may be of the minor version
+before.
+"""
 
 import collections
 import contextlib
 import ssl
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import aiohttp
 from prometheus_client import parser
 
+from tests.conformance import real_framework
 from tests.e2e import installation
 from tools.controlplane import launcher, ports
 
@@ -16,6 +22,11 @@ Samples = Mapping[str, Mapping[str, float]]
 
 Writes = collections.Counter[str]
 """`verb resource/subresource` → how often it succeeded."""
+
+
+def program() -> Path | None:
+    """The program that is kube-scheduler; None: the control plane's own."""
+    return real_framework.BINARY if real_framework.available() else None
 
 
 @contextlib.contextmanager
@@ -30,6 +41,7 @@ def kube_scheduler(plane: launcher.ControlPlane, *flags: str) -> Iterator[int]:
         f"--cert-dir={plane.directory}",
         installation.OPEN_METRICS,
         *flags,
+        binary=program(),
     )
     try:
         yield port

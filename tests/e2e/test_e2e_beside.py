@@ -217,7 +217,7 @@ _START_TO_END = (
     'FLAG: --v="10"',
     '"the scheduler starts to work with those plugins" Plugins=',
     '"Using component config" config=',
-    '"Starting Kubernetes Scheduler" version="v1.37.0"',
+    '"Starting Kubernetes Scheduler" version="v1.38.0-beta.0"',
     "Serving securely on 127.0.0.1:",
     '"Caches populated" type="*v1.',
     '"Attempting to acquire leader lease..." lock="kube-system/kube-scheduler"',

@@ -14,7 +14,7 @@ from tools.controlplane import controlplane_fixture, launcher
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
-GATES = ("GenericWorkload", "DynamicResourceAllocation", "DRAWorkloadResourceClaims")
+GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
 
 RESOURCE = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCE}/namespaces/default/resourceclaims"

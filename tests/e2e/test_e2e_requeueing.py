@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.e2e import installation, requeueing_story
+from tests.e2e import installation, kube_side, requeueing_story
 from tools.controlplane import launcher, ports
 from tools.controlplane.controlplane_fixture import StartControlPlane
 
@@ -65,7 +65,9 @@ async def _theirs(plane: launcher.ControlPlane, folder: pathlib.Path) -> tuple[i
         attempts = _counter(here, port)
         story = requeueing_story.Story(here, SEED, attempts)
         await story.begin()
-        plane.start_program("kube-scheduler", *flags, f"--secure-port={port}", f"--cert-dir={folder}")
+        plane.start_program(
+            "kube-scheduler", *flags, f"--secure-port={port}", f"--cert-dir={folder}", binary=kube_side.program()
+        )
 
         async def serves() -> bool:
             with contextlib.suppress(aiohttp.ClientError, AssertionError):

@@ -128,7 +128,7 @@ def pods_with_exclusive_claims(draw: st.DrawFn) -> core_pb2.Pod:
 
 
 @st.composite
-def pods_that_spread_from_none(draw: st.DrawFn) -> core_pb2.Pod:
+def pods_that_spread_from_all(draw: st.DrawFn) -> core_pb2.Pod:
     """Pods with a constraint whose selector is empty."""
     skew = draw(st.integers(1, 2))
     constraint = {"topologyKey": HOST, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}

@@ -102,5 +102,6 @@ def search(
 
 
 def held_device(name: str, shared: bool = False, **consumed: int) -> allocated_devices.ClaimedDevice:
-    """A device that a claim has."""
-    return allocated_devices.ClaimedDevice((DRIVER, "pool", name), shared, consumed or None)
+    """A device that a claim has. `consumed`: what it takes of capacities of the driver's domain."""
+    amounts = {f"{DRIVER}/{capacity}": nanos for capacity, nanos in consumed.items()}
+    return allocated_devices.ClaimedDevice((DRIVER, "pool", name), shared, amounts or None)

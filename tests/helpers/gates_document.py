@@ -12,7 +12,7 @@ _HEAD = """# Feature gates
 
 <!-- Written by `make docs` from internal/trireme/config/gate_effects.py. -->
 
-Trireme accepts every gate that kube-scheduler v1.37 accepts, with the same
+Trireme accepts every gate that kube-scheduler v1.38 accepts, with the same
 defaults, stages and messages (`--feature-gates`, `--emulated-version`). This
 table has the gates that kube-scheduler's code reads, and their effect here.
 *implemented*: as in kube-scheduler, on or off. *not applicable*: it decides how

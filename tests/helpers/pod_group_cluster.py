@@ -52,7 +52,6 @@ class Cluster:
         post_filters: Sequence[str] = (),
         racks: Sequence[str] = (),
         topology: bool = False,
-        own_policy: bool = False,
         composite: bool = False,
         asynchronous: bool = True,
     ) -> None:
@@ -112,7 +111,6 @@ class Cluster:
         enabled = {
             "TopologyAwareWorkloadScheduling": topology,
             "SchedulerAsyncPreemption": asynchronous,
-            "PodGroupPreemptionPolicy": own_policy,
             "DRAWorkloadResourceClaims": True,
         }
         self._make_cycle(post_filters, gates.FeatureGates(values=enabled))

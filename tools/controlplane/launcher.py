@@ -307,9 +307,9 @@ class ControlPlane:
             *gate_flags(self.options.feature_gates),
         )
 
-    def start_program(self, program: str, *flags: str) -> Child:
-        """Starts one of the binary's programs beside the others; it is stopped with them."""
-        command = [str(self.binary), program, *flags, *self.options.extra.get(program, ())]
+    def start_program(self, program: str, *flags: str, binary: Path | None = None) -> Child:
+        """Starts one of the binary's programs, or that of another, beside the others; it is stopped with them."""
+        command = [str(binary or self.binary), program, *flags, *self.options.extra.get(program, ())]
         self._commands[program] = command
         return self._spawn(program)
 

@@ -38,7 +38,7 @@ PLUGIN = "p"
 #: The pods of `handle_service`: by name those that wait on Permit, and those that are in the queue.
 WAITING, QUEUED = ("w0", "w1"), ("q0", "q1", "q2")
 _WALL_NS = 1_800_000_000 * 10**9
-_GATES = ("DynamicResourceAllocation", "DRAExtendedResource", "DRADeviceBindingConditions")
+_GATES = ("DRAExtendedResource", "DRADeviceBindingConditions")
 _SECONDS_OF_A_WRITE = 0.01
 
 _FAILURES: tuple[api_writes.Outcome, ...] = (

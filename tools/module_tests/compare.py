@@ -135,7 +135,7 @@ def are_well_named(module: Module, named: Collection[str]) -> bool:
 
 
 def measured(folder: pathlib.Path) -> tuple[list[Module], dict[str, int], set[str]]:
-    """The modules that tests run, each test's breadth, and the tests of which there are figures."""
+    """The modules that tests run, each test's breadth, and the tests with figures."""
     data = coverage.CoverageData(no_disk=True)
     for file in folder.glob("lines.*"):
         one = coverage.CoverageData(str(file))

@@ -8,7 +8,7 @@ SOURCE = '"""What it does.\n\nTests: tests/unit/cache/test_old.py.\n"""\n\n\ndef
 
 
 def a_module(**run_by: range) -> compare.Module:
-    """A module of the cache, of which these test files run some lines."""
+    """A module of the cache; these test files run some of its lines."""
     found = {f"tests/unit/cache/test_{name}.py": frozenset(each) for name, each in run_by.items()}
     return compare.Module(compare.ROOT / "internal/trireme/cache/delta_log.py", found)
 

@@ -40,6 +40,8 @@ def set_defaults(value: Value, gates: FeatureGates, log: Log) -> None:
         _set_profile_defaults(profile, gates, log)
     if value.get("enableProfiling") is False:
         value.setdefault("enableContentionProfiling", False)
+    if gates.enabled("TopologyAwareWorkloadScheduling"):
+        value.setdefault("percentageOfPlacementsToScore", 0)
     declaration.set_defaults(SchedulerConfiguration, value)
 
 
@@ -58,6 +60,8 @@ def _set_profile_defaults(profile: Value, gates: FeatureGates, log: Log) -> None
     """Fill in the profile's plugins, and the arguments of each that takes some and is enabled or configured."""
     custom: Value = profile.get("plugins") or {}
     defaults: Value = {MULTI_POINT: {"enabled": default_plugins(gates)}}
+    for point, names in default_profile.disabled_plugins(gates).items():
+        defaults[point.value] = {"disabled": [{"name": name} for name in names]}
     if profile.get("plugins") is None:
         profile["plugins"] = defaults
     else:
@@ -79,14 +83,9 @@ def _set_profile_defaults(profile: Value, gates: FeatureGates, log: Log) -> None
 
 
 def _enabled_names(plugins: Value) -> list[str]:
-    """The enabled plugins, sorted; without those of podGroupPostFilter alone, as in kube-scheduler."""
+    """The enabled plugins, sorted."""
     return sorted(
-        {
-            plugin.get("name", "")
-            for point, plugin_set in plugins.items()
-            if point != ExtensionPoint.POD_GROUP_POST_FILTER
-            for plugin in plugin_set.get("enabled") or ()
-        }
+        {plugin.get("name", "") for plugin_set in plugins.values() for plugin in plugin_set.get("enabled") or ()}
     )
 
 
@@ -97,6 +96,7 @@ def _merge_plugin_sets(default: Value, custom: Value, log: Log) -> Value:
     default. Disabled plugins stay listed, because they also keep `multiPoint` from adding them to this point.
     """
     disabled = [{"name": plugin.get("name", "")} for plugin in custom.get("disabled") or ()]
+    disabled += default.get("disabled") or []
     off = {plugin["name"] for plugin in disabled}
     customs: list[Value] = custom.get("enabled") or []
     by_name = {plugin.get("name", ""): index for index, plugin in enumerate(customs)}

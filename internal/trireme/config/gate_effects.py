@@ -1,6 +1,6 @@
 """The effect of each feature gate: the one table behind warnings, docs/feature-gates.md and the tests.
 
-It has every gate that kube-scheduler v1.37 accepts. Gates that its code reads have a row. The others are accepted
+It has every gate that kube-scheduler accepts. Gates that its code reads have a row. The others are accepted
 because clusters set the same gates on every component; they do nothing in kube-scheduler either.
 
 Tests: tests/unit/config/test_gates.py.
@@ -83,9 +83,6 @@ _QUEUEING = Section(
         _implemented_row("GenericWorkload", text="PodGroups"),
         _implemented_row("TopologyAwareWorkloadScheduling", text="a PodGroup in one domain"),
         _implemented_row(
-            "PodGroupPreemptionPolicy", text="the PodGroup's `preemptionPolicy`, which its pods must share"
-        ),
-        _implemented_row(
             "CompositePodGroup",
             text="groups of groups, which the API server serves as `v1alpha3` only; needs `GenericWorkload` and "
             "`TopologyAwareWorkloadScheduling`",
@@ -109,10 +106,7 @@ always used.
 _PLUGINS = Section(
     "Plugins",
     (
-        _implemented_row(
-            "DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRADeviceTaintRules"
-        ),
-        _implemented_row("DRAPartitionableDevices", "DRASchedulerFilterTimeout"),
+        _implemented_row("DRAConsumableCapacity", "DRASchedulerFilterTimeout"),
         _implemented_row("DRAFractionalCapacityRange", text="on with `--min-compatibility-version=1.37`"),
         _implemented_row("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes"),
         _implemented_row("DRAOptionalNodeOperations"),
@@ -176,7 +170,9 @@ _CLIENT = Section(
             "InformerResourceVersion",
             "UnlockWhileProcessingFIFO",
             "ClientsAllowTLSCacheGC",
-            text="internals of client-go's caches, which Trireme does not use",
+            "ClientsAllowConnectionPool",
+            "WatchListClientConcurrentDecoding",
+            text="internals of client-go, which Trireme does not use",
         ),
         _not_applicable_row("UnauthenticatedHTTP2DOSMitigation", text="HTTP/1.1 alone is served"),
     ),
@@ -185,42 +181,44 @@ _CLIENT = Section(
 SECTIONS: Final = (_QUEUEING, _PLUGINS, _PROCESS, _CLIENT)
 
 _OTHERS: Final = """
-APIResponseCompression APIServerIdentity APIServerWebhookAuthenticationToken APIServingWithRoutine AllowDNSOnlyNodeCSR
-AllowInsecureKubeletCertificateSigningRequests AllowServiceExternalIPs AllowUnsafeMalformedObjectDeletion
-AtomicWriteVolumeUserFields AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyAlphaOptions
-CPUManagerPolicyBetaOptions CRDObservedGenerationTracking CRIListStreaming CSIVolumeHealth
+APIResponseCompression APIServerIdentity APIServerWebhookAuthenticationToken APIServingWithRoutine
+AllocatorPoolBufferCap AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests AllowServiceExternalIPs
+AllowUnsafeMalformedObjectDeletion AtomicWriteVolumeUserFields CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions
+CRDObservedGenerationTracking CRIListStreaming CSIVolumeHealth CertificateSigningRequestMLDSA
 ChangeContainerStatusOnKubeletRestart ClearingNominatedNodeNameAfterBinding
-CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ClusterTrustBundle
-ClusterTrustBundleProjection ConcurrentWatchObjectDecode ConsistentListFromCacheSkipTimeoutFallback
-ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContainerStopSignals CrossNamespaceVolumeDataSource
-CustomCPUCFSQuotaPeriod DRAPartitionableDevicesType DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus
-DeclarativeValidationBeta DefaultPodSysctls DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency
-EmptyDirVolumeMode EnvFiles EtcdRangeStream EventedPLEG EvictionRequestAPI ExcludeAdmissionWebhookVirtualResources
-ExtendWebSocketsToKubelet GRPCContainerProbeTLS GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
-H2CContainerProbe HPAGeneration HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction ImageVolumeWithDigest
+CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook
+CloudNodeAdditionalLabelsReconciliation ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
+ConditionalAuthorization ConsistentGetFromCache ConsistentListFromCacheSkipTimeoutFallback ConstrainedImpersonation
+ContainerCheckpoint ContainerRestartRules ContainerStopSignals CrossNamespaceVolumeDataSource CustomCPUCFSQuotaPeriod
+DRAPartitionableDevicesType DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus DeclarativeValidationBeta
+DefaultPodSysctls DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency DynamicNodeLocalEphemeralVolumes
+EmptyDirVolumeMode EtcdRangeStream EventedPLEG EvictionRequestAPI ExcludeAdmissionWebhookVirtualResources
+GRPCContainerProbeTLS GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority H2CContainerProbe
+HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction ImageVolumeWithDigest
 InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-InPlacePodVerticalScalingMemoryBackedVolumes KMSv1 KubeProxyIPVS KubeProxyNFTablesLocalhostNodePorts
-KubeletAllocatedPodsEndpoint KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletInUserNamespace
-KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly KubeletSeparateDiskGC
-KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LocalStorageCapacityIsolationFSQuotaMonitoring
+InPlacePodVerticalScalingMemoryBackedVolumes KMSv1 KubeAPIServerWorkloadsTrust KubeProxyIPVS
+KubeProxyNFTablesLocalhostNodePorts KubeletAllocatedPodsEndpoint KubeletCrashLoopBackOffMax
+KubeletEnsureSecretPulledImages KubeletInUserNamespace KubeletPodResourcesListUseActivePods
+KubeletRegistrationGetOnExistsOnly KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
+ListFromCacheSnapshot LocalStorageCapacityIsolationFSQuotaMonitoring ManagedFieldsOptOut ManagedFieldsOptOutClient
 ManifestBasedAdmissionControlConfig MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MemoryQoS
 MutablePVNodeAffinity MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs
 MutatingAdmissionPolicy NFTablesNetlink NodeControllerLeaseCircuitBreaker NodeLifecycleConditions OpenAPIEnums
-PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest PodDeletionCost
-PodLevelResourceManagers PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass PodLogsQuerySplitStreams
-PodTopologyLabelsAdmission PodsAPI PortForwardWebsockets QOSReserved ReduceDefaultCrashLoopBackOffDecay
-ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile ResourceHealthStatus ResourceHealthStatusMessage
-RestartAllContainersOnContainerExits RotateKubeletServerCertificate RuntimeClassInImageCriApi SELinuxMount
-ServiceAccountNodeAudienceRestriction ServiceCIDRStatusFieldWiping ShardedListAndWatch SizeBasedListCostEstimate
-StaleControllerConsistencyDaemonSet StaleControllerConsistencyHPA StaleControllerConsistencyJob
-StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet StatefulSetRecreateStrategy
-StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionAPI StorageVersionHash
-StorageVersionMigrator StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
-StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
-TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests
-UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport VolumeBindMountOptions WatchList
-WatchListCompression WebhookRoundTripLoadBalancing WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown
-WindowsHostNetwork WorkloadWithJob
+OpenAPIV2LazyBuild PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateMLDSA
+PodCertificateRequest PodDeletionCost PodLevelResourceManagers PodLevelResourcesFixDefaulting
+PodLevelResourcesFixKubeletQOSClass PodLogsQuerySplitStreams PodTopologyLabelsAdmission PodsAPI QOSReserved
+ReduceDefaultCrashLoopBackOffDecay ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RequestCostAggregation
+ResourceHealthStatus ResourceHealthStatusMessage RestartAllContainersOnContainerExits RotateKubeletServerCertificate
+RuntimeClassInImageCriApi SELinuxMount SecurityProfileOCI ServiceAccountNodeAudienceRestriction ServiceAccountTokenMLDSA
+ServiceCIDRStatusFieldWiping ShardedListAndWatch SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
+StaleControllerConsistencyHPA StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+StaleControllerConsistencyStatefulSet StatefulSetRecreateStrategy StatefulSetSemanticRevisionComparison
+StorageNamespaceIndex StorageVersionAPI StorageVersionHash StorageVersionMigrator
+StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
+TokenRequestServiceAccountUIDValidation TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions
+UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport VolumeBindMountOptions
+WatchFromStorageWithoutPrevKV WatchList WatchListCompression WebhookRoundTripLoadBalancing WindowsCPUAndMemoryAffinity
+WindowsGracefulNodeShutdown WorkloadWithJob
 """
 
 #: Gates that kube-scheduler does not read: those of the API server, the controllers, the kubelet and kube-proxy.

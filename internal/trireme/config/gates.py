@@ -1,6 +1,6 @@
 """Feature gates: their names, their stage in each version, and which are on.
 
-The table (`feature_gates.json`) has every gate that kube-scheduler 1.37 accepts, with its history, because
+The table (`feature_gates.json`) has every gate that kube-scheduler accepts, with its history, because
 `--emulated-version` restores the defaults of an older version, and because gates without a meaning for a scheduler are
 accepted too: clusters set the same gates on every component.
 

@@ -212,7 +212,7 @@ _NAMES = {
     "caData": "CAData",
 }
 #: Fields that may be absent here too, which is not the same as zero.
-_OPTIONAL = frozenset({"percentageOfNodesToScore", "filterTimeout", "bindingTimeout"})
+_OPTIONAL = frozenset({"percentageOfNodesToScore", "percentageOfPlacementsToScore", "filterTimeout", "bindingTimeout"})
 #: Fields that are always read, whatever their contents.
 _EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "pluginConfig": list}
 

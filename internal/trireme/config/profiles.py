@@ -188,6 +188,7 @@ def complete_profile(
         for point, names in plugins_by_point.items()
     }
     _log_signature_support(profile.scheduler_name, config, registry, gates, plugins, log)
+    _log_post_filters_without_groups(profile.scheduler_name, registry, gates, plugins, log)
     _log_missing_gang_plugin(gates, needed, log)
     return CompletedProfile(
         scheduler_name=profile.scheduler_name,
@@ -336,6 +337,27 @@ def _log_signature_support(
     if unable or config.extenders:
         names = "[" + ",".join(quote(name) for name in unable) + "]"
         log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={names}')
+
+
+def _log_post_filters_without_groups(
+    scheduler_name: str,
+    registry: Registry,
+    gates: FeatureGates,
+    plugins: Mapping[ExtensionPoint, tuple[Plugin, ...]],
+    log: Log,
+) -> None:
+    """Log an error for each plugin at PostFilter that groups do not have, as kube-scheduler does."""
+    if not gates.enabled("GenericWorkload"):
+        return
+    point = ExtensionPoint.POD_GROUP_POST_FILTER
+    of_groups = {plugin.name for plugin in plugins[point]}
+    for name in (plugin.name for plugin in plugins[ExtensionPoint.POST_FILTER] if plugin.name not in of_groups):
+        has = "implements PodGroupPostFilterPlugin but is not enabled"
+        state = has if registry.implements(name, point) else "does not implement PodGroupPostFilterPlugin"
+        log(
+            f'E "PostFilter plugin {state}; it will not be run for PodGroups or CompositePodGroups" '
+            f"plugin={quote(name)} profile={quote(scheduler_name)}"
+        )
 
 
 def _log_missing_gang_plugin(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:

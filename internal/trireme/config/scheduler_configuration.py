@@ -34,6 +34,7 @@ from trireme_kube.apimachinery.field_errors import (
     Problem,
     child,
     duplicate,
+    forbidden,
     index,
     invalid,
     label_key_problems,
@@ -74,6 +75,14 @@ def _is_percentage(path: str, value: int | None) -> list[Problem]:
     if value is not None and not 0 <= value <= 100:
         return [invalid(path, value, "not in valid range [0-100]")]
     return []
+
+
+def _percentage_of_placements_problems(path: str, value: int | None, gates: FeatureGates) -> list[Problem]:
+    """A percentage that may be set only if groups have placements."""
+    if value is not None and not gates.enabled("TopologyAwareWorkloadScheduling"):
+        rule = "percentageOfPlacementsToScore requires TopologyAwareWorkloadScheduling feature gate to be enabled"
+        return [forbidden(path, rule)]
+    return _is_percentage(path, value)
 
 
 @functools.cache
@@ -249,6 +258,7 @@ class Profile:
 
     scheduler_name: Annotated[str, "The `schedulerName` of the pods that it schedules.", Written(type=OPTIONAL_STRING)]
     percentage_of_nodes_to_score: Annotated[int | None, "As that of all profiles, for this one."] = None
+    percentage_of_placements_to_score: Annotated[int | None, "As that of all profiles, for this one."] = None
     plugins: Annotated[
         Plugins,
         "The plugins at each extension point, beside or instead of the default ones.",
@@ -267,22 +277,6 @@ class Profile:
 
 #: Removed plugins, each with the version that removed it.
 _REMOVED = dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "v1")
-#: The extension points where a removed plugin is reported: not the placement points, and not multiPoint.
-_CHECKED_POINTS = (
-    ExtensionPoint.PRE_ENQUEUE,
-    ExtensionPoint.QUEUE_SORT,
-    ExtensionPoint.PRE_FILTER,
-    ExtensionPoint.FILTER,
-    ExtensionPoint.POST_FILTER,
-    ExtensionPoint.PRE_SCORE,
-    ExtensionPoint.SCORE,
-    ExtensionPoint.RESERVE,
-    ExtensionPoint.PERMIT,
-    ExtensionPoint.PRE_BIND,
-    ExtensionPoint.BIND,
-    ExtensionPoint.POST_BIND,
-    ExtensionPoint.POD_GROUP_POST_FILTER,
-)
 
 
 def _profiles_problems(path: str, profiles: Sequence[Profile], gates: FeatureGates) -> Iterable[Problem]:
@@ -315,7 +309,9 @@ def _profile_problems(path: str, profile: Profile, gates: FeatureGates) -> Itera
     if not profile.scheduler_name:
         yield required(child(path, "schedulerName"))
     yield from _is_percentage(child(path, "percentageOfNodesToScore"), profile.percentage_of_nodes_to_score)
-    for point in _CHECKED_POINTS:
+    placements = profile.percentage_of_placements_to_score
+    yield from _percentage_of_placements_problems(child(path, "percentageOfPlacementsToScore"), placements, gates)
+    for point in ExtensionPoint:
         for position, plugin in enumerate(profile.plugins.at(point).enabled or ()):
             where = index(child(path, "plugins", point.value, "enabled"), position)
             yield from _removed_plugin_problems(where, plugin.name)
@@ -466,6 +462,12 @@ class SchedulerConfiguration:
     percentage_of_nodes_to_score: Annotated[
         int | None, "The percentage of the nodes that are scored; 0: every node is evaluated.", _is_percentage
     ] = 0
+    percentage_of_placements_to_score: Annotated[
+        int | None,
+        "Accepted with the gate TopologyAwareWorkloadScheduling, and without effect: every placement of a group is "
+        "evaluated.",
+        InContext(_percentage_of_placements_problems),
+    ] = None
     pod_initial_backoff_seconds: Annotated[
         int, "The first back-off of a refused pod.", AtLeast(1, "must be greater than 0"), Written(type=OPTIONAL_INT64)
     ] = 1

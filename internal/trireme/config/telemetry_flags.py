@@ -28,7 +28,7 @@ _LABEL_NAME = "[a-zA-Z_][a-zA-Z0-9_]*"
 
 
 _HIDDEN_METRICS = {"scheduler_preemption_goroutines_duration_seconds": "SchedulerAsyncPreemption"}
-"""Metrics that kube-scheduler v1.37 hides by default, and the gate that each needs."""
+"""Metrics that kube-scheduler v1.38 hides by default, and the gate that each needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class MetricsOptions:
         str,
         Declared(
             "show-hidden-metrics-for-version",
-            "Show what that version deprecated; only the previous minor version is taken, as in '1.36'.",
+            "Show what that version deprecated; only the previous minor version is taken, as in '1.37'.",
         ),
     ] = ""
     disabled: Annotated[tuple[str, ...], Declared("disabled-metrics", "Full names of metrics to switch off.")] = ()

@@ -1,4 +1,4 @@
-"""How much a pod requests, and how much a node has: the resource arithmetic of kube-scheduler v1.37.
+"""How much a pod requests, and how much a node has: the resource arithmetic of kube-scheduler v1.38.
 
 Sums are made exactly and rounded up once, as kube-scheduler adds Quantities before it converts them. Units of all
 results: cpu in millicores, everything else in the resource's own unit.
@@ -117,7 +117,8 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     pod_level = stated if rules.pod_level else {}
     spec = _requested_total(pod, pod_level, {})
     placed = _placed_total(pod, {}, rules)
-    scoring = _requested_total(pod, {}, {})
+    as_scored = replace(rules, claims=False)
+    scoring = placed if as_scored == rules else _placed_total(pod, {}, as_scored)
     defaults = {name: n for name, n in _SCORING_DEFAULTS.items() if not pod_level or name not in placed}
     whole = _amounts_in_whole_units(placed)
     compared = whole
@@ -128,7 +129,7 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
         placed=whole,
         placed_nonzero=_cpu_and_memory(_placed_total(pod, defaults, rules) if defaults else placed),
         scoring=_amounts_in_whole_units(scoring),
-        scoring_nonzero=_cpu_and_memory(_requested_total(pod, {}, _SCORING_DEFAULTS)),
+        scoring_nonzero=_cpu_and_memory(_placed_total(pod, _SCORING_DEFAULTS, as_scored)),
         compared=compared,
     )
 

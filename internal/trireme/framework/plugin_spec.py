@@ -8,7 +8,7 @@ a spec without implementations and join the in-tree ones through `Registry.with_
 The order of `ExtensionPoint` is the order in which kube-scheduler checks and expands a profile; which of several
 mistakes in a profile is reported depends on it.
 
-Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
+Source: pkg/scheduler/framework/plugins of Kubernetes 1.38.
 
 Tests: tests/unit/config/test_profiles.py, tests/unit/config/test_trireme_configuration.py,
 tests/unit/frontend/test_reconfiguration.py.
@@ -39,6 +39,7 @@ class ExtensionPoint(enum.StrEnum):
     QUEUE_SORT = "queueSort"
     PLACEMENT_GENERATE = "placementGenerate"
     PLACEMENT_SCORE = "placementScore"
+    PLACEMENT_FEASIBLE = "placementFeasible"
     POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
     @property
@@ -72,7 +73,7 @@ class Role(enum.Enum):
     PREEMPTION = enum.auto()
     #: The frontend asks its PodGroupPostFilter which claims a group may release, and executes that.
     CLAIM_RELEASE = enum.auto()
-    #: Groups wait for their members in its name, in the queue and on Permit.
+    #: Groups wait for their members in its name, in the queue and before they bind.
     GANGS = enum.auto()
     #: A metric counts its errors by stage.
     VOLUMES = enum.auto()

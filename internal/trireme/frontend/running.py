@@ -350,7 +350,8 @@ class Elector:
 
     def _make_candidate(self, identity: str) -> lease.Candidate:
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
-        binary = versions.KUBERNETES.removeprefix("v")
+        # Without -beta.0 and the like, which would be before the version that it emulates.
+        binary = ".".join(map(str, versions.BINARY.components))
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)
 
     async def stop(self) -> None:

@@ -280,8 +280,9 @@ class SchedulerMetrics:
         def timed(pod: queued_pod.QueuedPodInfo) -> str | pre_enqueue.PreEnqueueResult:
             started = self.clock()
             answer = gate(pod)
-            # PreEnqueue always counts as a success, as in kube-scheduler.
-            self.on_extension_point_run("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
+            refused = isinstance(answer, str)
+            code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if refused else status.Code.SUCCESS
+            self.on_extension_point_run("PreEnqueue", code, pod.record.profile, self.clock() - started)
             return answer
 
         return timed

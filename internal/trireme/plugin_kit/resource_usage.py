@@ -33,18 +33,10 @@ def scored_resources(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     configured: Iterable[tuple[str, int]],
-    *,
-    as_placed: bool,
 ) -> tuple[ScoredResource, ...]:
-    """The configured resources that count for the class: a scalar that it does not ask for is left out.
-
-    `as_placed`: the pod itself counts as it will once it is on its node. Otherwise the way of NodeResourcesFit, whose
-    scorer is made without the features and so sees neither pod-level requests nor the pod's status.
-    """
+    """The configured resources that count for the class: a scalar that it does not ask for is left out."""
     have = pod_class.amounts
-    requested, requested_nonzero = (
-        (have.placed, have.placed_nonzero) if as_placed else (have.scoring, have.scoring_nonzero)
-    )
+    requested, requested_nonzero = have.scoring, have.scoring_nonzero
     names = snap.nodes.resource_names
     out = []
     for name, weight in configured:

@@ -1,11 +1,14 @@
 """The plugins of a profile that says nothing: kube-scheduler's, in its order, with its weights.
 
-Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
+Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.38.
 
 Tests: tests/unit/config/test_profiles.py, tests/unit/plugins/test_hints_table.py.
 """
 
+from collections.abc import Mapping, Sequence
+
 from trireme.framework import feature_gates
+from trireme.framework.plugin_spec import ExtensionPoint
 
 # With their weights, before feature gates add theirs.
 _PLUGINS: tuple[tuple[str, int | None], ...] = (
@@ -23,6 +26,8 @@ _PLUGINS: tuple[tuple[str, int | None], ...] = (
     ("VolumeZone", None),
     ("PodTopologySpread", 2),
     ("InterPodAffinity", 2),
+    # Before preemption: releasing an idle claim is better than evicting a pod.
+    ("DynamicResources", 2),
     ("DefaultPreemption", None),
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
@@ -41,15 +46,17 @@ def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
     if gates.enabled("InPlacePodVerticalScalingSchedulerPreemption"):
         # Before the resources are looked at: a node that forbids resize preemption is refused for that.
         out.insert(_index_of_plugin(out, "NodeResourcesFit"), ("DeferredPodScheduling", None))
-    if gates.enabled("DynamicResourceAllocation"):
-        # Before preemption: releasing an idle claim is better than evicting a pod.
-        out.insert(_index_of_plugin(out, "DefaultPreemption"), ("DynamicResources", 2))
     if gates.enabled("GenericWorkload"):
         out.append(("GangScheduling", None))
     if gates.enabled("TopologyAwareWorkloadScheduling"):
         out.append(("TopologyPlacementGenerator", None))
         out.append(("PodGroupPodsCount", 1))
     return out
+
+
+def disabled_plugins(gates: feature_gates.Gates) -> Mapping[ExtensionPoint, Sequence[str]]:
+    """Return the plugins that the default profile disables at points that they have."""
+    return {} if gates.enabled("GenericWorkload") else {ExtensionPoint.RESERVE: ["DefaultPreemption"]}
 
 
 def _index_of_plugin(plugins: list[tuple[str, int | None]], name: str) -> int:

@@ -25,6 +25,7 @@ _POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
 _POINTS_OF_GROUPS = (
     ExtensionPoint.PLACEMENT_GENERATE,
     ExtensionPoint.PLACEMENT_SCORE,
+    ExtensionPoint.PLACEMENT_FEASIBLE,
     ExtensionPoint.POD_GROUP_POST_FILTER,
 )
 

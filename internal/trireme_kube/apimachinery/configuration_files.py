@@ -19,7 +19,7 @@ INTERNAL_VERSION = "__internal"
 """The version that kube-scheduler's own types have."""
 
 #: The place in kube-scheduler's messages where kinds are registered.
-_SCHEME = "pkg/runtime/scheme.go:111"
+_SCHEME = "pkg/runtime/scheme.go:110"
 _FIND_KIND = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 

@@ -1,7 +1,7 @@
 """Parses JSON to a tree that preserves order, duplicate keys and the text of numbers.
 
 The standard library's parsers drop duplicates and normalise numbers, and strict decoding has to report both. Messages
-for malformed text are those of Go's `encoding/json`, which is what operators know from kube-scheduler.
+for malformed text are those of Go's `encoding/json` (as of Go 1.27), which is what operators know from kube-scheduler.
 
 Tests: tests/unit/apimachinery/test_documents.py.
 """
@@ -50,7 +50,7 @@ def parse(text: str) -> Node:
     Raises:
         MalformedJSONError: with Go's message.
     """
-    scanner = _JSONParser(text, whole=True)
+    scanner = _JSONParser(text)
     node = scanner.parse_first_value()
     end = scanner.skip_space(scanner.at)
     if end < len(text):
@@ -64,28 +64,29 @@ def parse_first_value(text: str) -> Node:
     Raises:
         MalformedJSONError: with Go's message.
     """
-    return _JSONParser(text, whole=False).parse_first_value()
+    return _JSONParser(text).parse_first_value()
 
 
 def _show_character(char: str) -> str:
-    """Format an offending character for messages as Go does, which sees a non-ASCII one's first byte as Latin-1."""
+    """Format an offending character for messages as Go does."""
     if char == "'":
         return "'\\''"
     if char == '"':
         return "'\"'"
-    first = char.encode("utf-8", "surrogateescape")[0]
-    return "'" + golang.quote(chr(first))[1:-1] + "'"
+    return "'" + golang.quote(char)[1:-1] + "'"
+
+
+def _show_escape(escape: str) -> str:
+    """Format a wrong escape sequence for messages as Go does: in backquotes if all of it can be seen."""
+    seen = escape.isprintable() and "`" not in escape and " " not in escape
+    return f"`{escape}`" if seen else golang.quote(escape)
 
 
 class _JSONParser:
-    """A recursive-descent parser; `at` is the end of the last value.
+    """A recursive-descent parser; `at` is the end of the last value."""
 
-    `whole`: the text is a document of one value, as for Go's `Unmarshal`, else values may follow, as for its `Decoder`.
-    """
-
-    def __init__(self, text: str, whole: bool) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.whole = whole
         self.at = 0
 
     def parse_first_value(self) -> Node:
@@ -106,15 +107,6 @@ class _JSONParser:
         if at >= len(self.text):
             raise MalformedJSONError("unexpected end of JSON input")
         raise MalformedJSONError(f"invalid character {_show_character(self.text[at])} {context}")
-
-    def reject_in_token(self, at: int, context: str) -> None:
-        """Raise the error where a token goes on wrongly or not at all. Raises: MalformedJSONError.
-
-        Go ends a document by a space, which is an error of its own where no space may be.
-        """
-        if at >= len(self.text) and self.whole:
-            raise MalformedJSONError(f"invalid character ' ' {context}")
-        self.reject_character(at, context)
 
     def parse_value(self, at: int, depth: int) -> Node:
         """Parse the value that starts at a position; `self.at` is after its end. Raises: MalformedJSONError."""
@@ -179,7 +171,7 @@ class _JSONParser:
         word, value = _LITERALS[self.text[at]]
         for offset in range(1, len(word)):
             if self.text[at + offset : at + offset + 1] != word[offset]:
-                self.reject_in_token(at + offset, f"in literal {word} (expecting '{word[offset]}')")
+                self.reject_character(at + offset, f"in literal {word} (expecting '{word[offset]}')")
         self.at = at + len(word)
         return value
 
@@ -188,7 +180,7 @@ class _JSONParser:
         match = _DIGITS.match(self.text, at)
         end = match.end() if match else at
         if end == at:
-            self.reject_in_token(at, context)
+            self.reject_character(at, context)
         return end
 
     def _parse_number(self, start: int) -> Number:
@@ -201,21 +193,29 @@ class _JSONParser:
         else:
             at = self._skip_digits(at, "in numeric literal")
         if self.text[at : at + 1] == ".":
-            at = self._skip_digits(at + 1, "after decimal point in numeric literal")
+            at = self._skip_digits(at + 1, "in numeric literal")
         if self.text[at : at + 1] in ("e", "E"):
             at += 1
             if self.text[at : at + 1] in ("+", "-"):
                 at += 1
-            at = self._skip_digits(at, "in exponent of numeric literal")
+            at = self._skip_digits(at, "in numeric literal")
         self.at = at
         return Number(self.text[start:at])
 
     def _parse_hex(self, at: int) -> int:
         """Parse the four digits of an escape. Raises: MalformedJSONError."""
-        for offset in range(4):
-            if self.text[at + offset : at + offset + 1] not in _HEX:
-                self.reject_in_token(at + offset, "in \\u hexadecimal character escape")
-        return int(self.text[at : at + 4], 16)
+        digits = self.text[at : at + 4]
+        if not _HEX.issuperset(digits):
+            # As many bytes as the escape should have had.
+            shown = self.text[at - 2 : at + 4].encode("utf-8", "surrogateescape")[:6]
+            self._reject_escape(shown.decode("utf-8", "surrogateescape"))
+        if len(digits) < 4:
+            self.reject_character(len(self.text), "in string")
+        return int(digits, 16)
+
+    def _reject_escape(self, escape: str) -> None:
+        """Raise the error for an escape sequence that does not exist. Raises: MalformedJSONError."""
+        raise MalformedJSONError(f"invalid escape sequence {_show_escape(escape)} in string")
 
     def _parse_unicode_escape(self, at: int) -> tuple[str, int]:
         r"""The character of a `\u` escape whose digits start here, and where what follows starts."""
@@ -240,7 +240,7 @@ class _JSONParser:
                 self.at = at + 1
                 return "".join(parts)
             if char != "\\":
-                self.reject_character(at, "in string literal")
+                self.reject_character(at, "in string")
             escape = self.text[at + 1 : at + 2]
             if escape == "u":
                 decoded, at = self._parse_unicode_escape(at + 2)
@@ -248,8 +248,11 @@ class _JSONParser:
             elif escape in _SIMPLE_ESCAPES and escape:
                 parts.append(_SIMPLE_ESCAPES[escape])
                 at += 2
+            elif escape:
+                shown = self.text[at : at + 2].encode("utf-8", "surrogateescape")[:2]
+                self._reject_escape(shown.decode("utf-8", "surrogateescape"))
             else:
-                self.reject_in_token(at + 1, "in string escape code")
+                self.reject_character(at + 1, "in string")
 
 
 def plain(node: Node) -> object:

@@ -84,6 +84,13 @@ class Amount:
     digits: int = field(default=0, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A map's value that looking it up fails on; its key does not count as present."""
+
+    problem: str
+
+
 class Map:
     """A map. Numeric keys are equal across types; true is not 1."""
 
@@ -105,14 +112,17 @@ class Map:
         self._entries.pop(_as_python_key(key), None)
 
     def find(self, key: Any) -> tuple[bool, Any]:
-        """Return whether there is an entry for the key, and its value."""
+        """Return whether there is an entry for the key, and its value. Raises: EvaluationError if it is unreadable."""
         entry = self._entries.get(_as_python_key(key))
         if entry is not None:
+            if type(entry[1]) is Unreadable:
+                raise EvaluationError(entry[1].problem)
             return True, entry[1]
         return self.default is not None, self.default
 
     def __contains__(self, key: Any) -> bool:
-        return _as_python_key(key) in self._entries
+        entry = self._entries.get(_as_python_key(key))
+        return entry is not None and type(entry[1]) is not Unreadable
 
     def __iter__(self) -> Iterator[Any]:
         return iter([key for key, _ in self._entries.values()])

@@ -1,6 +1,6 @@
 """What kube-scheduler itself answers to a case, in the form of the recordings.
 
-The program is the one of `build/controlplane`. It gets the environment of the recordings and one flag more, `-v=2`,
+The program is `build/oracle kube-scheduler`. It gets the environment of the recordings and one flag more, `-v=2`,
 because its plugins are named in the log only there; the lines that come of that are left out again.
 """
 
@@ -15,19 +15,21 @@ from typing import Any
 from tests.conformance.config.agreement import Case, Places, free_port, written
 from trireme_kube.componentbase.logs import start_log
 
-BINARY = Path(__file__).parents[3] / "build" / "controlplane"
+BINARY = Path(__file__).parents[3] / "build" / "oracle"
 ENDS_SECONDS = 20.0
 _LINE = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^:\]]+:\d+\] (.*)", re.DOTALL)
 _FAILED = re.compile(r'"command failed" err=(?:("(?:[^"\\]|\\.)*")|<\n(.*)\n >)', re.DOTALL)
 _PLUGINS = '"the scheduler starts to work with those plugins" Plugins='
 #: The lines that are only there for -v=2, and those that every run has.
-_VERBOSE = re.compile(r'FLAG: |"(Creating extender|Using component config)"')
+_VERBOSE = re.compile(
+    r'FLAG: |"(Creating extender|Using component config)"|"GenericWorkload is enabled, but default preemption '
+)
 _EVERY_RUN = re.compile(r'"Wrote configuration"|The manifest file is empty, ignoring\.')
 _WEIGHTED = frozenset({"Score", "PlacementScore", "MultiPoint"})
 
 
 def available() -> bool:
-    """Whether the control plane has been built."""
+    """Whether the program has been built."""
     return BINARY.exists()
 
 

@@ -47,15 +47,16 @@ func newCluster(ctx context.Context, objects []runtime.Object, profiles []config
 		return inAnyOrder(client.Tracker(), action)
 	})
 	factory := scheduler.NewInformerFactory(client, 0, nil)
-	made := &cluster{client: client, snapshot: cache.NewEmptySnapshot(), factory: factory, cancel: cancel}
+	made := &cluster{client: client, factory: factory, cancel: cancel}
 	sched, err := scheduler.New(ctx, client, factory, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		scheduler.WithProfiles(profiles...), scheduler.WithNodeInfoSnapshot(made.snapshot))
+		scheduler.WithProfiles(profiles...))
 	if err != nil {
 		made.stop()
 		return nil, err
 	}
 	made.scheduler = sched
+	made.snapshot = made.framework(profiles[0].SchedulerName).SnapshotSharedLister().(*cache.Snapshot)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := sched.WaitForHandlersSync(ctx); err != nil {

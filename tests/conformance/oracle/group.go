@@ -50,7 +50,7 @@ func decideGroup(about *situation) (object, error) {
 	complete := true
 	for _, pod := range about.Members {
 		state := framework.NewCycleState()
-		state.SetPodGroupSchedulingCycle(cycle)
+		state.SetPodGroupCycleState(cycle)
 		said := (&decision{ctx, made, about}).member(pod, state)
 		complete = complete && said["node"] != nil
 		members, states = append(members, said), append(states, state)
@@ -61,7 +61,7 @@ func decideGroup(about *situation) (object, error) {
 		return answer, nil
 	}
 	for i, pod := range about.Members {
-		states[i].SetPodGroupSchedulingCycle(nil)
+		states[i].SetPodGroupCycleState(nil)
 		made.reserves(ctx, pod, states[i], members[i])
 	}
 	return answer, nil
@@ -139,9 +139,8 @@ func (c *cluster) groupPostFilter(ctx context.Context, about *situation, cycle *
 			group = typed
 		}
 	}
-	info := &framework.PodGroupInfo{
-		Namespace: group.Namespace, Name: group.Name, Type: fwk.PodGroupKeyType, UnscheduledPods: about.Members, PodGroup: group,
-	}
+	info := framework.NewPodGroupInfo(fwk.NewGenericPodGroup(group))
+	info.UnscheduledPods = about.Members
 	had := map[string]bool{}
 	for _, each := range about.Objects {
 		if claim, ok := each.(*resourcev1.ResourceClaim); ok && claim.Status.Allocation != nil {

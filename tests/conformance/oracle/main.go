@@ -5,6 +5,8 @@
 // `varies` names the fields of an answer that are left out because they are another each time; `either` has what was
 // result of preemption then.
 //
+// `oracle kube-scheduler` is kube-scheduler itself, of the same version: one link has both.
+//
 // Each situation is a whole scheduler on a fake API server: its informers, cache, queue and plugins are kube-scheduler's,
 // and the extension points are run as its scheduling cycle runs them, but over all nodes. Maps and lists come in
 // random order there, so each situation is asked several times (-runs), and what is not the same in all is left out.
@@ -21,7 +23,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the clients' own metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
 // A row is read, answered and printed.
@@ -35,11 +42,16 @@ type row struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "kube-scheduler" {
+		os.Args = os.Args[1:]
+		os.Exit(cli.Run(app.NewSchedulerCommand()))
+	}
 	runs := flag.Int("runs", 4, "how often each situation is asked")
 	parallel := flag.Int("parallel", 4*runtime.NumCPU(), "how many situations are asked at a time: most of the time is waiting")
 	amounts := flag.Bool("quantities", false, "read quantities, as JSON strings, instead of situations")
 	gates := flag.String("feature-gates", "", "as kube-scheduler's, by commas")
 	expressions := flag.Bool("selectors", false, "read CEL selectors with devices, instead of situations")
+	settings := flag.Bool("surface", false, "print the gates, flags and configuration fields of kube-scheduler")
 	flag.Parse()
 	klog.SetOutput(os.Stderr)
 	klog.LogToStderr(false)
@@ -56,6 +68,9 @@ func main() {
 	}
 	if *expressions {
 		answer = readSelectors
+	}
+	if *settings {
+		answer = printSurface
 	}
 	if err := answer(); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)

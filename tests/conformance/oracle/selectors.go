@@ -7,13 +7,38 @@ import (
 	"os"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	draapi "k8s.io/dynamic-resource-allocation/api"
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
 // A selector is an expression and the device that it is asked about.
 type selector struct {
 	Expression string
-	Device     cel.Device
+	Device     struct {
+		Driver                   string
+		AllowMultipleAllocations *bool
+		Attributes               map[resourcev1.QualifiedName]resourcev1.DeviceAttribute
+		Capacity                 map[resourcev1.QualifiedName]resourcev1.DeviceCapacity
+	}
+}
+
+// device is the device as it is in a ResourceSlice that the scheduler has read.
+func (s *selector) device() (cel.Device, error) {
+	stated := resourcev1.Device{
+		AllowMultipleAllocations: s.Device.AllowMultipleAllocations, Attributes: s.Device.Attributes, Capacity: s.Device.Capacity,
+	}
+	slice := resourcev1.ResourceSlice{
+		Spec: resourcev1.ResourceSliceSpec{Driver: s.Device.Driver, Devices: []resourcev1.Device{stated}},
+	}
+	var read draapi.ResourceSlice
+	if err := draapi.Convert_v1_ResourceSlice_To_api_ResourceSlice(&slice, &read, nil); err != nil {
+		return cel.Device{}, err
+	}
+	found := read.Spec.Devices[0]
+	return cel.Device{
+		Driver: s.Device.Driver, AllowMultipleAllocations: found.AllowMultipleAllocations,
+		LookupUniqueString: read.LookupUniqueString, Attributes: found.Attributes, Capacity: found.Capacity,
+	}, nil
 }
 
 // What kube-scheduler makes of a selector: a compiler's error, an evaluation's, or an answer.
@@ -56,10 +81,12 @@ func selectOne(compiler *cel.Cache, asked selector) (answer selected) {
 		answer.Compile = program.Error.Error()
 		return answer
 	}
-	if asked.Device.Attributes == nil {
-		asked.Device.Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}
+	device, err := asked.device()
+	if err != nil {
+		answer.Runtime = err.Error()
+		return answer
 	}
-	matches, details, err := program.DeviceMatches(context.Background(), asked.Device)
+	matches, details, err := program.DeviceMatches(context.Background(), device)
 	answer.Matches = matches
 	if details != nil && details.ActualCost() != nil {
 		answer.Cost = *details.ActualCost()

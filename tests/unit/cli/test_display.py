@@ -383,6 +383,6 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     """A bug report begins with it; no scheduler need run."""
     assert main.main(["version", "--client", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["client"]["kubernetes"] == "v1.37.0"
+    assert json.loads(capsys.readouterr().out)["client"]["kubernetes"] == "v1.38.0-beta.0"
     shown = display.as_text(version_command.render({"client": {"trireme": "1", "kubernetes": "v2", "python": "3"}}))
     assert shown == "Client  Trireme 1, as kube-scheduler v2, on Python 3"

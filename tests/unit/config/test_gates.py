@@ -68,9 +68,9 @@ def test_a_gate_that_needs_another_is_refused_without_it() -> None:
 
 
 def test_an_emulated_version_brings_its_own_defaults() -> None:
-    today, before = feature_gates(), _from_flags(emulated="1.36").gates
-    assert today.effective.emulated == (1, 37)
-    assert before.effective.emulated == (1, 36)
+    today, before = feature_gates(), _from_flags(emulated="1.37").gates
+    assert today.effective.emulated == (1, 38)
+    assert before.effective.emulated == (1, 37)
     assert {name for name in gates.table().gates if today.enabled(name) != before.enabled(name)}
 
 
@@ -91,9 +91,9 @@ def _needed(name: str) -> bool:
     ("emulated", "oldest", "message"),
     [
         ("1.12", "", "1.12"),
-        ("1.38", "", "1.38"),
+        ("1.39", "", "1.39"),
         ("x", "", "x"),
-        ("other=1.37", "", "other"),
+        ("other=1.38", "", "other"),
     ],
     ids=["too-old", "too-new", "malformed", "another-component"],
 )

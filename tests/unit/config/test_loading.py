@@ -29,7 +29,7 @@ def _load(text: str) -> SchedulerConfiguration:
         pytest.param(
             "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration",
             'no kind "KubeSchedulerConfiguration" is registered for version "kubescheduler.config.k8s.io/v1beta3" '
-            'in scheme "pkg/runtime/scheme.go:111"',
+            'in scheme "pkg/runtime/scheme.go:110"',
             id="old-version",
         ),
         pytest.param(
@@ -177,7 +177,7 @@ def test_profiling_that_is_off_leaves_contention_profiling_off() -> None:
         pytest.param(
             "{name: NodeAffinity, args: {kind: NodeAffinityArgs, apiVersion: kubescheduler.config.k8s.io/v1beta3}}",
             'decoding args for plugin NodeAffinity: no kind "NodeAffinityArgs" is registered for version '
-            '"kubescheduler.config.k8s.io/v1beta3" in scheme "pkg/runtime/scheme.go:111"',
+            '"kubescheduler.config.k8s.io/v1beta3" in scheme "pkg/runtime/scheme.go:110"',
             id="of-another-version",
         ),
     ],

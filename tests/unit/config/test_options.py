@@ -10,7 +10,7 @@ _METRIC = (
     "must have keys with format `metricName,labelName` where metricName matches "
     '"[a-zA-Z_:][a-zA-Z0-9_:]*" and labelName matches "[a-zA-Z_][a-zA-Z0-9_]*"'
 )
-_HIDDEN = "must be omitted or have the value '1.36'; only the previous minor version is allowed"
+_HIDDEN = "must be omitted or have the value '1.37'; only the previous minor version is allowed"
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def _error(desk: Desk, *flags: str) -> str:
         (["--emulated-version=1.36.2"], "patch version not allowed, got: kube=1.36.2"),
         (
             ["--min-compatibility-version=1.30"],
-            "minCompatibilityVersion version 1.30 is not between [1.34, 1.37]",
+            "minCompatibilityVersion version 1.30 is not between [1.35, 1.38]",
         ),
         (
             ["--feature-gates=kube:GenericWorkload=true,GenericWorkload=false"],
@@ -108,7 +108,7 @@ def _error(desk: Desk, *flags: str) -> str:
         (
             ["--version=v1.2.3"],
             'invalid argument "v1.2.3" for "--version" flag: version "v1.2.3" must match major/minor/patch of default '
-            'version "v1.37.0"',
+            'version "v1.38.0-beta.0"',
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -137,7 +137,8 @@ def test_a_plugin_listed_twice_over_is_logged() -> None:
 @pytest.mark.parametrize(
     ("gate", "point", "name"),
     [
-        ("GenericWorkload", P.PERMIT, "GangScheduling"),
+        ("GenericWorkload", P.PLACEMENT_FEASIBLE, "GangScheduling"),
+        ("GenericWorkload", P.RESERVE, "DefaultPreemption"),
         ("InPlacePodVerticalScalingSchedulerPreemption", P.FILTER, "DeferredPodScheduling"),
     ],
 )

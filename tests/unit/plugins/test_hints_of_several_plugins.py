@@ -50,5 +50,4 @@ def test_a_pod_that_held_nothing(plugin: str) -> None:
 def test_a_plugin_disabled_by_its_gate_registers_no_events() -> None:
     assert Hints("NodeDeclaredFeatures").events
     assert not Hints("NodeDeclaredFeatures", features={"NodeDeclaredFeatures": False}).events
-    assert not Hints("DynamicResources", features={"DynamicResourceAllocation": False}).events
     assert not Hints("DefaultPreemption", features={"SchedulerAsyncPreemption": False}).events

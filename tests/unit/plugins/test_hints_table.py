@@ -109,11 +109,6 @@ CHANGES: Mapping[str, tuple[Mapping[str, bool], Table]] = {
         {"DRAExtendedResource": False},
         {"NodeResourcesFit": [row for row in FIT if "DeviceClass" not in row[0]]},
     ),
-    "no devices": ({"DynamicResourceAllocation": False}, {"DynamicResources": []}),
-    "no resizes": (
-        {"InPlacePodVerticalScaling": False},
-        {"NodeResourcesFit": [row for row in FIT if "UpdatePodScaleDown" not in row[1]]},
-    ),
     "room for resizes": (
         {"InPlacePodVerticalScalingSchedulerPreemption": True},
         {

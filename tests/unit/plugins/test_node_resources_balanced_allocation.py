@@ -64,8 +64,8 @@ def test_scores_of_all_nodes_follow_pods_and_nodes_as_those_of_each_alone_do() -
 LEAST_ALLOCATED = fit_score.NodeResourcesFitScore(fit_args.Args("LeastAllocated", (("cpu", 1), ("memory", 1))))
 
 
-def test_balance_sees_pod_level_requests_and_the_fit_score_does_not() -> None:
+def test_both_scores_see_pod_level_requests() -> None:
     builder = one_node({"cpu": "4", "memory": "8Gi", "pods": "9"})
     pod = pod_of({**requesting(cpu="1", memory="2Gi"), "resources": {"requests": {"cpu": "4"}}})
     assert Answers(builder, BALANCED, pod).scores() == {"n0": 50 + (50 + 62 - 100) // 2}
-    assert Answers(builder, LEAST_ALLOCATED, pod).scores() == {"n0": 75}
+    assert Answers(builder, LEAST_ALLOCATED, pod).scores() == {"n0": 75 // 2}

@@ -82,8 +82,14 @@ VERDICTS = [
     pytest.param(
         [(OWN, "a1", "default")],
         _pod(domain_cluster.spread(ZONE, True, {}), **TOLERANT),
-        {"n1": MISSING},
-        id="an-empty-selector-counts-nobody",
+        {"a1": SKEWED, "a2": SKEWED, "n1": MISSING},
+        id="an-empty-selector-counts-all",  # kubernetes/kubernetes#141339: it counted nobody
+    ),
+    pytest.param(
+        [({}, "a1", "default"), (OWN, "b1", "other")],
+        _pod(domain_cluster.spread(ZONE, True, {}), labels={}, **TOLERANT),
+        {"a1": SKEWED, "a2": SKEWED, "n1": MISSING},
+        id="an-empty-selector-counts-pods-without-labels-of-its-namespace",
     ),
     pytest.param(
         [(OWN, "a1", "default")],

@@ -30,12 +30,17 @@ def _spread(key: str = "zone", app: str = "db", **more: Any) -> Json:
 SPREADING = pod(topologySpreadConstraints=[_spread()])
 SOFT = pod(topologySpreadConstraints=[_spread(whenUnsatisfiable="ScheduleAnyway")])
 BY_VERSION = pod(labels={"version": "2"}, topologySpreadConstraints=[_spread(matchLabelKeys=["version"])])
+FROM_ALL = pod(topologySpreadConstraints=[_spread(labelSelector={})])
+FROM_NONE = pod(topologySpreadConstraints=[{key: value for key, value in _spread().items() if key != "labelSelector"}])
 
 
 @pytest.mark.parametrize(
     ("waiting", "old", "new", "expected"),
     [
         pytest.param(SPREADING, None, _placed(), QUEUE, id="one-that-counts-came"),
+        pytest.param(FROM_ALL, _placed({}), None, QUEUE, id="all-count-and-one-left"),
+        pytest.param(FROM_ALL, _placed({}, namespace="other"), None, SKIP, id="all-count-of-another-namespace"),
+        pytest.param(FROM_NONE, _placed(), None, SKIP, id="none-counts"),
         pytest.param(SPREADING, None, _placed({"app": "web"}), SKIP, id="another-came"),
         pytest.param(SPREADING, None, pod("q", labels={"app": "db"}), SKIP, id="one-without-a-node"),
         pytest.param(SPREADING, None, _placed(namespace="other"), SKIP, id="in-another-namespace"),

@@ -40,6 +40,19 @@ def test_a_tree_does_not_depend_on_the_order_of_events(order: tuple[int, ...]) -
     assert sorted(forest.pod_groups_below(GroupKey("ns/root", composite=True))) == ["ns/a", "ns/b"]
 
 
+def test_a_group_and_a_group_of_groups_of_one_name_are_two() -> None:
+    """kubernetes/kubernetes#141864: one stood for the other, and left with it."""
+    below, alone, above = GroupKey("ns/g"), GroupKey("ns/h"), GroupKey("ns/g", composite=True)
+    forest = planted(of_groups("g"), pod_group("g", parent="g"), of_groups("h"), pod_group("h"))
+    assert (forest.root(below), forest.root(alone)) == (above, alone)
+    assert shape(forest.tree(above)) == ("g", "g")
+    assert forest.pod_groups_below(above) == ["ns/g"]
+    forest.remove(GroupKey("ns/h", composite=True))
+    assert shape(forest.tree(alone)) == "h"
+    forest.remove(above)
+    assert (forest.knows(below), forest.knows(above), forest.missing_ancestor(below)) == (True, False, above)
+
+
 def test_groups_are_scheduled_by_age_and_then_by_name() -> None:
     """Which of them finds room depends on it."""
     groups: list[Group] = [pod_group(name, parent="root") for name in ("new", "b", "a")]

@@ -138,11 +138,13 @@ async def test_pods_that_run_already_count_for_the_minimum() -> None:
     [
         (
             [{}, {"preemptionPolicy": "Never"}],
-            "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority",
+            "all pods in a pod group hierarchy should have the same preemption policy, "
+            'got Never ("p1") and PreemptLowerPriority',
         ),
         (
             [{"priority": 5}],
-            "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0",
+            "all pods in a pod group hierarchy should have the same priority as the root pod group's priority, "
+            'got 5 ("p0") and 0 ("podgroup/ns/g")',
         ),
     ],
     ids=["policy", "priority"],
@@ -158,34 +160,31 @@ async def test_members_that_do_not_agree_are_an_error_of_the_whole_group(
     await cluster.run()
     assert (cluster.asked, cluster.nodes) == ([], {})
     assert {failure.message for failure in cluster.failures.values()} == {text}
-    assert cluster.conditions == [("False", "SchedulerError", text)]
+    assert cluster.conditions == [("False", "PodGroupError", text)]
     assert place(cluster, "p0") is BackOff
 
 
 @pytest.mark.parametrize(
-    ("own", "of_group", "of_pod", "text"),
-    [
-        (True, "Never", "Never", ""),
-        (True, "Never", "", "Never"),
-        (True, "", "Never", "PreemptLowerPriority"),
-        (False, "Never", "", ""),
-    ],
-    ids=["agree", "the pod may", "the group may", "the gate is off"],
+    ("of_group", "of_pod", "agrees"),
+    [("Never", "Never", True), ("Never", "", False), ("", "Never", True), ("PreemptLowerPriority", "Never", False)],
+    ids=["agree", "the pod may", "only the pod states it", "the group may"],
 )
 async def test_a_preemption_policy_of_the_group_itself_is_what_its_pods_must_have(
-    own: bool, of_group: str, of_pod: str, text: str
+    of_group: str, of_pod: str, agrees: bool
 ) -> None:
-    """With the gate PodGroupPreemptionPolicy; without it only the pods have to agree among each other."""
-    cluster = Cluster([9], own_policy=own)
+    """A group that states none takes that of its pods."""
+    cluster = Cluster([9])
     group = pod_group("g")
     if of_group:
         group.spec.preemption_policy = of_group
     cluster.group(group)
     cluster.add("p0", "g", **({"preemptionPolicy": of_pod} if of_pod else {}))
     await cluster.run()
-    said = "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy"
-    expected = {f"{said}, got {of_pod or 'PreemptLowerPriority'} and {text}"} if text else set()
-    assert {failure.message for failure in cluster.failures.values()} == expected
+    text = (
+        "all pods in a pod group hierarchy should have the same preemption policy, "
+        f'got {of_pod or "PreemptLowerPriority"} ("p0") and {of_group}'
+    )
+    assert {failure.message for failure in cluster.failures.values()} == (set() if agrees else {text})
 
 
 async def test_an_error_fails_the_whole_group_and_undoes_what_was_assumed() -> None:

@@ -48,10 +48,9 @@ def test_no_profile_speculates_beside_extenders() -> None:
     assert profile_roles.roles_of([_profile()], OFF, extended=True).speculating == set()
 
 
-def test_permit_of_the_cycles_themselves_is_not_called_in_bind() -> None:
-    """Gangs would cost a call of bind for each batch."""
-    assert "GangScheduling" in profile_roles.OWN_PERMIT
-    own = {ExtensionPoint.PERMIT: (scheduler_configuration.Plugin("GangScheduling", 0),)}
+def test_gangs_have_their_role_without_a_call_of_bind() -> None:
+    """Waiting for a group's members is no Permit plugin's: it would cost a call for each batch."""
+    own = {ExtensionPoint.PLACEMENT_FEASIBLE: (scheduler_configuration.Plugin("GangScheduling", 0),)}
     made = profile_roles.roles_of(
         [
             scheduler_configuration.CompletedProfile(

@@ -35,11 +35,11 @@ def _of(**fields: Any) -> dict[str, Finding]:
 @pytest.mark.parametrize(
     ("image", "kind", "text"),
     [
-        pytest.param("registry.k8s.io/kube-scheduler:v1.37.0", CARRIES, "decides as kube-scheduler v1.37", id="same"),
-        pytest.param("kube-scheduler:v1.37.4", CARRIES, "decides as kube-scheduler v1.37", id="patch"),
-        pytest.param("kube-scheduler:v1.36.1", DIFFERS, "--emulated-version=1.36", id="older"),
+        pytest.param("registry.k8s.io/kube-scheduler:v1.38.0", CARRIES, "decides as kube-scheduler v1.38", id="same"),
+        pytest.param("kube-scheduler:v1.38.4", CARRIES, "decides as kube-scheduler v1.38", id="patch"),
+        pytest.param("kube-scheduler:v1.37.1", DIFFERS, "--emulated-version=1.37", id="older"),
         pytest.param("kube-scheduler:v1.20.0", DIFFERS, "this is v1.20", id="too-old"),
-        pytest.param("kube-scheduler:v1.38.0", DIFFERS, "this is v1.38", id="newer"),
+        pytest.param("kube-scheduler:v1.39.0", DIFFERS, "this is v1.39", id="newer"),
         pytest.param("kube-scheduler@sha256:1234", UNKNOWN, "no version", id="digest"),
     ],
 )

@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/preemption (FilterVictimsWithPDBViolation).
 Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 
+import contextlib
 from collections.abc import Sequence
 
 from trireme.framework import label_selectors
@@ -22,13 +23,11 @@ class DisruptionBudgets:
         self._snap = snap
         self._budgets: list[tuple[policy_pb2.PodDisruptionBudget, label_selectors.LabelSelector]] = []
         for budget in snap.objects.all(_KIND):
-            try:
-                selector = label_selectors.parse(budget.spec.selector)
-            except label_selectors.InvalidSelectorError:
-                # A budget with an invalid selector protects no pod, and neither does one that selects everything.
+            if not budget.spec.HasField("selector"):
                 continue
-            if selector.requirements:
-                self._budgets.append((budget, selector))
+            # An empty selector protects all pods of its namespace, an invalid one none.
+            with contextlib.suppress(label_selectors.InvalidSelectorError):
+                self._budgets.append((budget, label_selectors.parse(budget.spec.selector)))
         self._of_class: dict[int, tuple[int, ...]] = {}
 
     def __bool__(self) -> bool:
@@ -64,8 +63,6 @@ class DisruptionBudgets:
             numbers = self._of_class[class_id] = tuple(
                 number
                 for number, (budget, selector) in enumerate(self._budgets)
-                if (pod_class.labels or pod_class.labels_projected)
-                and budget.metadata.namespace == pod_class.namespace
-                and selector.matches(pod_class.labels)
+                if budget.metadata.namespace == pod_class.namespace and selector.matches(pod_class.labels)
             )
         return numbers

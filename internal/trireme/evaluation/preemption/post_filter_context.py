@@ -15,7 +15,7 @@ from trireme.framework import status
 from trireme.snapshot import arrays, classes
 from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2, meta_pb2
 
-#: Before each text of a preemption that failed, whoever says why.
+#: Before each text of a preemption that failed.
 TEXT_PREFIX = "preemption: "
 GROUP_TEXT_PREFIX = f"pod group {TEXT_PREFIX}"
 

@@ -102,9 +102,9 @@ def _queue_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield Gauge(
         "scheduler_queued_entities",
-        "Queued entities, by queue and by type.",
+        "Queued entities, by queue and by kind of entity.",
         queued_entities_by_queue,
-        ("queue", "type"),
+        ("queue", "entity"),
     )
     yield Gauge(
         "scheduler_inflight_events",
@@ -146,9 +146,9 @@ def _incoming_pod_instruments(state: FrontendState) -> Iterable[Instrument]:
     )
     yield CountedElsewhere(
         "scheduler_queue_incoming_entities_total",
-        "Entities that entered a queue, by queue, event and type.",
+        "Entities that entered a queue, by queue, event and kind of entity.",
         incoming_entities,
-        ("queue", "event", "type"),
+        ("queue", "event", "entity"),
     )
     yield CountedElsewhere(
         "trireme_batches_total",
@@ -186,10 +186,8 @@ def _cache_instruments(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "informer_store_resource_version",
         "The 15 least significant digits of the resource version up to which every event was delivered.",
-        # kube-scheduler makes the plural of the kind, with an s: deviceclasss.
         lambda: {
-            (_NAME, *_group_version(entry.resource), f"{entry.resource.kind.lower()}s"): entry.statistics().version
-            % 10**15
+            (_NAME, *_group_version(entry.resource), entry.resource.name): entry.statistics().version % 10**15
             for entry in state.informers
         },
         ("name", "group", "version", "resource"),

@@ -4,7 +4,15 @@ from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "DefaultPreemption",
-    frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER}),
+    frozenset(
+        {
+            ExtensionPoint.PRE_ENQUEUE,
+            ExtensionPoint.POST_FILTER,
+            # In name alone: what a group's members evict is kept with the group's attempt.
+            ExtensionPoint.RESERVE,
+            ExtensionPoint.POD_GROUP_POST_FILTER,
+        }
+    ),
     __package__,
     pod_fields=("spec.priority", "spec.preemptionPolicy", "spec.schedulingGroup"),
     implementations={

@@ -79,9 +79,11 @@ def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool)
         if not consumable or not result.HasField("share_id"):
             yield ClaimedDevice(device, False, None)
         elif result.consumed_capacity:
-            yield ClaimedDevice(
-                device, True, {name: _nanos_or_zero(value.string) for name, value in result.consumed_capacity.items()}
-            )
+            consumed = {
+                devices.qualified_name(name, result.driver): _nanos_or_zero(value.string)
+                for name, value in result.consumed_capacity.items()
+            }
+            yield ClaimedDevice(device, True, consumed)
         else:
             yield ClaimedDevice(device, True, None)
 

@@ -7,8 +7,8 @@ class AllocationError(Exception):
     """The claims, or what they refer to, are wrong: no node can do."""
 
 
-class InvalidPoolsError(Exception):
-    """Nothing was found, and there is an invalid pool that could have had something."""
+class UnusablePoolsError(Exception):
+    """A pool that the node sees is broken, so there is no allocation: other nodes may do."""
 
 
 class TimedOutError(Exception):

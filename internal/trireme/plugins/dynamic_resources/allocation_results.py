@@ -42,14 +42,14 @@ def allocation_result(
         if selected.consumed is not None:
             result.share_id = new_share()
             for name, amount in selected.consumed.items():
-                result.consumed_capacity[name].string = str(amount)
+                result.consumed_capacity[selected.device.status_name(name)].string = str(amount)
         if on.experimental:
             result.skip_node_operations.extend(selected.device.slice.message.spec.skip_node_operations)
         if on.binding_conditions:
             result.binding_conditions.extend(selected.device.message.binding_conditions)
             result.binding_failure_conditions.extend(selected.device.message.binding_failure_conditions)
     _add_device_configurations(out, solution)
-    selector = _node_selector_of_devices(solution, node_name, on)
+    selector = _node_selector_of_devices(solution, node_name)
     if selector is not None:
         out.node_selector.CopyFrom(selector)
     return out
@@ -89,9 +89,7 @@ def _lists_request(named: Iterable[str], request: device_request.DeviceRequest) 
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 
-def _node_selector_of_devices(
-    solution: allocator.ClaimSolution, node_name: str, on: features.Features
-) -> core_pb2.NodeSelector | None:
+def _node_selector_of_devices(solution: allocator.ClaimSolution, node_name: str) -> core_pb2.NodeSelector | None:
     """Return the nodes from which all devices can be used, as the allocation states them; None: all nodes.
 
     A device of one node, or one that binds to its node, makes it this node alone. Raises: UnsupportedSelectorError for
@@ -100,7 +98,7 @@ def _node_selector_of_devices(
     term = core_pb2.NodeSelectorTerm()
     for selected in solution.selected:
         placement = _stated_placement(selected.device)
-        if placement.node_name or (selected.device.message.binds_to_node and not on.stable):
+        if placement.node_name or selected.device.message.binds_to_node:
             only = core_pb2.NodeSelector()
             only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
             return only

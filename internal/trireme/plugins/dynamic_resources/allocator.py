@@ -28,8 +28,8 @@ from trireme.plugins.dynamic_resources import (
 )
 from trireme.plugins.dynamic_resources.allocation_errors import (
     AllocationError,
-    InvalidPoolsError,
     TimedOutError,
+    UnusablePoolsError,
     claim_name,
 )
 from trireme.plugins.dynamic_resources.device_request import DeviceRequest
@@ -117,7 +117,7 @@ class Allocator:
 
         Raises:
             AllocationError: a claim is malformed, asks for too much, or an expression fails.
-            InvalidPoolsError: nothing was found, and some pool is invalid.
+            UnusablePoolsError: nothing was found, and some pool is invalid; or all devices of a broken pool are wanted.
             TimedOutError: the search took too long.
         """
         for claim in self._claims:
@@ -130,7 +130,7 @@ class Allocator:
             raise AllocationError("allocation max size exceeded") from error
         if not done:
             if any(pool.invalid for pool in self._pools):
-                raise InvalidPoolsError("invalid resource pools were encountered")
+                raise UnusablePoolsError("invalid resource pools were encountered")
             return None
         for number, solution in enumerate(self._solutions):
             solution.requests = [
@@ -287,7 +287,7 @@ class Allocator:
             for name, amount in share.items():
                 selected[name] = selected.get(name, 0) + amount.nanos
         try:
-            return consumable_capacity.fits(consumed, selected, request.capacity, device.capacity, self._on.fractional)
+            return consumable_capacity.fits(consumed, selected, request.capacity, device, self._on.fractional)
         except consumable_capacity.CapacityError as error:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: {doing} capacity for device {device.name}: {error}") from error
@@ -322,6 +322,8 @@ class Allocator:
         """Whether no other claim has the device, and all that it needs is supported."""
         if not (request.admin_access and shareable) and self._is_in_use(number, request, device):
             return False
+        if not (request.admin_access or shareable) and self._has_allocated_shares(device):
+            return False  # It was shareable when claims got shares of it.
         if device.consumes and not self._on.partitionable:
             return False
         skips = self._on.experimental and bool(device.slice.message.spec.skip_node_operations)
@@ -332,7 +334,7 @@ class Allocator:
     ) -> Mapping[str, quantity.Quantity]:
         """Return what the request takes of a shared device, by capacity name. Raises: AllocationError."""
         try:
-            return consumable_capacity.consumption(request.capacity, device.capacity, self._on.fractional)
+            return consumable_capacity.consumption(request.capacity, device, self._on.fractional)
         except consumable_capacity.CapacityError as error:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: computing consumed capacity for device {device.name}: {error}") from error

@@ -163,7 +163,7 @@ def make_constraint(stated: resource_pb2.DeviceConstraint, lookup: Lookup, on: f
     if stated.HasField("match_attribute"):
         match = MatchListAttribute if on.list_attributes else MatchAttribute
         return match(stated.requests, stated.match_attribute, lookup)
-    if stated.HasField("distinct_attribute") and not on.stable:
+    if stated.HasField("distinct_attribute"):
         distinct = DistinctListAttribute if on.list_attributes else DistinctAttribute
         return distinct(stated.requests, stated.distinct_attribute, lookup)
     return None

@@ -21,7 +21,6 @@ _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's ran
 _NEGATIVE = "capacity value is negative"
 
 Requests = Mapping[str, quantity.Quantity]
-Capacities = Mapping[str, devices.DeviceCapacity]
 
 
 class CapacityError(Exception):
@@ -29,13 +28,15 @@ class CapacityError(Exception):
 
 
 def fits(
-    used: devices.Amounts, taking: devices.Amounts, requests: Requests, capacities: Capacities, fractional: bool
+    used: devices.Amounts, taking: devices.Amounts, stated: Requests, device: devices.Device, fractional: bool
 ) -> bool:
     """Return whether a share of the device fits beside what is used and being taken; by policy too.
 
     A request for a capacity that the device lacks does not fit. Raises: CapacityError if an amount cannot be computed.
     """
-    if any(name not in capacities for name in requests):
+    capacities = device.capacity
+    requests = _requests_by_qualified_name(stated, device)
+    if requests is None:
         return False
     consumed = {}
     for name, capacity in capacities.items():
@@ -53,10 +54,29 @@ def fits(
     return True
 
 
-def consumption(requests: Requests, capacities: Capacities, fractional: bool) -> dict[str, quantity.Quantity]:
-    """What the request takes, by capacity name. Raises: CapacityError."""
+def _requests_by_qualified_name(stated: Requests, device: devices.Device) -> Requests | None:
+    """Return the requests by the names that the device's capacities have; None if it lacks one.
+
+    Raises: CapacityError if one is requested with and without its domain.
+    """
+    requests: dict[str, quantity.Quantity] = {}
+    for name, amount in sorted(stated.items()):
+        full = devices.qualified_name(name, device.id[0])
+        if full not in device.capacity:
+            return None
+        if full in requests:
+            bare = full.partition("/")[2]
+            other = bare if name == full else full
+            raise CapacityError(f'capacity "{bare}" requested both as "{name}" and as "{other}"')
+        requests[full] = amount
+    return requests
+
+
+def consumption(stated: Requests, device: devices.Device, fractional: bool) -> dict[str, quantity.Quantity]:
+    """What the request takes, by the qualified name of the capacity. Raises: CapacityError."""
+    requests = _requests_by_qualified_name(stated, device) or {}
     out = {}
-    for name, capacity in capacities.items():
+    for name, capacity in device.capacity.items():
         try:
             out[name] = _consumed_amount(requests.get(name), capacity, fractional)
         except CapacityError as error:
@@ -73,6 +93,8 @@ def _consumed_amount(
     CapacityError.
     """
     policy = capacity.policy
+    if requested is not None and requested.nanos < 0:
+        raise CapacityError(f"{_NEGATIVE}: request {requested}")
     if requested is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
     if policy is None:

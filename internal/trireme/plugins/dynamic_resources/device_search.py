@@ -333,7 +333,7 @@ class DeviceSearch:
         except allocation_errors.TimedOutError:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
             return SearchOutcome(refusal=self.error_outcome(text).refusal, late=True)
-        except allocation_errors.InvalidPoolsError as error:
+        except allocation_errors.UnusablePoolsError as error:
             return SearchOutcome(refusal=device_demand.unresolvable(str(error)))
         except allocation_errors.AllocationError as error:
             return self.error_outcome(str(error))

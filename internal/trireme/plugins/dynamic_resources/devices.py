@@ -8,7 +8,7 @@ Tests: tests/unit/plugins/dynamic_resources/test_allocator.py, tests/unit/plugin
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from trireme.framework import selectors
 from trireme.plugins.dynamic_resources import expressions, node_selectors
@@ -18,6 +18,8 @@ from trireme_kube.cel import values as cel_values
 from trireme_kube.cel.library import quantities_and_versions
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
+_Entry = TypeVar("_Entry")
+
 PoolId = tuple[str, str]  # driver, pool
 Amounts = Mapping[str, int]  # nanos by name
 
@@ -83,7 +85,7 @@ class Device:
     matched: dict[str, "bool | expressions.DeviceExpressionError"] = field(default_factory=dict)
     # By expression: the attribute that it computes, or why it cannot.
     derived: dict[str, "resource_pb2.DeviceAttribute | expressions.DeviceExpressionError"] = field(default_factory=dict)
-    _values: "cel_values.Map | expressions.DeviceExpressionError | None" = None
+    _values: "cel_values.Map | None" = None
 
     @property
     def name(self) -> str:
@@ -108,15 +110,15 @@ class Device:
         return result
 
     def cel_values(self) -> cel_values.Map:
-        """Return the `device` variable of expressions. Raises: DeviceExpressionError for an invalid attribute."""
+        """Return the `device` variable of expressions."""
         if self._values is None:
-            try:
-                self._values = _cel_attributes_and_capacity(self)
-            except expressions.DeviceExpressionError as error:
-                self._values = error
-        if isinstance(self._values, expressions.DeviceExpressionError):
-            raise self._values
+            self._values = _cel_attributes_and_capacity(self)
         return self._values
+
+    def status_name(self, capacity: str) -> str:
+        """Return a capacity's name as a claim's status has it: without the driver's domain if its slice has none."""
+        domain, _, bare = capacity.partition("/")
+        return bare if domain == self.id[0] and capacity not in self.message.capacity else capacity
 
     def derived_attribute(
         self, expression: str, known: expressions.CompiledExpressions, expired: Callable[[], bool]
@@ -178,10 +180,9 @@ def read_slice(
     message: resource_pb2.ResourceSlice,
     rules: Iterable[resource_pb2.DeviceTaintRule],
     *,
-    shareable: bool = True,
     corrected: bool = False,
 ) -> DeviceSlice:
-    """The slice, with the taints that the rules put on its devices. `shareable`: several claims may share a device.
+    """The slice, with the taints that the rules put on its devices.
 
     `corrected`: a slice or device with a malformed node selector is on no node. Otherwise it is an error of those that
     come upon it.
@@ -202,9 +203,7 @@ def read_slice(
     )
     out.stands_for_resources = any(device.node_allocatable_resources for device in spec.devices)
     applying = [rule for rule in rules if _rule_applies_to_pool(rule.spec, pool)]
-    out.devices = tuple(
-        _read_device(device, out, applying, shareable=shareable, corrected=corrected) for device in spec.devices
-    )
+    out.devices = tuple(_read_device(device, out, applying, corrected=corrected) for device in spec.devices)
     return out
 
 
@@ -213,7 +212,6 @@ def _read_device(
     owner: DeviceSlice,
     rules: Sequence[resource_pb2.DeviceTaintRule],
     *,
-    shareable: bool,
     corrected: bool,
 ) -> Device:
     """A device of a slice with its amounts parsed, and the taints that rules add to it."""
@@ -226,8 +224,11 @@ def _read_device(
         (*owner.pool, message.name),
         message,
         owner,
-        {name: _read_capacity(entry) for name, entry in message.capacity.items()},
-        shareable and message.allow_multiple_allocations,
+        {
+            qualified_name(name, owner.pool[0]): _read_capacity(entry)
+            for name, entry in _unqualified_first(message.capacity.items())
+        },
+        message.allow_multiple_allocations,
         tuple((entry.counter_set, _counter_amounts(entry.counters)) for entry in message.consumes_counters),
         _read_placement(message, corrected),
         (*message.taints, *added),
@@ -235,7 +236,9 @@ def _read_device(
 
 
 def _rule_applies_to_pool(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
-    """Whether a rule is about devices of the pool; one without a selector is about all."""
+    """Whether a rule is about devices of the pool; one without a selector is about none, an empty one about all."""
+    if not spec.HasField("device_selector"):
+        return False
     selector = spec.device_selector
     if selector.HasField("driver") and selector.driver != pool[0]:
         return False
@@ -292,26 +295,32 @@ def _parse_quantity_or_zero(message: meta_pb2.Quantity) -> quantity.Quantity:
 
 
 def _cel_attributes_and_capacity(device: Device) -> cel_values.Map:
-    """Make the `device` variable of expressions. Raises: DeviceExpressionError for an attribute that cannot be read."""
+    """Make the `device` variable of expressions; one that looks up an attribute without a valid value fails."""
     driver = device.id[0]
     attributes: dict[str, dict[str, Any]] = {}
-    for full, attribute in device.message.attributes.items():
-        domain, name = _split_attribute_name(full, driver)
+    for full, attribute in _unqualified_first(device.message.attributes.items()):
+        domain, _, name = qualified_name(full, driver).partition("/")
         try:
-            attributes.setdefault(domain, {})[name] = _attribute_value(attribute)
-        except ValueError as error:
-            raise expressions.DeviceExpressionError(f"attribute {full}: {error}") from error
+            value = _attribute_value(attribute)
+        except ValueError:
+            problem = f"attribute {name}: value is invalid or its type is not supported by this version"
+            value = cel_values.Unreadable(problem)
+        attributes.setdefault(domain, {})[name] = value
     capacity: dict[str, dict[str, Any]] = {}
-    for full, entry in device.message.capacity.items():
-        domain, name = _split_attribute_name(full, driver)
+    for full, entry in _unqualified_first(device.message.capacity.items()):
+        domain, _, name = qualified_name(full, driver).partition("/")
         capacity.setdefault(domain, {})[name] = quantities_and_versions.quantity_of(entry.value.string or "0")
     return expressions.cel_device(driver, device.allow_multiple, attributes, capacity)
 
 
-def _split_attribute_name(name: str, driver: str) -> tuple[str, str]:
-    """Split an attribute's name into domain and identifier; without a domain, it is the driver's name."""
-    domain, slash, bare = name.partition("/")
-    return (domain, bare) if slash else (driver, name)
+def qualified_name(name: str, driver: str) -> str:
+    """Return the name of an attribute or capacity with its domain; one without is in the driver's."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def _unqualified_first(entries: Iterable[tuple[str, _Entry]]) -> list[tuple[str, _Entry]]:
+    """Order entries so that of two spellings of one name, the one with a domain wins."""
+    return sorted(entries, key=lambda entry: "/" in entry[0])
 
 
 def _attribute_value(attribute: resource_pb2.DeviceAttribute) -> Any:

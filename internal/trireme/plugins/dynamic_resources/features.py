@@ -50,11 +50,6 @@ class Features:
             or self.optional_node_operations
         )
 
-    @property
-    def stable(self) -> bool:
-        """Whether Kubernetes uses its stable allocator: it lacks these features."""
-        return not (self.experimental or self.consumable or self.fractional or self.binding_conditions)
-
 
 def of_gates(gates: Mapping[str, bool]) -> Features:
     """Return the features that the gates turn on; one that is not named is at Kubernetes' default."""

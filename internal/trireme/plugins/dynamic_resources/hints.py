@@ -19,8 +19,6 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     A claim that loses its allocation helps every pod whose claims all exist; any other change of a claim only its
     users.
     """
-    if not context.features.enabled("DynamicResourceAllocation"):
-        return ()
     cluster = context.cluster
     groups = context.features.enabled("DRAWorkloadResourceClaims")
 

@@ -257,7 +257,7 @@ class DeviceInventory:
         if message is None:
             return concerned
         try:
-            entry = devices.read_slice(message, rules, shareable=not self._on.stable, corrected=self._on.corrected)
+            entry = devices.read_slice(message, rules, corrected=self._on.corrected)
         except ValueError as error:
             # Its pool is incomplete without it; nothing else suffers.
             log.warning("resourceslice %s is left out: %s", name, error)
@@ -285,7 +285,7 @@ class DeviceInventory:
             if not pools.is_usable(entry, self._on):
                 continue
             on_all = entry.placement.all_nodes and not entry.placement.node_name
-            if on_all or pools.is_seen_everywhere(entry, self._on):
+            if on_all:
                 everywhere.append(name)
             elif entry.placement.problem:
                 text = f"failed to perform node selection for slice {name}: {entry.placement.problem}"

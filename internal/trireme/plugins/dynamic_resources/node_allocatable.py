@@ -60,9 +60,14 @@ def devices_of_allocation(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
 
 def devices_of_solution(claim: resource_pb2.ResourceClaim, solution: allocator.ClaimSolution) -> ClaimDevices:
     """The devices that a search found for the claim, or for another one that asks for the same."""
-    return ClaimDevices(
-        claim, tuple(HeldDevice(selected.device.id, selected.consumed or None) for selected in solution.selected)
+    held = (
+        HeldDevice(
+            selected.device.id,
+            {selected.device.status_name(name): amount for name, amount in (selected.consumed or {}).items()} or None,
+        )
+        for selected in solution.selected
     )
+    return ClaimDevices(claim, tuple(held))
 
 
 class NodeDevices:

@@ -43,12 +43,7 @@ def is_usable(entry: devices.DeviceSlice, on: features.Features) -> bool:
         return False
     if _is_unsafe_without_groups(entry, on):
         return False
-    return entry.placement.is_set or entry.per_device or is_seen_everywhere(entry, on)
-
-
-def is_seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> bool:
-    """Whether every node sees the slice, wherever it is: Kubernetes' stable allocator looks at all counters."""
-    return on.stable and bool(entry.counter_sets)
+    return entry.placement.is_set or entry.per_device
 
 
 def _is_unsafe_without_groups(entry: devices.DeviceSlice, on: features.Features) -> bool:

@@ -9,7 +9,7 @@ Tests: tests/unit/plugins/dynamic_resources/test_allocator.py.
 from collections.abc import Mapping, Sequence
 
 from trireme.plugins.dynamic_resources import consumable_capacity, device_matching, devices, features, pools
-from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, claim_name
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, UnusablePoolsError, claim_name
 from trireme.plugins.dynamic_resources.device_request import (
     ALL,
     EXACT_COUNT,
@@ -24,7 +24,10 @@ MAX_DEVICES = 32
 
 
 class RequestValidator:
-    """Validates requests for devices of these classes, in these pools. Its methods raise AllocationError."""
+    """Validates requests for devices of these classes, in these pools.
+
+    Its methods raise AllocationError, and UnusablePoolsError.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class RequestValidator:
         where = f"claim {claim_name(claim)}, request {request.name}"
         if request.first_available and not self._on.prioritized_list:
             raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-        if self._on.consumable or self._on.stable:
+        if self._on.consumable:
             return
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly.HasField("capacity"):
@@ -82,7 +85,8 @@ class RequestValidator:
     ) -> DeviceRequest:
         """Read one request for the allocator; of mode All with the devices that match now.
 
-        Raises: AllocationError: it asks for something that is off or malformed, or for all devices of a pool in change.
+        Raises: AllocationError if it asks for something that is off or malformed, UnusablePoolsError if it asks for all
+        devices and a pool is broken.
         """
         where = f"claim {claim_name(claim)}, request {name}"
         self._check_support(where, spec)
@@ -124,12 +128,12 @@ class RequestValidator:
     def _find_all_devices(self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, where: str) -> None:
         """Find all devices for a request of mode All, allocated ones included.
 
-        Raises: AllocationError if a pool is incomplete or invalid.
+        Raises: UnusablePoolsError if a pool is incomplete or invalid, AllocationError.
         """
         for pool in self._pools:
             state = "being updated" if pool.incomplete else "invalid" if pool.invalid else ""
             if state:
-                raise AllocationError(
+                raise UnusablePoolsError(
                     f"{where}: asks for all devices, but resource pool {pool.name} is currently {state}"
                 )
             for entry in pool.offered:
@@ -149,6 +153,6 @@ class RequestValidator:
         if not self._on.consumable:
             return True
         try:
-            return consumable_capacity.fits({}, {}, request.capacity, device.capacity, self._on.fractional)
+            return consumable_capacity.fits({}, {}, request.capacity, device, self._on.fractional)
         except consumable_capacity.CapacityError as error:
             raise AllocationError(f"{where}: checking capacity for device {device.id[2]}: {error}") from error

@@ -4,7 +4,7 @@ from trireme.framework.plugin_spec import ExtensionPoint, LazyImport, PluginSpec
 
 SPEC = PluginSpec(
     "GangScheduling",
-    frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PERMIT}),
+    frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PLACEMENT_FEASIBLE}),
     __package__,
     pod_fields=("metadata.namespace", "spec.schedulingGroup"),
     events_to_register=LazyImport(".hints:events_to_register"),

@@ -28,7 +28,7 @@ class NodeResourcesBalancedAllocation:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """Return the resources that count; None, so that all nodes score 0, for a pod that asks for none of them."""
-        scored = resource_usage.scored_resources(pod_class, snap, self._args.resources, as_placed=True)
+        scored = resource_usage.scored_resources(pod_class, snap, self._args.resources)
         return scored if any(entry.own for entry in scored) else None
 
     def score(

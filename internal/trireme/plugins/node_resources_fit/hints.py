@@ -43,19 +43,15 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
         return helps
 
+    after_scale_down = _make_hint_after_neighbour_scale_down(context, elsewhere)
     wanted = [
         ClusterEventWithHint("AssignedPod", ("Delete",), _make_hint_after_delete(elsewhere)),
         ClusterEventWithHint("Node", _NODE_ACTIONS, after_node),
+        ClusterEventWithHint("AssignedPod", ("UpdatePodScaleDown",), after_scale_down),
+        ClusterEventWithHint("TargetPod", ("UpdatePodScaleDown",), always),
     ]
     if by_devices:
         wanted.append(ClusterEventWithHint("resource.k8s.io/DeviceClass", ("Add", "Update"), _after_device_class))
-    if context.features.enabled("InPlacePodVerticalScaling"):
-        wanted.append(
-            ClusterEventWithHint(
-                "AssignedPod", ("UpdatePodScaleDown",), _make_hint_after_neighbour_scale_down(context, elsewhere)
-            )
-        )
-        wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleDown",), always))
     if resizing:
         wanted.append(ClusterEventWithHint("AssignedPod", ("UpdatePodScaleUp",), _after_neighbour_scale_up))
         wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _is_resize_deferred))

@@ -48,7 +48,7 @@ class NodeResourcesFitScore:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """Return the resources that are scored, by the arguments."""
-        return resource_usage.scored_resources(pod_class, snap, self._args.resources, as_placed=False)
+        return resource_usage.scored_resources(pod_class, snap, self._args.resources)
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray

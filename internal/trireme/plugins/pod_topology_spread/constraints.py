@@ -73,12 +73,8 @@ class Constraint:
     honor_taints: bool
 
     def self_match(self, pod_class: classes.PodClass) -> bool:
-        """Whether a pod of the class is among those that it spreads."""
+        """Whether a pod of the class is among those that it counts."""
         return self.selector.matches(pod_class.labels)
-
-    def counts_self(self, pod_class: classes.PodClass) -> bool:
-        """Whether a placed pod of the class is counted: an empty selector matches the pod itself, but counts none."""
-        return not self.selector.empty and self.self_match(pod_class)
 
 
 class SpreadConstraints:

@@ -42,7 +42,7 @@ _instances = itertools.count()
 class _HardConstraint:
     """One hard constraint as it stands. Shapes: domain and eligible (slot,), count (domain,).
 
-    `adds`: a placement of the class is counted. Domains without an eligible node are −1: nothing counts there.
+    `self_match`: a placement of the class is counted. Domains without an eligible node are −1: nothing counts there.
     """
 
     constraint: Constraint
@@ -51,7 +51,6 @@ class _HardConstraint:
     eligible: arrays.BoolArray
     count: arrays.Int64Array
     self_match: bool
-    adds: bool
 
     def fits(self) -> arrays.BoolArray:
         """Whether a pod more is within the skew: by domain and, last, for nodes in none. Shape: (domain + 1,)."""
@@ -145,7 +144,7 @@ class PodTopologySpreadFilter:
             by_domain = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal = by_domain[arrays.entries_at(each.domain, slots)]
             has_key = arrays.entries_at(each.has_key, slots)
-            if not each.adds:
+            if not each.self_match:
                 domain_refused &= refusal == interfaces.PASSES
             if not has_key.all():
                 refusal[~has_key] = missing
@@ -202,12 +201,10 @@ class PodTopologySpreadFilter:
                 each.domain,
                 each.count,
                 1,
-                domain_rules.SkewRule(
-                    each.constraint.max_skew, int(each.self_match), each.constraint.min_domains, each.eligible
-                ),
+                domain_rules.SkewRule(each.constraint.max_skew, 1, each.constraint.min_domains, each.eligible),
             )
             for each in hard_state.hard
-            if each.adds
+            if each.self_match
         ]
 
     def _hard_constraints_of_class(
@@ -227,8 +224,7 @@ class PodTopologySpreadFilter:
         count: arrays.Int64Array,
     ) -> _HardConstraint:
         matches = constraint.self_match(pod_class)
-        adds = constraint.counts_self(pod_class)
-        return _HardConstraint(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
+        return _HardConstraint(constraint, domains.domain, domains.has_key, domains.eligible, count, matches)
 
     def _refusal_numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
         """Return the numbers of two refusals in the table: the node lacks the key, the skew would be too large."""

@@ -98,7 +98,7 @@ class PodTopologySpreadScore:
         slots: arrays.SlotArray,
     ) -> joint_scores.DomainTerm:
         """One constraint's part of scores: the pods in each node's domain, and whether a placed copy counts there."""
-        counts_self = constraint.counts_self(pod_class)
+        counts_self = constraint.self_match(pod_class)
         has_key: arrays.BoolArray | None = arrays.entries_at(domains.has_key, slots)
         if has_key is not None and has_key.all():
             has_key = None

@@ -13,67 +13,57 @@ from trireme.queueing.groups import queued_group
 from trireme.v1 import core_pb2
 
 _LOWER = "PreemptLowerPriority"
+_ALL = "all pods in a pod group hierarchy should have"
 
 
 def find_disagreement(
     cache: cluster_cache.ClusterCache,
     group: queued_group.QueuedPodGroupInfo,
     members: Sequence[queued_pod.QueuedPodInfo],
-    *,
-    own_policy: bool,
 ) -> str:
     """Return what the group's pods do not agree on, as an error message; empty: they agree.
 
-    They must have one scheduler, the group's priority, and one preemption policy; `own_policy`: that of the group's
-    object (PreemptLowerPriority if it has none). Members that are assumed or placed count too.
+    They must have one scheduler, the priority of the root, and its preemption policy; where the root has none, that of
+    the first member. Members that are assumed or placed count too.
     """
-    name, policy, whose = "", "", ""
-    if own_policy and group.tree is not None:
-        policy, whose = group.tree.message.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
-    for scheduler, priority, preemption in _compared_fields_of_members(cache, group, members):
-        name, policy = name or scheduler, policy or preemption
-        if scheduler != name:
+    compared = list(_first_pod_of_each_class(cache, group, members))
+    if not compared:
+        return ""
+    first_name, first = compared[0]
+    own_policy = "" if group.tree is None else group.tree.message.spec.preemption_policy
+    policy = own_policy or first.preemption_policy or _LOWER
+    root = f"{group.group_key.kind}/{group.full_name}"
+    for name, spec in compared:
+        if spec.scheduler_name != first.scheduler_name:
             return (
-                "all pods in a single pod group should have the same .spec.schedulerName set, got: "
-                f'"{scheduler}" and "{name}"'
+                f'{_ALL} the same .spec.schedulerName set, got: "{spec.scheduler_name}" ("{name}") and '
+                f'"{first.scheduler_name}" ("{first_name}")'
             )
-        if priority != group.priority:
+        if spec.priority != group.priority:
             return (
-                "all pods in a single pod group should have the same priority as the pod group's priority, got "
-                f"{priority} and {group.priority}"
+                f"{_ALL} the same priority as the root pod group's priority, got "
+                f'{spec.priority} ("{name}") and {group.priority} ("{root}")'
             )
+        preemption = spec.preemption_policy or _LOWER
         if preemption != policy:
-            return (
-                f"all pods in a single pod group should have the same preemption policy{whose}, got "
-                f"{preemption} and {policy}"
-            )
+            return f'{_ALL} the same preemption policy, got {preemption} ("{name}") and {policy}'
     return ""
 
 
-def _compared_fields_of_members(
+def _first_pod_of_each_class(
     cache: cluster_cache.ClusterCache,
     group: queued_group.QueuedPodGroupInfo,
     members: Sequence[queued_pod.QueuedPodInfo],
-) -> Iterator[tuple[str, int, str]]:
-    """Yield schedulerName, priority and preemption policy of each class of the group's pods, once.
+) -> Iterator[tuple[str, core_pb2.PodSpec]]:
+    """Yield name and spec of a pod of each class of the group's pods.
 
     First come the `members` to be tried, then those that are placed or assumed. Members without a class (their object
     is invalid) are left out.
     """
     seen: set[int] = set()
-    for pod in members:
-        class_id = pod.record.class_id
-        if class_id and class_id not in seen:
-            seen.add(class_id)
-            yield _compared_fields_of_class(cache.registry[class_id].pod)
     assumed = [uid for uid in group.members if cache.is_assumed(uid)]
-    for uid in (*group.placed, *assumed):
-        placed = cache.pod(uid)
-        if placed is not None and placed.class_id not in seen:
-            seen.add(placed.class_id)
-            yield _compared_fields_of_class(cache.registry[placed.class_id].pod)
-
-
-def _compared_fields_of_class(pod: core_pb2.Pod) -> tuple[str, int, str]:
-    spec = pod.spec
-    return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER
+    placed = [cache.pod(uid) for uid in (*group.placed, *assumed)]
+    for record in (*(pod.record for pod in members), *placed):
+        if record is not None and record.class_id and record.class_id not in seen:
+            seen.add(record.class_id)
+            yield record.key.partition("/")[2], cache.registry[record.class_id].pod.spec

@@ -110,7 +110,6 @@ class PodGroupAssembly:
             gang_profiles=self._roles.gang,
             limit=limit,
             asynchronous=self._features.enabled("SchedulerAsyncPreemption"),
-            own_policy=self._features.enabled("PodGroupPreemptionPolicy"),
         ).run
 
     def _make_try_group(

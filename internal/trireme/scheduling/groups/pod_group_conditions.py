@@ -22,6 +22,7 @@ from trireme_kube.client.events.event_series import ObjectReference, pod_referen
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 SCHEDULED_REASON = "Scheduled"
+POD_GROUP_ERROR_REASON = "PodGroupError"
 
 WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"

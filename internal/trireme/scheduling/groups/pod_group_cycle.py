@@ -66,12 +66,11 @@ class PodGroupCycle:
         gang_profiles: Set[str],
         limit: batch_limit.BatchLimit,
         asynchronous: bool,
-        own_policy: bool = False,
     ) -> None:
         """`try_group` tries a group, `trials` undoes what it assumed.
 
         In `gang_profiles` a group's minimum applies; in others any members that fit are bound. `asynchronous`: victims
-        are deleted while others are scheduled. `own_policy`: groups have a preemption policy of their own.
+        are deleted while others are scheduled.
         """
         self._cache = cache
         self._reporter = reporter
@@ -89,7 +88,6 @@ class PodGroupCycle:
         self._gang_profiles = gang_profiles
         self._limit = limit
         self._asynchronous = asynchronous
-        self._own_policy = own_policy
 
     async def run(self, batch: queued_group.PodGroupBatch) -> None:
         """Try the members that wait: bind or requeue each."""
@@ -113,7 +111,7 @@ class PodGroupCycle:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
             self._reporter.report_failures(members, Failure(text, nominated_node=""))
             return GroupAttemptResult.ERROR
-        disagreement = pod_group_agreement.find_disagreement(self._cache, group, members, own_policy=self._own_policy)
+        disagreement = pod_group_agreement.find_disagreement(self._cache, group, members)
         if disagreement:
             self._group_reporter.report_error(tree, members, disagreement)
             return GroupAttemptResult.ERROR

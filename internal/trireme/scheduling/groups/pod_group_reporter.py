@@ -37,10 +37,10 @@ class PodGroupReporter:
         self._conditions = conditions
 
     def report_error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
-        """Report that the tree could not be tried at all: this text goes to each member and each PodGroup."""
+        """Report that the tree's objects contradict each other: this text goes to each member and each PodGroup."""
         self._reporter.report_failures(members, Failure(text, nominated_node=""))
         for leaf in tree.leaves():
-            self._conditions.set_condition(leaf.message, failure.SCHEDULER_ERROR_REASON, text)
+            self._conditions.set_condition(leaf.message, pod_group_conditions.POD_GROUP_ERROR_REASON, text)
 
     def report_result(
         self,

@@ -14,17 +14,6 @@ from trireme_kube.client.kubeconfig import server_url
 from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.tls.pem_checks import check_client, check_files
 
-_REMOVED_PROVIDERS = {
-    "azure": """The azure auth plugin has been removed.
-Please use the https://github.com/Azure/kubelogin kubectl/client-go credential plugin instead.
-See https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins for further \
-details""",
-    "gcp": """The gcp auth plugin has been removed.
-Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.
-See https://cloud.google.com/blog/products/containers-kubernetes/kubectl-auth-changes-in-gke for further details""",
-}
-"""The messages about removed providers."""
-
 
 def check_connection(connection: Connection, *, qps: float = 0.0, burst: int = 1) -> None:
     """Find the errors that making a client would find.
@@ -32,8 +21,7 @@ def check_connection(connection: Connection, *, qps: float = 0.0, burst: int = 1
     Raises: ConfigurationError: the host is invalid, or TLS cannot be set up.
     """
     if connection.auth_provider is not None:
-        unknown = f"no Auth Provider found for name {quote(connection.auth_provider)}"
-        raise ConfigurationError(_REMOVED_PROVIDERS.get(connection.auth_provider, unknown))
+        raise ConfigurationError(f"no Auth Provider found for name {quote(connection.auth_provider)}")
     check_files(connection.tls)
     check_client(connection.tls)
     if connection.username and (connection.token or connection.token_file):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from trireme_kube.apimachinery.golang import quote
 
 #: The Kubernetes whose behaviour this is, of the embedded cluster too, and the oldest that can be emulated.
-KUBERNETES = "v1.37.0"
-OLDEST = (1, 34)
+KUBERNETES = "v1.38.0-beta.0"
+OLDEST = (1, 35)
 _MAX_UINT = 1 << 64
 
 _MATCH = re.compile(r"[\t\n\f\r ]*v?([0-9]+(?:\.[0-9]+)*)(.*)")
@@ -136,8 +136,7 @@ class Effective:
         found: list[str] = []
         emulated, oldest, floor = _version_text(self.emulated), _version_text(self.oldest_peer), _version_text(OLDEST)
         if not OLDEST <= self.emulated <= BINARY.minor:
-            binary = f"{_version_text(BINARY.minor)}.0"
-            found.append(f"emulation version {emulated} is not between [{floor}, {binary}]")
+            found.append(f"emulation version {emulated} is not between [{floor}, {BINARY}]")
         if not OLDEST <= self.oldest_peer <= self.emulated:
             found.append(f"minCompatibilityVersion version {oldest} is not between [{floor}, {emulated}]")
         return found

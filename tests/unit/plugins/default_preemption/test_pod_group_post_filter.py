@@ -304,6 +304,18 @@ async def test_of_a_tree_the_topmost_group_decides() -> None:
     assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(large), lost, pod]
 
 
+async def test_a_group_of_the_name_of_a_group_of_groups_is_a_victim_of_its_own() -> None:
+    """kubernetes/kubernetes#141864, at preemption: neither priority nor disruption is that of the other."""
+    cluster = Cluster(2)
+    cluster.group("g", 10, together=True)
+    cluster.group("g", 500, together=True, composite=True)
+    cluster.group("part", 500, together=False, parent="g")
+    group = cluster.add(1, "1", "n0", "n1", group="g")
+    cluster.add(1, "1", "n0", group="part")
+    await cluster.serve()
+    assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(group)]
+
+
 async def test_groups_that_are_part_of_each_other_decide_once() -> None:
     """A pod that is met again decides nothing: the answer does not depend on how many levels are looked at."""
     cluster = Cluster(1)

@@ -12,7 +12,7 @@ from tests.helpers.phase_calls import context
 from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 from trireme.evaluation.preemption import dry_run
 from trireme.snapshot import arrays, pods
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, meta_pb2, policy_pb2, snapshot_pb2, status_pb2
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -51,6 +51,11 @@ def _budget(allowed: int) -> snapshot_pb2.ClusterObject:
     return snapshot_pb2.ClusterObject(pod_disruption_budget=budget)
 
 
+def _expression(operator: str) -> meta_pb2.LabelSelector:
+    expressions = [meta_pb2.LabelSelectorRequirement(key="app", operator=operator)]
+    return meta_pb2.LabelSelector(match_expressions=expressions)
+
+
 @pytest.mark.parametrize(("allowed", "expected"), [(0, 1), (1, 0)], ids=["protected", "within-budget"])
 async def test_a_budget_protects_the_less_important(allowed: int, expected: int) -> None:
     """Who is protected by a budget with nothing left is let back first, even before more important pods."""
@@ -59,6 +64,30 @@ async def test_a_budget_protects_the_less_important(allowed: int, expected: int)
     case.add(50, "2", "n0")
     case.builder.apply(objects=[_budget(allowed)])
     assert _victims(await case.ask()) == [f"uid-{expected}"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "protected"),
+    [
+        pytest.param(meta_pb2.LabelSelector(), True, id="empty"),
+        pytest.param(None, False, id="none"),
+        pytest.param(_expression("DoesNotExist"), True, id="that-labels-are-absent"),
+        pytest.param(_expression("Exists"), False, id="that-labels-exist"),
+        pytest.param(_expression("Near"), False, id="invalid"),
+    ],
+)
+async def test_a_budget_protects_pods_without_labels(selector: meta_pb2.LabelSelector | None, protected: bool) -> None:
+    """kubernetes/kubernetes#141785: an empty selector selected no pod, and no selector one without labels."""
+    case = Preemption(1)
+    plain, labelled = case.add(1, "2", "n0")[0], case.add(50, "2", "n0", labels={"app": "x"})[0]
+    budget = policy_pb2.PodDisruptionBudget()
+    budget.metadata.namespace, budget.metadata.name = "default", "b"
+    if selector is not None:
+        budget.spec.selector.CopyFrom(selector)
+    # The more important pod counts first, and is within an empty selector's budget.
+    budget.status.disruptions_allowed = int(selector == meta_pb2.LabelSelector())
+    case.builder.apply(objects=[snapshot_pb2.ClusterObject(pod_disruption_budget=budget)])
+    assert _victims(await case.ask()) == [f"uid-{labelled if protected else plain}"]
 
 
 async def test_candidates_are_searched_until_one_breaks_no_budget() -> None:

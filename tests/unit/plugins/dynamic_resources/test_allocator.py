@@ -15,8 +15,9 @@ from tests.helpers.device_searches import (
     selected,
     slices_of,
 )
-from trireme.plugins.dynamic_resources import devices, features
-from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, InvalidPoolsError, TimedOutError
+from trireme.plugins.dynamic_resources import allocated_devices, devices, features
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, TimedOutError, UnusablePoolsError
+from trireme.v1 import resource_pb2
 
 
 def test_the_first_devices_are_taken_in_the_order_of_slices_and_devices() -> None:
@@ -99,9 +100,9 @@ def test_a_counter_that_is_not_there_makes_the_pool_invalid() -> None:
     slices = slices_of(
         {"sharedCounters": []}, {"devices": [{"name": "a", "consumesCounters": [{"counterSet": "no", "counters": {}}]}]}
     )
-    with pytest.raises(InvalidPoolsError, match=r"^invalid resource pools were encountered$"):
+    with pytest.raises(UnusablePoolsError, match=r"^invalid resource pools were encountered$"):
         search(slices, claim_of(exactly()))
-    with pytest.raises(AllocationError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"):
+    with pytest.raises(UnusablePoolsError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"):
         search(slices, claim_of(all_devices()))
 
 
@@ -109,7 +110,7 @@ def test_a_pool_that_is_not_complete_gives_nothing() -> None:
     """A slice is missing: what it has may change, so nothing is taken."""
     slices = slices_of({**named("a"), "pool": {"resourceSliceCount": 2}})
     assert search(slices, claim_of(exactly())) is None
-    with pytest.raises(AllocationError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
+    with pytest.raises(UnusablePoolsError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
         search(slices, claim_of(all_devices()))
 
 
@@ -211,3 +212,49 @@ def test_a_slice_with_an_invalid_amount_is_refused_as_a_whole() -> None:
     """Readers of slices leave it out, and nothing else suffers."""
     with pytest.raises(ValueError, match="quantities must match"):
         slices_of(named("a", capacity={"lanes": {"value": "10x"}}))
+
+
+def _sharing(**capacity: Json) -> Json:
+    return {"devices": [{"name": "a", "allowMultipleAllocations": True, "capacity": capacity}]}
+
+
+@pytest.mark.parametrize("stated", ["memory", f"{DRIVER}/memory"])
+@pytest.mark.parametrize("requested", ["memory", f"{DRIVER}/memory"])
+def test_a_capacity_has_one_name_with_its_domain_and_without(stated: str, requested: str) -> None:
+    """What a claim's status has counts as well, in either spelling."""
+    slices = slices_of(_sharing(**{stated: {"value": "2"}}))
+    claim = claim_of(exactly(capacity={"requests": {requested: "1"}}))
+    assert search(slices, claim) == [["r=a"]]
+    held = allocated_devices.AllocatedDevices()
+    allocation = resource_pb2.AllocationResult()
+    result = allocation.devices.results.add(driver=DRIVER, pool="pool", device="a", share_id="s")
+    result.consumed_capacity[requested].string = "2"
+    (share,) = allocated_devices.claimed_devices(allocation, consumable=True)
+    held.add(share)
+    assert held.consumed_amounts((DRIVER, "pool", "a")) == {f"{DRIVER}/memory": 2 * 10**9}
+    assert search(slices, claim, taken=[share]) is None
+    assert slices[0].devices[0].status_name(f"{DRIVER}/memory") == stated
+
+
+def test_a_capacity_that_is_requested_twice_is_an_error() -> None:
+    claim = claim_of(exactly(capacity={"requests": {"memory": "1", f"{DRIVER}/memory": "1"}}))
+    with pytest.raises(AllocationError, match=r'capacity "memory" requested both as "memory" and as'):
+        search(slices_of(_sharing(memory={"value": "2"})), claim)
+
+
+def test_a_capacity_below_zero_is_an_error() -> None:
+    """A policy could round it up to a valid value."""
+    claim = claim_of(exactly(capacity={"requests": {"memory": "-1"}}))
+    with pytest.raises(AllocationError, match=rf'capacity "{DRIVER}/memory": capacity value is negative: request -1$'):
+        search(slices_of(_sharing(memory={"value": "2"})), claim)
+
+
+@pytest.mark.parametrize("value", [{"version": "one"}, {}], ids=["malformed", "unknown"])
+def test_an_attribute_without_a_valid_value_fails_those_selectors_that_look_it_up(value: Json) -> None:
+    slices = slices_of({"devices": [{"name": "a", "attributes": {"bad": value, "good": {"int": 1}}}]})
+    of = f'device.attributes["{DRIVER}"]'
+    for fine in (f"{of}.good == 1", f'!("bad" in {of})', f"size({of}) == 2"):
+        assert search(slices, claim_of(exactly(**selected(fine)))) == [["r=a"]]
+    for failing in (f"{of}.bad == 1", f"has({of}.bad)"):
+        with pytest.raises(AllocationError, match="attribute bad: value is invalid or its type is not supported"):
+            search(slices, claim_of(exactly(**selected(failing))))

@@ -15,7 +15,6 @@ from trireme.registry.in_tree import IN_TREE
     [
         pytest.param({}, id="defaults"),
         pytest.param({"DRASchedulerFilterTimeout": False}, id="no-filter-timeout"),
-        pytest.param({"DRADeviceBindingConditions": False}, id="no-binding-timeout"),
     ],
 )
 def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, bool]) -> None:

@@ -1,4 +1,4 @@
-"""The search for devices with feature gates that are off by default, and with Kubernetes' stable allocator."""
+"""The search for devices with feature gates that are off by default."""
 
 import re
 from typing import Any
@@ -8,12 +8,10 @@ import pytest
 from tests.helpers.device_searches import (
     DRIVER,
     Json,
-    all_devices,
     claim_of,
     exactly,
     held_device,
     search,
-    selected,
     slices_of,
 )
 from trireme.plugins.dynamic_resources import features
@@ -23,7 +21,6 @@ LISTS = features.Features(list_attributes=True)
 DERIVED = features.Features(derived_attributes=True)
 GROUPS = features.Features(compatibility_groups=True)
 SKIPPING = features.Features(optional_node_operations=True)
-STABLE = features.Features(consumable=False, fractional=False, binding_conditions=False)
 
 
 def _with(attribute: str, *devices: tuple[str, Json]) -> Any:
@@ -127,14 +124,3 @@ def test_devices_that_skip_steps_are_for_nodes_that_support_it() -> None:
     # Without one of the features that are experimental, nobody looks.
     assert search(skipping, claim_of(exactly())) == [["r=a"]]
     assert search(skipping, claim_of(exactly()), on=LISTS, skips_operations=True) is None
-
-
-def test_the_stable_allocator_knows_no_distinct_attributes() -> None:
-    """With few gates on, Kubernetes searches by code that is older."""
-    wanted = claim_of(exactly(), constraints=[{"distinctAttribute": f"{DRIVER}/root"}])
-    with pytest.raises(AllocationError, match="constraint #0: empty constraint"):
-        search(_with("root", *ROOTS), wanted, on=STABLE)
-    assert search(_with("root", *ROOTS), claim_of(exactly(**selected("true"))), on=STABLE) == [["r=a"]]
-    asking = claim_of(exactly(capacity={"requests": {"memory": "1Gi"}}))
-    assert search(_with("root", *ROOTS), asking, on=STABLE) == [["r=a"]], "it knows nothing of shares"
-    assert search(_with("root", *ROOTS[:2]), claim_of(all_devices()), on=STABLE) == [["r=a", "r=b"]]

@@ -212,8 +212,8 @@ def test_claims_count_on_a_node_once(pod_status: Json, cpu: int) -> None:
     pod = pod_of(requesting(cpu="1"), status={**pod_status, "nodeAllocatableResourceClaimStatuses": CPU})
     counted = amounts.pod_amounts(pod, RULES)
     assert counted.placed["cpu"] == cpu
-    assert counted.filtering["cpu"] == counted.scoring["cpu"] == 1000
-    assert counted.compared["cpu"] == amounts.pod_amounts(pod).placed["cpu"]
+    assert counted.filtering["cpu"] == 1000
+    assert counted.scoring["cpu"] == counted.compared["cpu"] == amounts.pod_amounts(pod).placed["cpu"]
 
 
 @pytest.mark.parametrize(("rules", "classes"), [(RULES, 2), (amounts.DEFAULT_RULES, 1)], ids=["on", "off"])

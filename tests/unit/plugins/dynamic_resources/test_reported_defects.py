@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.device_searches import claim_of, exactly, search, slices_of
+from tests.helpers.device_searches import all_devices, claim_of, exactly, held_device, named, search, slices_of
 from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -31,14 +31,15 @@ def _object(kind: str, raw: Json) -> snapshot_pb2.ClusterObject:
 
 def _slice(name: str = "s", **spec: Any) -> snapshot_pb2.ClusterObject:
     pool = {"name": f"pool-{name}", "generation": 1, "resourceSliceCount": 1}
-    return _object("ResourceSlice", {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": pool, **spec}})
+    body = {"driver": DRIVER, "pool": pool, **spec}
+    return _object("ResourceSlice", {"metadata": {"name": name}, "spec": body})
 
 
-def _refusals(*slices: snapshot_pb2.ClusterObject, corrected: bool, count: int = 1) -> list[status.Status]:
-    """Why a pod with a claim for so many devices cannot be on the only node; empty: it can."""
+def _refusals(*slices: snapshot_pb2.ClusterObject, corrected: bool, request: Json | None = None) -> list[status.Status]:
+    """Why a pod with a claim for a device, or for this request, cannot be on the only node; empty: it can."""
     builder = SnapshotBuilder()
     builder.set_node("n", labels={"kubernetes.io/hostname": "n"})
-    requests = [exactly(count=count)]
+    requests = [request or exactly()]
     claim = {"metadata": {"namespace": "default", "name": "c", "uid": "c"}, "spec": {"devices": {"requests": requests}}}
     builder.apply(
         objects=[
@@ -71,7 +72,9 @@ def test_a_device_with_a_malformed_node_selector_is_refused_and_others_are_usabl
     devices = [{"name": "bad", "nodeSelector": malformed}, {"name": "good", "nodeSelector": GOOD}]
     entry = _slice(perDeviceNodeSelection=True, devices=devices if malformed_first else devices[::-1])
     assert _refusals(entry, corrected=True) == []
-    assert _refusals(entry, corrected=True, count=2)[0].code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert (
+        _refusals(entry, corrected=True, request=exactly(count=2))[0].code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    )
 
 
 def test_a_slice_with_a_malformed_node_selector_gives_no_device_and_others_do() -> None:
@@ -82,6 +85,55 @@ def test_a_slice_with_a_malformed_node_selector_gives_no_device_and_others_do() 
     )
     assert _refusals(*slices, corrected=True) == []
     assert _refusals(*slices, corrected=False)[0].code is status.Code.ERROR
+
+
+@pytest.mark.parametrize(("size", "state"), [(2, "being updated"), (1, "invalid")])
+def test_all_devices_of_a_broken_pool_are_to_be_had_on_other_nodes(size: int, state: str) -> None:
+    """kubernetes/kubernetes#141829: the error ended the attempt for all nodes; it concerns those that see the pool."""
+    twice = [{"name": "x"}, {"name": "x"}] if state == "invalid" else [{"name": "x"}]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": size}
+    broken = _slice("broken", nodeName="n", pool=pool, devices=twice)
+    (refusal,) = _refusals(broken, corrected=True, request=all_devices())
+    assert refusal.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert f"resource pool {DRIVER}/p is currently {state}" in refusal.message
+    elsewhere = _slice("broken", nodeName="other", pool=pool, devices=twice)
+    good = _slice("good", nodeName="n", devices=[{"name": "x"}])
+    assert _refusals(elsewhere, good, corrected=True, request=all_devices()) == []
+
+
+@pytest.mark.parametrize("consumed", [{}, {"memory": 1}], ids=["no-capacity", "capacity"])
+def test_a_device_that_claims_share_is_not_given_to_one_alone(consumed: dict[str, int]) -> None:
+    """kubernetes/kubernetes#140797: its driver then declares it exclusive, and a claim had it beside those shares."""
+    held = held_device("a", True, **consumed)
+    exclusive, shareable = slices_of(named("a")), slices_of(named("a", allowMultipleAllocations=True))
+    assert search(exclusive, claim_of(exactly()), taken=[held]) is None
+    assert search(exclusive, claim_of(exactly())) == [["r=a"]]
+    assert search(exclusive, claim_of(exactly(adminAccess=True)), taken=[held]) == [["r=a"]]
+    assert search(shareable, claim_of(exactly()), taken=[held]) == [["r=a"]]
+
+
+def test_a_device_that_a_claim_has_alone_is_not_shared_later() -> None:
+    """The other way round: a driver declares a device shareable while a claim has all of it."""
+    slices = slices_of(named("a", allowMultipleAllocations=True))
+    assert search(slices, claim_of(exactly()), taken=[held_device("a")]) is None
+
+
+@pytest.mark.parametrize(
+    ("selector", "free"),
+    [
+        ({}, ["a"]),
+        ({"deviceSelector": {}}, None),
+        ({"deviceSelector": {"device": "a"}}, ["b"]),
+        ({"deviceSelector": {"driver": "other.example.com"}}, ["a"]),
+        ({"deviceSelector": {"pool": "other"}}, ["a"]),
+    ],
+    ids=["none", "empty", "device", "driver", "pool"],
+)
+def test_a_taint_rule_without_a_selector_selects_no_device(selector: Json, free: list[str] | None) -> None:
+    """kubernetes/kubernetes#141620: it tainted every device of the cluster; an empty selector does that."""
+    rule = {**selector, "taint": {"key": "broken", "effect": "NoSchedule"}}
+    found = search(slices_of(named("a", "b"), rules=[rule]), claim_of(exactly()))
+    assert found == (None if free is None else [[f"r={name}" for name in free]])
 
 
 def test_shared_counters_count_what_claims_hold_of_a_device_that_they_share() -> None:
