@@ -9,8 +9,9 @@ Tests: tests/unit/scheduling/test_bind_calls.py.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, cycle_pb2
 
 
@@ -22,18 +23,10 @@ class _Part:
     results: asyncio.Queue[bind_pb2.BindResult | BaseException] = field(default_factory=asyncio.Queue)
 
 
-class BindsPods(Protocol):
-    """The part of `ports.Binder` that is called here."""
-
-    def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
-        """Bind all items; each result once, as it is known."""
-        ...
-
-
 class SharedBindCalls:
     """Binds batches by calls of Bind, which they share with those of their profile that come at the same moment."""
 
-    def __init__(self, binder: BindsPods, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(self, binder: ports.Binder, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         """`start` starts a task."""
         self._binder = binder
         self._start = start

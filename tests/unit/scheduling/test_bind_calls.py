@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from trireme.scheduling import bind_calls
+from trireme.scheduling import bind_calls, in_memory
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme_kube.componentbase import supervision
 
 
-class _Binder:
+class _Binder(in_memory.Binder):
     """Binds the items of a call in the reverse order, but last of all the pod "slow", which waits for `finish`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.requests: list[bind_pb2.BindRequest] = []
         self.finish = asyncio.Event()
 
