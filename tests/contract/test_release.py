@@ -13,15 +13,15 @@ from tools.release import build_release, checks, notes, versions
 
 CHANGELOG = """# Changelog
 
-## [Unreleased]
+<!-- towncrier release notes start -->
 
-## [0.2.0] - 2026-12-01
+## 0.2.0 (2026-12-01)
 
 ### Added
 
 - A chart.
 
-## [0.1.0] - 2026-06-01
+## 0.1.0
 
 - Everything.
 """
@@ -32,11 +32,16 @@ def test_notes_are_the_section_of_the_version() -> None:
     assert notes.of_release(CHANGELOG, "0.1.0") == "# Trireme 0.1.0\n\n- Everything.\n"
 
 
-def test_notes_before_the_section_is_named_are_what_is_unreleased() -> None:
-    changelog = CHANGELOG.replace("## [Unreleased]\n", "## [Unreleased]\n\n- A fix.\n")
-    assert notes.of_release(changelog, "0.3.0") == "# Trireme 0.3.0\n\n- A fix.\n"
-    with pytest.raises(ValueError, match=r"no section \[0\.3\.0\], and nothing in \[Unreleased\]"):
+def test_notes_before_the_section_is_written_are_the_fragments(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "changelog.d").mkdir()
+    (tmp_path / "pyproject.toml").write_bytes((versions.ROOT / "pyproject.toml").read_bytes())
+    monkeypatch.setattr(notes, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match=r"no section 0\.3\.0, and changelog\.d has no fragments"):
         notes.of_release(CHANGELOG, "0.3.0")
+    (tmp_path / "changelog.d" / "a.fixed.md").write_text("A fix.\n")
+    assert notes.of_release(CHANGELOG, "0.3.0") == "# Trireme 0.3.0\n\n### Fixed\n\n- A fix.\n"
 
 
 def test_another_version_is_refused() -> None:

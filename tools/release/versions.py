@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         print(current())
         return 0
     write(arguments[0])
-    print("now `make manifests chart-snapshots`, and a section of CHANGELOG.md", file=sys.stderr)
+    print("now `make manifests chart-snapshots`, and for the tag `towncrier build`", file=sys.stderr)
     return 0
 
 
