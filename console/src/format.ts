@@ -62,7 +62,7 @@ export function amountWithUnit(resource: string, value: number): string {
   return quantityText(resource, `${value}m`);
 }
 
-// A quantity of a resource with its unit, e.g. 1,000 CPUs, 500m CPU, 4Gi memory, 2 nvidia.com/gpu.
+// A quantity of a resource with its unit, as amount_words.py writes it, e.g. 1,000 CPUs, 500m CPU, 4Gi memory, 2 nvidia.com/gpu.
 export function quantityText(resource: string, text: string): string {
   const value = quantityNumber(resource, text);
   if (resource !== "cpu") return `${value} ${resource}`;

@@ -1,9 +1,11 @@
 """Splits deltas into chunks of bounded size.
 
-A replica accepts messages up to 64 MiB, and calls and acknowledgements wait while it applies a delta.
-However much has changed, and however large the objects are, chunks of 1 MiB keep clear of both limits.
+A replica accepts messages up to 64 MiB, a plugin up to 16 (`rpc/message_sizes.py`), and calls and acknowledgements wait
+while it applies a delta. However much has changed, and however large the objects are, chunks of 1 MiB keep clear of
+these limits. `delta_log.py` makes deltas of the parts; `recording/full_state.py` writes the same columns in chunks of
+this size, which `recording/message_bounds.py` and docs/protocol.md state too.
 
-Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/conformance/test_preemption_sequences.py.
+Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/contract/test_replica_stream.py.
 """
 
 import functools
@@ -87,7 +89,10 @@ def _removed_number_part(some: Sequence[int], add: Callable[[snapshot_pb2.Delta,
 def _add_pod_columns(
     placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta
 ) -> None:
-    """Append the pods to the columns of the delta; at `known_rows` without UID and name."""
+    """Append the pods to the columns of the delta; at `known_rows` without UID and name.
+
+    `snapshot/snapshot.py` and `sdk/cluster_state.py` read them, `recording/message_bounds.py` checks them.
+    """
     columns = delta.pods
     columns.row.extend(pod.row for pod in placed)
     columns.pod_class.extend(pod.class_id for pod in placed)

@@ -1,5 +1,7 @@
 """Amounts of resources as people say them: with units, and separators of thousands.
 
+The console writes them alike (`quantityText` and `quantityNumber` of console/src/format.ts).
+
 Tests: tests/unit/framework/test_amount_words.py.
 """
 

@@ -1,6 +1,7 @@
 """A pod's position in QueueSort's order: what a remote plugin answers (`QueueSortResponse`), and the queue sorts by.
 
-`scheduling/queue_sort_keys.py` keeps them, `remote/remote_queue_sort.py` and `sdk/queueing.py` check them.
+`scheduling/queue_sort_keys.py` keeps them, `remote/remote_queue_sort.py`, `sdk/queueing.py`,
+`plugin_verification/queue_specifications.py` and the SDKs of other languages (sdk/) check them.
 """
 
 from typing import NamedTuple

@@ -30,11 +30,14 @@ class PhaseSettings:
         return True
 
     def hello(self) -> snapshot_pb2.Hello:
-        """The first message to a replica of filter or score."""
+        """The first message to a replica of filter, score or insight (`rpc/follower.py`).
+
+        A plugin that follows the cluster gets it without what `phase_clients/plugin_streams.py` leaves out.
+        """
         return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._hash, configuration=self.configuration)
 
     def fence_request(self) -> bind_phase_pb2.FenceRequest:
-        """The first message to a replica of bind."""
+        """The first message to a replica of bind (`bind/service.py`)."""
         return bind_phase_pb2.FenceRequest(
             fence=self._fence(), config_hash=self._hash, configuration=self.configuration
         )

@@ -1,6 +1,8 @@
 """How long a plugin takes, by the number of nodes and of concurrent calls, and the settings that follow from it.
 
-Tests: tests/contract/test_plugin_verification.py, tests/contract/test_plugin_examples_verified.py.
+`reports.py` writes the figures, `cli/plugin_command.py` shows them, docs/plugin-verification.md explains them.
+
+Tests: tests/contract/test_plugin_examples_verified.py.
 """
 
 import asyncio

@@ -3,6 +3,7 @@
 Tests: tests/contract/test_plugin_verification.py.
 """
 
+from trireme.framework import sort_key
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
@@ -10,7 +11,6 @@ from trireme.plugin_verification.specification import specification
 from trireme.v1 import queue_pb2, status_pb2
 
 _HINTS = "queueing hints"
-_MOST_NUMBERS = 16
 _ANY = (
     status_pb2.CODE_SUCCESS,
     status_pb2.CODE_ERROR,
@@ -73,11 +73,11 @@ async def keys_have_a_level(session: Session) -> None:
         for at, key in enumerate(each.response.keys):
             if at < len(each.response.statuses) and each.response.statuses[at].code == status_pb2.CODE_ERROR:
                 continue
-            if not 1 <= len(key.level) <= _MOST_NUMBERS:
-                text = f"keys[{at}].level has {len(key.level)} numbers; expected 1 to {_MOST_NUMBERS}"
+            if not 1 <= len(key.level) <= sort_key.MAX_NUMBERS:
+                text = f"keys[{at}].level has {len(key.level)} numbers; expected 1 to {sort_key.MAX_NUMBERS}"
                 raise outcomes.Violation(text, each)
-            if len(key.rest) > _MOST_NUMBERS:
-                text = f"keys[{at}].rest has {len(key.rest)} numbers; expected at most {_MOST_NUMBERS}"
+            if len(key.rest) > sort_key.MAX_NUMBERS:
+                text = f"keys[{at}].rest has {len(key.rest)} numbers; expected at most {sort_key.MAX_NUMBERS}"
                 raise outcomes.Violation(text, each)
 
 

@@ -3,7 +3,7 @@
 Names and amounts are checked by the API server's rules.
 A field that is misspelt would be passed over, and the answer would be about another object than was meant.
 
-Tests: tests/unit/simulation/test_scenarios.py.
+Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_refused_values.py.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ from trireme_kube.embedded.api import api_errors, field_errors, resources
 from trireme_kube.embedded.serializer import type_checking
 from trireme_kube.embedded.validation import name_validation, pod_validation
 
+# As `type_checking.conform_to_type` words it.
 _UNKNOWN = 'unknown field "'
 
 

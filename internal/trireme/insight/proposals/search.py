@@ -3,7 +3,7 @@
 Simulations take time, so their number is bounded: by kind, and by the time after which no further one begins. What was
 not tried is reported. Between two of them other calls are answered.
 
-Tests: tests/unit/insight/test_proposals.py.
+Tests: tests/unit/insight/test_proposals.py, tests/unit/insight/test_proposals_work.py.
 """
 
 import math
@@ -29,7 +29,8 @@ from trireme.v1 import core_pb2, cycle_pb2, insight_pb2
 Works = Callable[[snapshot.Snapshot, insight_pb2.Proposal, core_pb2.Pod | None], Awaitable[bool]]
 """Whether filter accepts a proposal on this cluster.
 
-With the changed pod, None where the cluster is changed.
+With the changed pod, None where the cluster is changed. For pods of groups
+`insight.simulations.group_proposals.GroupCheck` answers, which makes the changes of the cluster itself.
 """
 
 # After so long no further simulation begins; one with remote plugins may end later.
@@ -43,6 +44,7 @@ _SHAPES = 3
 _AMOUNTS = 4
 _DELETIONS = 3
 
+# Fields of `Proposal.change`, for which `cli/proposals_display.py` and console/src/views/proposals.tsx have the words.
 # Changes of the pod come before changes of the cluster, and these before deletions of other pods.
 _KINDS_IN_ORDER = (("lower_request", "tolerate_taints", "drop_constraint"), ("add_node",), ("delete_pods",))
 

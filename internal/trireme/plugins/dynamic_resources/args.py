@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 
-Tests: tests/unit/plugins/dynamic_resources/test_features.py.
+Tests: tests/conformance/test_config_golden.py, tests/unit/plugins/dynamic_resources/test_features.py.
 """
 
 from collections.abc import Mapping

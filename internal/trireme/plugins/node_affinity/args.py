@@ -2,7 +2,7 @@
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 
-Tests: tests/unit/plugins/test_node_affinity_hints.py.
+Tests: tests/conformance/test_config_golden.py, tests/unit/plugins/test_node_affinity_hints.py.
 """
 
 import re

@@ -2,7 +2,9 @@
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 
-Tests: tests/unit/plugins/test_pod_topology_spread_hints.py.
+`constraints.rules_of` reads them; `config_convert/profile_conversion.py` and `config_convert/policies.py` set them.
+
+Tests: tests/conformance/test_config_golden.py, tests/unit/config/test_scheduler_configuration.py.
 """
 
 from dataclasses import dataclass
