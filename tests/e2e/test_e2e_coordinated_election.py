@@ -47,7 +47,7 @@ async def test_the_chosen_candidate_leads_and_another_takes_over(
             (own,) = [each["spec"] for each in candidates if each["metadata"]["name"] == holder]
             assert own["leaseName"] == "kube-scheduler"
             assert own["strategy"] == "OldestEmulationVersion"
-            assert own["binaryVersion"] == own["emulationVersion"] == "1.37.0"
+            assert own["binaryVersion"] == own["emulationVersion"] == "1.38.0"
             lease = await on.here.request("GET", LEASE)
             assert lease["spec"]["strategy"] == "OldestEmulationVersion"
             await on.here.ready(first)

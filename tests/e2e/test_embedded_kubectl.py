@@ -163,7 +163,7 @@ def test_discovery_and_identity(cluster: Running) -> None:
     for name in ("pods", "nodes", "deployments", "poddisruptionbudgets", "resourceclaims", "leases"):
         assert name in resources
     assert "apps/v1" in kubectl("api-versions").split()
-    assert json.loads(kubectl("version", "-o", "json"))["serverVersion"]["minor"] == "37"
+    assert json.loads(kubectl("version", "-o", "json"))["serverVersion"]["minor"] == "38"
     assert kubectl("auth", "can-i", "create", "pods").strip() == "yes"
     assert "system:admin" in kubectl("auth", "whoami")
     assert kubectl("get", "po,no,deploy,rs,ds,sts,svc,pdb,pvc,pv,sc,pc", "-A", check=False)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from trireme.config import commandline, remote_plugin_settings, scheduler_configuration, service_tls
 from trireme.framework import canaries, release
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.scheduling import profile_roles
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
@@ -68,14 +69,16 @@ def config_hash(message: snapshot_pb2.Configuration) -> int:
 def profile_message(profile: scheduler_configuration.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
     """Build a profile's message: its plugins by extension point with their weights, and their arguments.
 
-    Left out are the plugins of `missing`: remote ones that do not take part.
+    Left out are the plugins of `missing` (remote ones that do not take part) and, at Permit, those that the frontend
+    itself answers for.
     """
     message = snapshot_pb2.Profile(
         scheduler_name=profile.scheduler_name,
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in missing]
+        excluded = missing | profile_roles.OWN_PERMIT if point is ExtensionPoint.PERMIT else missing
+        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in excluded]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)
             for plugin in plugins:

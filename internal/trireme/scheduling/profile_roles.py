@@ -11,6 +11,13 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
 from trireme.registry import group_plugins, in_tree
 
+#: In-tree plugins whose Permit is part of the scheduling cycles: they have no implementation for the bind phase.
+OWN_PERMIT = frozenset(
+    name
+    for name, spec in in_tree.IN_TREE.plugins.items()
+    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.implementations
+)
+
 #: Where bind calls plugins.
 _BIND_POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
 
@@ -72,7 +79,11 @@ def roles_of(
 
     asynchronous = features.enabled("SchedulerAsyncPreemption")
     return ProfileRoles(
-        permit={profile.scheduler_name for profile in profiles if profile.names(ExtensionPoint.PERMIT)},
+        permit={
+            profile.scheduler_name
+            for profile in profiles
+            if not OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
+        },
         pre_bind=with_remote(ExtensionPoint.PRE_BIND),
         post_bind=with_remote(ExtensionPoint.POST_BIND),
         remote=with_remote(*_BIND_POINTS),
