@@ -26,7 +26,8 @@ class Place:
 
 
 _OF_RUST = ("sdk/rust", "examples/*", "tools/bench/noop_plugins/rust")
-_OF_JAVA = ("sdk/java", "examples/*", "tools/bench/noop_plugins/java")
+_TEMPLATE_OF_JAVA = "internal/trireme/cli/plugin_development/templates/java"
+_OF_JAVA = ("sdk/java", "examples/*", "tools/bench/noop_plugins/java", _TEMPLATE_OF_JAVA)
 _OF_GO = ("examples/*", "tools/bench/noop_plugins/go")
 PLACES = (
     Place(SOURCE, rf'^TRIREME = "{_VERSION}"$'),
@@ -37,7 +38,7 @@ PLACES = (
     *(Place(f"{folder}/Cargo.lock", rf'^name = "trireme-sdk"\nversion = "{_VERSION}"') for folder in _OF_RUST),
     Place("sdk/typescript/package*.json", rf'"name": "@trireme/plugin-sdk",\n *"version": "{_VERSION}"'),
     *(
-        Place(f"{folder}/pom.xml", rf"<artifactId>trireme-plugin-sdk</artifactId>\s*<version>{_VERSION}</version>")
+        Place(f"{folder}/pom.xml*", rf"<artifactId>trireme-plugin-sdk</artifactId>\s*<version>{_VERSION}</version>")
         for folder in _OF_JAVA
     ),
     Place("sdk/java/README.md", rf"<version>{_VERSION}</version>"),
