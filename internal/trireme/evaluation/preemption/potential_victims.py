@@ -27,7 +27,7 @@ def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority:
     """Return the rows of the pods of lower priority on these slots: by slot, the most important first.
 
     Of two pods of one priority the one that started earlier is more important; one that has not started is the least.
-    Shape: (victim,).
+    Of those that started in the same second the one with the lower UID is. Shape: (victim,).
     """
     table = snap.pods
     # Rows without a pod are at slot −1: the last entry, which stays false.
@@ -36,8 +36,19 @@ def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority:
     by_class = class_priorities.priorities_by_class(snap)
     rows = np.flatnonzero(wanted[table.slot[: table.size]])
     rows = rows[by_class[table.class_index[rows]] < priority]
-    keys = (starts(snap, rows), -by_class[table.class_index[rows]], table.slot[rows])
-    return rows[np.lexsort(keys)]
+    keys = np.array([starts(snap, rows), -by_class[table.class_index[rows]], table.slot[rows]])
+    order = np.lexsort(keys)
+    equal = (keys[:, order[1:]] == keys[:, order[:-1]]).all(axis=0)
+    return _with_ties_by_uid(snap, rows[order], equal)
+
+
+def _with_ties_by_uid(snap: snapshot.Snapshot, rows: arrays.RowArray, equal: arrays.BoolArray) -> arrays.RowArray:
+    """Sort runs of equally important rows by UID; `equal` marks rows that are as the one after them. Shape: (row,)."""
+    for first in np.flatnonzero(equal & ~np.append(False, equal[:-1])).tolist():
+        more = np.flatnonzero(~equal[first:])
+        after = first + 1 + (int(more[0]) if more.size else equal.shape[0] - first)
+        rows[first:after] = sorted(rows[first:after].tolist(), key=snap.pods.uids.__getitem__)
+    return rows
 
 
 def starts(snap: snapshot.Snapshot, rows: arrays.RowArray) -> arrays.Int64Array:

@@ -1,10 +1,10 @@
 """Victims of preemption where there are pod groups: a pod, or all pods of a group that is disrupted as a whole.
 
 A pod of a group has the priority of its group, or of the topmost group of groups around it; and it is evicted with the
-topmost of these groups that is disrupted as a whole. A group of groups is more important than a group of its priority,
-and that than a pod; a larger one more important than a smaller one, and then the one that started earlier. Preemption
-for a pod and for a group share this; where no pod names a group, `has_no_groups` says so for the cost of a look at the
-classes when they change.
+topmost of these groups that is disrupted as a whole; evicted alone, it ranks as a pod. A group of groups is more
+important than a group of its priority, and that than a pod; a larger one more important than a smaller one, then the
+one that started earlier, and then the one with the lower UID. Preemption for a pod and for a group share this; where no
+pod names a group, `has_no_groups` says so for the cost of a look at the classes when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 
@@ -28,7 +28,7 @@ _COMPOSITE = "composite_pod_group"
 # How many levels of groups count.
 _MAX_LEVELS = 4
 
-# How important victims of one priority are: a pod; a pod of a group, or a group; a group of groups.
+# How important victims of one priority are: a pod; a group; a group of groups.
 _POD, _GROUP, _COMPOSITE_GROUP = 1, 2, 3
 
 
@@ -40,16 +40,17 @@ class Victim:
     priority: int
     rank: int
     earliest_start: int
+    uid: str  # of the first pod
 
     @property
     def of_group(self) -> bool:
-        """Whether it is a group, or a pod of one."""
+        """Whether it is a group, of pods or of groups."""
         return self.rank > _POD
 
     @property
-    def importance(self) -> tuple[int, int, int, int]:
+    def importance(self) -> tuple[int, int, int, int, str]:
         """Sorts the most important first."""
-        return -self.priority, -self.rank, -len(self.rows), self.earliest_start
+        return -self.priority, -self.rank, -len(self.rows), self.earliest_start, self.uid
 
 
 class GroupMembership:
@@ -64,6 +65,8 @@ class GroupMembership:
         self.priority = np.zeros(0, dtype=np.int64)
         self.whole_group = np.zeros(0, dtype=np.int64)
         self.rank = np.zeros(0, dtype=np.int8)
+        #: Whether any class is of pods that name a group.
+        self.has_groups = False
 
     @property
     def nbytes(self) -> int:
@@ -82,13 +85,14 @@ class GroupMembership:
         self.priority = class_priorities.priorities_by_class(snap).copy()
         self.whole_group = np.zeros(self.priority.shape, dtype=np.int64)
         self.rank = np.full(self.priority.shape, _POD, dtype=np.int8)
+        self.has_groups = False
         numbers: dict[tuple[str, str, str], int] = {}
         for pod_class in snap.classes.values():
             name = pod_class.pod.spec.scheduling_group.pod_group_name
             if not name:
                 continue
             index = pod_class.index
-            self.rank[index] = _GROUP
+            self.has_groups = True
             for kind, group in _groups_around(snap, pod_class.namespace, name):
                 self.priority[index] = group.spec.priority
                 if group.spec.disruption_mode.HasField("all"):
@@ -125,7 +129,7 @@ def group_membership_of(snap: snapshot.Snapshot) -> GroupMembership:
 
 def has_no_groups(snap: snapshot.Snapshot) -> bool:
     """Return whether no pod of the cluster names a group."""
-    return not (group_membership_of(snap).rank > _POD).any()
+    return not group_membership_of(snap).has_groups
 
 
 def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.RowArray:
@@ -170,4 +174,5 @@ def _victim_of_rows(
     """Make a victim of the pods at these rows, which are evicted together, and when each started."""
     index = int(snap.pods.class_index[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))
-    return Victim(ordered, int(member.priority[index]), int(member.rank[index]), min(started))
+    uid = snap.pods.uids[ordered[0]]
+    return Victim(ordered, int(member.priority[index]), int(member.rank[index]), min(started), uid)
