@@ -256,25 +256,35 @@ class Cluster:
 
     def schedule_in_turn(self, pods: Sequence[tuple[Json, int]]) -> list[list[str]]:
         """Place pods of several classes (pod, count) by one call of each service; the nodes of the first classes."""
-        class_ids = [self.class_of(pod) for pod, _ in pods]
+        classes = [(self.class_of(pod), count) for pod, count in pods]
         self.follow()
-        asked = filter_phase_pb2.FilterClassesRequest(cycle=self._cycle(0))
-        for class_id, (_, count) in zip(class_ids, pods, strict=True):
-            asked.classes.add(pod_class=class_id, count=count)
-        filtered = self._run(self.filter.FilterClasses(asked, context(SECONDS)))
+        filtered = self.ask_filter_classes(classes)
         if not filtered.answers:
             return []
-        wanted = score_phase_pb2.PlaceClassesRequest(cycle=self._cycle(0))
-        for each, answer in zip(asked.classes, filtered.answers, strict=False):
-            wanted.classes.add(
-                pod_class=each.pod_class, count=each.count, capacities=answer.columns, demand=answer.demand
-            )
-        placed = self._run(self.score.PlaceClasses(wanted, context(SECONDS)))
+        placed = self.ask_place_classes(classes, filtered)
         hosts = []
         for (pod, _), answer in zip(pods, placed.answers, strict=False):
             assert not answer.status.messages, answer.status
             hosts.append(self._take(pod, list(answer.slots)))
         return hosts
+
+    def ask_filter_classes(self, classes: Sequence[tuple[int, int]]) -> filter_phase_pb2.FilterClassesResponse:
+        """Filter's answer about several classes, each with its number of pods."""
+        asked = filter_phase_pb2.FilterClassesRequest(cycle=self._cycle(0))
+        for class_id, count in classes:
+            asked.classes.add(pod_class=class_id, count=count)
+        answer: filter_phase_pb2.FilterClassesResponse = self._run(self.filter.FilterClasses(asked, context(SECONDS)))
+        return answer
+
+    def ask_place_classes(
+        self, classes: Sequence[tuple[int, int]], filtered: filter_phase_pb2.FilterClassesResponse
+    ) -> score_phase_pb2.PlaceClassesResponse:
+        """The places of the classes that filter answered about."""
+        wanted = score_phase_pb2.PlaceClassesRequest(cycle=self._cycle(0))
+        for (class_id, count), answer in zip(classes, filtered.answers, strict=False):
+            wanted.classes.add(pod_class=class_id, count=count, capacities=answer.columns, demand=answer.demand)
+        placed: score_phase_pb2.PlaceClassesResponse = self._run(self.score.PlaceClasses(wanted, context(SECONDS)))
+        return placed
 
     def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
         return cycle_pb2.Cycle(
@@ -294,7 +304,6 @@ class Cluster:
         for name, weight in SCORES.items():
             scores.plugins.add(name=name, weight=weight)
         if DEVICES in self.filters:
-            scores.plugins.add(name=DEVICES, weight=2)
             profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_RESERVE).plugins.add(name=DEVICES)
         for name, args in self.args.items():
             profile.plugin_args.add(name=name, args_json=orjson.dumps(args))

@@ -17,18 +17,18 @@ import pathlib
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from google.protobuf.message import Message
 
-from tests.helpers import frontend_world, phase_calls
+from tests.helpers import frontend_world
 from tests.helpers.domain_cluster import affinity, pod, spread, term
 from tools.bench import inprocess_filling
 from tools.bench.inprocess_filling import HOST, ZONE
-from trireme.v1 import filter_phase_pb2, score_phase_pb2
+from trireme.v1 import score_phase_pb2
 
 Json = dict[str, Any]
 
@@ -100,19 +100,14 @@ class _Phases(inprocess_filling.Filling):
         """
         kinds = [(self.cluster.class_of(each), self._kind(each)) for each in pods]
         self._follow()
-        asked = filter_phase_pb2.FilterClassesRequest(cycle=self.cluster._cycle(0))
-        for class_id, _ in kinds:
-            asked.classes.add(pod_class=class_id, count=1)
+        classes = [(class_id, 1) for class_id, _ in kinds]
         with self.counts.counting("filter"):
-            filtered = self.cluster._run(self.cluster.filter.FilterClasses(asked, phase_calls.context(10)))
+            filtered = self.cluster.ask_filter_classes(classes)
         self.counts.add_message("filter", filtered)
-        wanted = score_phase_pb2.PlaceClassesRequest(cycle=self.cluster._cycle(0))
-        for (class_id, _), answer in zip(kinds, filtered.answers, strict=False):
-            wanted.classes.add(pod_class=class_id, count=1, capacities=answer.columns, demand=answer.demand)
-        answers = []
-        if wanted.classes:
+        answers: Sequence[score_phase_pb2.PlaceResponse] = ()
+        if filtered.answers:
             with self.counts.counting("score"):
-                answers = self.cluster._run(self.cluster.score.PlaceClasses(wanted, phase_calls.context(10))).answers
+                answers = self.cluster.ask_place_classes(classes, filtered).answers
         for (_, own), answer in zip(kinds, answers, strict=False):
             self._assume_at(own, answer.slots)
         for each in pods[len(answers) :]:

@@ -8,11 +8,11 @@ them; with CI=true they fail instead, because there a silent gap would pass for 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.helpers import requirements
 from tools.controlplane import launcher
 
 StartControlPlane = Callable[[launcher.Options], launcher.ControlPlane]
@@ -22,11 +22,7 @@ MISSING = "the real control plane is not built: `make controlplane` (needs Go 1.
 
 def require_built() -> None:
     """Skips the calling test where the control plane is not built, or fails it where CI has to have it."""
-    if launcher.available():
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(MISSING)
-    pytest.skip(MISSING)
+    requirements.require(launcher.available(), MISSING)
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
+from tests.helpers import requirements
 from tools.programs import build_programs
 
 MISSING = "Helm and actionlint are not built: `make programs` (needs Go 1.26)"
@@ -16,11 +15,7 @@ MISSING = "Helm and actionlint are not built: `make programs` (needs Go 1.26)"
 
 def require_programs() -> None:
     """Skip the calling test without them, or with CI=true fail it: there a silent gap would pass for a success."""
-    if build_programs.available():
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(MISSING)
-    pytest.skip(MISSING)
+    requirements.require(build_programs.available(), MISSING)
 
 
 def helm(*arguments: str | Path, home: Path, environment: Mapping[str, str] | None = None) -> str:

@@ -44,13 +44,13 @@ def render_decision(
     """
     parts: list[console.RenderableType] = ["", _how_chosen(found, now)]
     if all_nodes:
-        parts.append(node_tables.with_indent(node_tables.all_nodes_table(found)))
+        parts.append(display.with_indent(node_tables.all_nodes_table(found)))
     else:
         if found.score_plugins and found.feasible_nodes:
-            parts.append(node_tables.with_indent(node_tables.feasible_nodes_table(found, wide)))
+            parts.append(display.with_indent(node_tables.feasible_nodes_table(found, wide)))
         if found.refusals:
             refusals = node_tables.refusals_table(found.refusals, wide)
-            parts += ["", "The nodes that refused it", node_tables.with_indent(refusals)]
+            parts += ["", "The nodes that refused it", display.with_indent(refusals)]
     if found.batch_before:
         named = _placement_texts(found.batch_before)
         parts += ["", f"The same answer placed {_count(len(named), 'pod')} before it: {_list_text(named, wide)}"]
@@ -88,7 +88,7 @@ def render_preemption(
     ]
     shown = rows if wide else rows[: max(len(found.victims), 2 * _PODS)]
     table = display.table_of_rows(("POD", "PRIORITY", "WHAT HAPPENS"), shown, right=("PRIORITY",))
-    parts: list[console.RenderableType] = ["", f"{subject} on {found.node_name}", node_tables.with_indent(table)]
+    parts: list[console.RenderableType] = ["", f"{subject} on {found.node_name}", display.with_indent(table)]
     if len(shown) < len(rows):
         parts.append(f"  and {len(rows) - len(shown)} more that stay (-o wide names them)")
     if found.decided_by and len(found.candidates) > 1:
@@ -111,7 +111,7 @@ def _render_group_preemption(
     parts: list[console.RenderableType] = [
         "",
         f"Its group {group} would preempt {_count(len(rows), 'pod')}",
-        node_tables.with_indent(table),
+        display.with_indent(table),
     ]
     if len(shown) < len(rows):
         parts.append(f"  and {len(rows) - len(shown)} more (-o wide names them)")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
-from rich import console, live, table, text
+from rich import console, live, padding, table, text
 
 from trireme.cli import row_table
 from trireme_kube.apimachinery import human_durations
@@ -163,6 +163,11 @@ def table_of_rows(
     the names beside them are.
     """
     return row_table.RowTable(headers, entries, right=right, wrapped=wrapped or headers[-1:], header_style=HEADER)
+
+
+def with_indent(what: console.RenderableType) -> padding.Padding:
+    """The part, two columns to the right."""
+    return padding.Padding(what, (0, 0, 0, 2))
 
 
 def table_of_fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Table:

@@ -87,7 +87,7 @@ def render(
         parts += decision_display.render_decision(found.decision, wide, all_nodes, _moment(found))
     events = own.pending.waits_for.events
     if events:
-        parts += ["", "It is tried again when", node_tables.with_indent(_events_text(events, wide))]
+        parts += ["", "It is tried again when", display.with_indent(_events_text(events, wide))]
     if own.condition.message:
         parts += ["", f"Condition {own.condition.reason}: {own.condition.message}"]
     if own.invalid:
@@ -133,7 +133,7 @@ def _render_without_evaluation(found: insight_pb2.ExplainResponse, wide: bool) -
         last = found.scheduler.last_answer
         parts += ["", f"{last.feasible_count} of {last.node_count} nodes are feasible"]
         if last.refusals:
-            parts.append(node_tables.with_indent(node_tables.refusals_table(last.refusals, wide)))
+            parts.append(display.with_indent(node_tables.refusals_table(last.refusals, wide)))
     return parts
 
 
@@ -149,20 +149,20 @@ def _render_evaluation(
     if found.HasField("pre_filter"):
         refusal = found.pre_filter
         line = f"{node_tables.refused_by(refusal.plugin)}: {node_tables.refusal_text(refusal)}"
-        parts.append(node_tables.with_indent(line))
+        parts.append(display.with_indent(line))
     if all_nodes:
-        parts += ["", node_tables.with_indent(node_tables.all_nodes_table(found))]
+        parts += ["", display.with_indent(node_tables.all_nodes_table(found))]
     elif found.refusals:
-        parts.append(node_tables.with_indent(node_tables.refusals_table(found.refusals, wide)))
+        parts.append(display.with_indent(node_tables.refusals_table(found.refusals, wide)))
         shortages = node_tables.shortages_table(found.refusals, wide)
-        parts += [] if shortages is None else ["", node_tables.with_indent(shortages)]
+        parts += [] if shortages is None else ["", display.with_indent(shortages)]
     if found.HasField("score_failure"):
         failure = found.score_failure
         line = f"Scoring fails by {failure.plugin}: {', '.join(failure.messages)}"
-        parts.append(node_tables.with_indent(text.Text(line, display.BAD)))
+        parts.append(display.with_indent(text.Text(line, display.BAD)))
     elif found.feasible_nodes and not all_nodes:
         table = node_tables.feasible_nodes_table(found, wide)
-        parts += ["", "The feasible nodes, best first", node_tables.with_indent(table)]
+        parts += ["", "The feasible nodes, best first", display.with_indent(table)]
     if found.HasField("preemption"):
         parts += decision_display.render_preemption(found.preemption, "It would preempt", wide)
     parts += decision_display.render_not_known(found.not_known)

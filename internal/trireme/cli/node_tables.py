@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from rich import console, padding
+from rich import console
 
 from trireme.cli import display
 from trireme.framework import amount_words
@@ -63,11 +63,6 @@ def _score_texts(found: Evaluation, node: Node) -> list[str]:
 def _score_text(score: int, weight: int) -> str:
     """A plugin's score, with its weight unless that is 1."""
     return f"{score}×{weight}" if weight > 1 else str(score)
-
-
-def with_indent(what: console.RenderableType) -> padding.Padding:
-    """The part, indented."""
-    return padding.Padding(what, (0, 0, 0, 2))
 
 
 def refusals_table(refusals: Iterable[Refusal], wide: bool) -> console.RenderableType:

@@ -5,7 +5,7 @@ Tests: tests/unit/cli/test_explain_command.py.
 
 from collections.abc import Mapping
 
-from rich import console, padding
+from rich import console
 
 from trireme.cli import display
 from trireme.v1 import core_pb2, insight_pb2, meta_pb2, volume_proposal_pb2
@@ -42,14 +42,14 @@ def render_proposals(
         table = display.table_of_rows(
             ("NODES", "CHANGE", "EXAMPLES"), entries, right=("NODES",), wrapped=("CHANGE", "EXAMPLES")
         )
-        out.append(padding.Padding(table, (0, 0, 0, 2)))
+        out.append(display.with_indent(table))
     else:
         out.append("  no single change that was tried")
     limits = [
         f"{limit.tried} of {limit.candidates} {_KINDS.get(limit.kind, limit.kind)}"
         for limit in found.proposal_search_limits
     ]
-    return [*out, padding.Padding(f"Not all was tried: {', '.join(limits)}", (0, 0, 0, 2))] if limits else out
+    return [*out, display.with_indent(f"Not all was tried: {', '.join(limits)}")] if limits else out
 
 
 def change_text(proposal: insight_pb2.Proposal, wide: bool = False) -> str:

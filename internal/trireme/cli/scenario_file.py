@@ -59,11 +59,6 @@ def check_size(data: bytes, name: str) -> None:
         raise ScenarioFileError(f"{name}: has more than {MAX_BYTES >> 20} MiB: use count instead of many manifests")
 
 
-def _is_empty(node: yaml.Node | None) -> bool:
-    """Whether a document has nothing but comments."""
-    return node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"))
-
-
 def parse(data: bytes, name: str) -> dict[str, Any]:
     """The scenario in the bytes of a file of this name. Raises: ScenarioFileError."""
     problems = Problems(name)

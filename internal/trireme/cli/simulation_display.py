@@ -10,7 +10,7 @@ from rich import console, text
 
 from trireme.cli import display, verdict_display
 from trireme.cli.display import Report
-from trireme.cli.simulation_tables import ROWS, count_text, indent, pod_name, pods_text, reasons_of, table
+from trireme.cli.simulation_tables import ROWS, count_text, pod_name, pods_text, reasons_of, table
 from trireme.framework import amount_words, amounts
 from trireme.v1 import simulation_pb2
 from trireme.wire import json_documents
@@ -35,7 +35,7 @@ def render(report: Report, wide: bool = False) -> console.Group:
     else:
         parts += _render_pods(found, wide)
     if found.HasField("before") and found.HasField("after") and (wide or not found.verdicts):
-        parts += ["", indent(_render_usage(found.before, found.after))]
+        parts += ["", display.with_indent(_render_usage(found.before, found.after))]
     if found.disconnected_ms:
         age = found.disconnected_ms / 1000
         parts += ["", text.Text(f"Insight has lost the frontend: the cluster as of {age:.0f} s ago", display.BAD)]
@@ -54,16 +54,20 @@ def _render_pods(found: simulation_pb2.SimulateResponse, wide: bool) -> list[con
     )
     parts: list[console.RenderableType] = [summary]
     if placements:
-        parts += ["", "Placed", indent(_render_placements(placements, wide))]
+        parts += ["", "Placed", display.with_indent(_render_placements(placements, wide))]
     for group in pending if wide else pending[:ROWS]:
         parts += ["", *_render_pending(group, wide)]
     if len(pending) > ROWS and not wide:
         parts.append(f"… and {len(pending) - ROWS} more reasons (-o wide shows them)")
     if found.evictions:
-        parts += ["", "Evicted", indent(_render_evictions(found.evictions, wide))]
+        parts += ["", "Evicted", display.with_indent(_render_evictions(found.evictions, wide))]
     if found.blocked:
         rows = [[pod_name(each.pod), each.node_name, ", ".join(each.budgets)] for each in found.blocked]
-        parts += ["", text.Text("Cannot leave", display.BAD), indent(table(("POD", "NODE", "BUDGETS"), rows, wide))]
+        parts += [
+            "",
+            text.Text("Cannot leave", display.BAD),
+            display.with_indent(table(("POD", "NODE", "BUDGETS"), rows, wide)),
+        ]
     return parts
 
 
@@ -106,7 +110,7 @@ def _render_capacity(capacity: simulation_pb2.PodCapacity, wide: bool) -> list[c
     ]
     if capacity.nodes:
         rows = [[node.node_name, str(node.pods)] for node in capacity.nodes]
-        parts += ["", indent(table(("NODE", "COPIES"), rows, wide, right=("COPIES",)))]
+        parts += ["", display.with_indent(table(("NODE", "COPIES"), rows, wide, right=("COPIES",)))]
     return parts
 
 
@@ -121,7 +125,7 @@ def _render_plan(found: simulation_pb2.SimulateResponse, wide: bool) -> list[con
         )
     for number, step in enumerate(found.moves, start=1):
         rows = [[each.replaces.name, each.node_name] for each in step.placements]
-        parts += ["", f"{number}. drain {step.node_name}", indent(table(("POD", "GOES TO"), rows, wide))]
+        parts += ["", f"{number}. drain {step.node_name}", display.with_indent(table(("POD", "GOES TO"), rows, wide))]
     return parts
 
 

@@ -5,7 +5,7 @@ Tests: tests/unit/cli/test_simulate_command.py, tests/unit/cli/test_verdict_disp
 
 from collections.abc import Sequence
 
-from rich import console, padding
+from rich import console
 
 from trireme.cli import display, node_tables
 from trireme.v1 import cycle_pb2, simulation_pb2
@@ -25,9 +25,9 @@ def reasons_of(group: simulation_pb2.PendingPods, wide: bool) -> list[console.Re
     """Why pods stay pending: who refuses them on how many nodes, or the message of the last attempt."""
     parts: list[console.RenderableType] = []
     if group.nominated_node:
-        parts.append(indent(f"nominated to {group.nominated_node}"))
+        parts.append(display.with_indent(f"nominated to {group.nominated_node}"))
     if not group.message:
-        parts.append(indent("held back: it is not tried"))
+        parts.append(display.with_indent("held back: it is not tried"))
     refusals = [group.pre_filter] if group.HasField("pre_filter") else list(group.refusals)
     if refusals:
         rows = [
@@ -40,9 +40,9 @@ def reasons_of(group: simulation_pb2.PendingPods, wide: bool) -> list[console.Re
             for each in refusals
         ]
         headers, texts = ("NODES", "REFUSED BY", "REASON", "EXAMPLES"), ("REASON", "EXAMPLES")
-        parts.append(indent(table(headers, rows, wide, right=("NODES",), wrapped=texts)))
+        parts.append(display.with_indent(table(headers, rows, wide, right=("NODES",), wrapped=texts)))
     elif group.message:
-        parts.append(indent(group.message))
+        parts.append(display.with_indent(group.message))
     return parts
 
 
@@ -70,11 +70,6 @@ def table(
     out = display.table_of_rows(headers, shown, right=right, wrapped=wrapped)
     more = len(rows) - len(shown)
     return console.Group(out, f"… and {more} more (-o wide shows them)") if more else out
-
-
-def indent(what: console.RenderableType) -> padding.Padding:
-    """The thing, two columns to the right."""
-    return padding.Padding(what, (0, 0, 0, 2))
 
 
 def pod_name(pod: cycle_pb2.PodIdentity) -> str:

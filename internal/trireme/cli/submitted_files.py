@@ -6,6 +6,7 @@ insight makes, before it is called.
 Tests: tests/unit/cli/test_submitted_files.py.
 """
 
+import copy
 from typing import Any
 
 from trireme.cli import scenario_file
@@ -19,10 +20,10 @@ def parse(data: bytes, name: str, namespace: str) -> dict[str, Any]:
     """The scenario of the file: as a Scenario says it, or submitting its manifests. Raises: ScenarioFileError."""
     scenario_file.check_size(data, name)
     try:
-        nodes = yaml_stream.compose_all(data)
+        found = yaml_stream.read_all(data)
     except yaml_stream.MalformedStreamError as error:
         raise scenario_file.ScenarioFileError(f"{name}:{error}") from error
-    contents = [yaml_stream.contents_of(node) for node in nodes]
+    nodes, contents = [node for node, _ in found], [manifest for _, manifest in found]
     if any(str(each.get("apiVersion", "")).startswith(_OUR_GROUP) for each in contents):
         if len(nodes) > 1:
             raise scenario_file.ScenarioFileError(f"{name}: a Scenario must be the only document of its file")
@@ -31,7 +32,7 @@ def parse(data: bytes, name: str, namespace: str) -> dict[str, Any]:
         raise scenario_file.ScenarioFileError(f"{name}: has no manifest: give one as `kubectl apply` takes it")
     problems = scenario_file.Problems(name)
     try:
-        documents.read([yaml_stream.contents_of(node) for node in nodes], namespace)
+        documents.read(copy.deepcopy(contents), namespace)  # which fills in defaults
     except documents.DocumentError as error:
         for problem in error.problems:
             node = nodes[min(problem.number, len(nodes)) - 1]

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from rich import console, text
 
 from trireme.cli import display, proposals_display
-from trireme.cli.simulation_tables import count_text, indent, pod_name, pods_text, reasons_of, table
+from trireme.cli.simulation_tables import count_text, pod_name, pods_text, reasons_of, table
 from trireme.v1 import insight_pb2, simulation_pb2
 
 _NODES = 5
@@ -35,15 +35,19 @@ def _render_verdict(verdict: simulation_pb2.ManifestVerdict, wide: bool) -> list
     name = f"{verdict.kind} {verdict.namespace}/{verdict.name}"
     heading = text.Text(f"{name}: {_summary(verdict, wide)}", _KINDS.get(verdict.verdict, ""))
     parts: list[console.RenderableType] = [heading]
-    parts += [indent(note) for note in verdict.notes if verdict.verdict != simulation_pb2.VERDICT_NO_PODS]
+    parts += [display.with_indent(note) for note in verdict.notes if verdict.verdict != simulation_pb2.VERDICT_NO_PODS]
     if verdict.evictions:
         rows = [[pod_name(each.pod), each.node_name] for each in verdict.evictions]
-        parts.append(indent(table(("EVICTED", "NODE"), rows, wide)))
+        parts.append(display.with_indent(table(("EVICTED", "NODE"), rows, wide)))
     held_back = verdict.verdict == simulation_pb2.VERDICT_HELD_BACK
     for unplaced in () if held_back and verdict.notes else verdict.unplaced:
         group = unplaced.pending
         if len(verdict.unplaced) > 1 or verdict.placed_count:
-            parts.append(indent(f"{count_text(len(group.pods), 'pod')} without a node: {pods_text(group.pods, wide)}"))
+            parts.append(
+                display.with_indent(
+                    f"{count_text(len(group.pods), 'pod')} without a node: {pods_text(group.pods, wide)}"
+                )
+            )
         parts += [*reasons_of(group, wide), *_render_proposals(unplaced, wide)]
     return parts
 
@@ -87,7 +91,7 @@ def _render_proposals(unplaced: simulation_pb2.UnplacedPods, wide: bool) -> list
         for each in unplaced.proposals
     ]
     answer = insight_pb2.ExplainResponse(proposals=proposals)
-    return [indent(each) for each in proposals_display.render_proposals(answer, wide, requested=True)[1:]]
+    return [display.with_indent(each) for each in proposals_display.render_proposals(answer, wide, requested=True)[1:]]
 
 
 def _render_others(found: simulation_pb2.SimulateResponse, wide: bool) -> list[console.RenderableType]:

@@ -266,7 +266,7 @@ class ScoreEngine:
         if await self.evaluator.evaluate(cycle.profile, pod_class, timer, before) is not known:
             return None
         started = timer.now()
-        with known.limited(before.slots, lambda slots: before.copies_that_fit(slots, wanted.demand)):
+        with known.limited(before.slots, before.copies_that_fit(wanted.demand)):
             known.refresh_open_slots(self._snap.nodes)
             if known.open_count < 2:
                 return None

@@ -25,7 +25,7 @@ def problems(manifest: dict[str, Any]) -> Sequence[tuple[str, str]]:
     The manifest loses what is null, which says as much as what is absent.
     """
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    resource = _find(kind, version)
+    resource = find_resource(kind, version)
     if resource is None:
         text = "must name a kind of the Kubernetes API" if kind is None else f"{kind} of {version or 'v1'} is not known"
         return [("kind", text)]
@@ -47,7 +47,7 @@ def value_problems(manifest: dict[str, Any]) -> Sequence[str]:
 
     Fields are of the types of the API. Empty: nothing.
     """
-    resource = _find(manifest.get("kind"), manifest.get("apiVersion"))
+    resource = find_resource(manifest.get("kind"), manifest.get("apiVersion"))
     metadata = manifest.get("metadata") or {}
     causes: list[field_errors.Cause] = []
     if resource is not None and metadata.get("name"):
@@ -108,7 +108,7 @@ def _amounts_of_pod(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
         yield from ((f"{path}.{part}", of_part.get(part) or {}) for part in ("requests", "limits"))
 
 
-def _find(kind: Any, version: Any) -> resources.Resource | None:
+def find_resource(kind: Any, version: Any) -> resources.Resource | None:
     """The resource of this kind and version, of any version without one; None: there is none."""
     for resource in resources.RESOURCES:
         if resource.kind == kind and version in (None, resource.api_version):

@@ -73,8 +73,8 @@ class _NodeUsageWithPods(NodeUsage):
 class UsageWithPods:
     """The usage of all nodes beside pods that the snapshot does not have, which grow in number.
 
-    `requested`, `nonzero` are the snapshot's with these pods, `has_more` marks the nodes that have some. Shapes:
-    (resource, slot), (cpu | memory, slot), (slot,).
+    `requested`, `nonzero` are the snapshot's with these pods; `has_more` marks the nodes with some, and `slots` are
+    theirs. Shapes: (resource, slot), (cpu | memory, slot), (slot,), (node,).
     """
 
     def __init__(self, snap: snapshot.Snapshot, placed: Sequence[PlacedPod] = ()) -> None:
@@ -82,26 +82,22 @@ class UsageWithPods:
         self._placed: list[PlacedPod] = list(placed)
         self._copy_usage()
 
-    @property
-    def slots(self) -> arrays.SlotArray:
-        """The slots of the nodes with more pods, ascending."""
-        return np.flatnonzero(self.has_more)
-
     def add(self, class_id: int, slots: Sequence[int]) -> None:
         """A pod of the class is on each of these slots, too."""
         for slot in slots:
             self._placed.append((class_id, slot))
             self._add_to_usage(class_id, slot)
+        self.slots = np.flatnonzero(self.has_more)
 
     def at(self, slots: arrays.SlotArray) -> NodeUsage:
         """The usage of the nodes at these slots, with the pods."""
         self._follow_snapshot()
         return _NodeUsageWithPods(self._snap, slots, self)
 
-    def copies_that_fit(self, slots: arrays.SlotArray, demand: Mapping[str, int]) -> arrays.Int64Array:
-        """How many pods that each take so much fit beside the others on these nodes. Shape: as `slots`."""
+    def copies_that_fit(self, demand: Mapping[str, int]) -> arrays.Int64Array:
+        """How many pods that each take so much fit beside the others on the nodes with more pods. Shape: as `slots`."""
         self._follow_snapshot()
-        table = self._snap.nodes
+        table, slots = self._snap.nodes, self.slots
         copies: arrays.Int64Array = table.allowed_pods[slots] - self._pod_count[slots]
         for name, amount in demand.items():
             number = table.resource_names.find(name)
@@ -120,6 +116,7 @@ class UsageWithPods:
         self.has_more = np.zeros(table.pod_count.shape[0], dtype=np.bool_)
         for class_id, slot in self._placed:
             self._add_to_usage(class_id, slot)
+        self.slots = np.flatnonzero(self.has_more)
 
     def _add_to_usage(self, class_id: int, slot: int) -> None:
         if slot >= self.has_more.shape[0]:

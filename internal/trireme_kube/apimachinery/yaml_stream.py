@@ -19,12 +19,11 @@ class MalformedStreamError(ValueError):
         super().__init__(f"{place}: {text}" if place else text)
 
 
-def compose_all(data: bytes) -> list[yaml.MappingNode]:
-    """The documents but the empty ones. Raises: MalformedStreamError."""
+def read_all(data: bytes) -> list[tuple[yaml.MappingNode, dict[str, Any]]]:
+    """The documents but the empty ones, each with its contents. Raises: MalformedStreamError."""
     try:
         nodes = [node for node in yaml.compose_all(data, Loader=LOADER) if not _is_empty(node)]
-        for node in nodes:
-            contents_of(node)
+        contents_of_nodes = [contents_of(node) for node in nodes]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else "1:1"
@@ -32,11 +31,11 @@ def compose_all(data: bytes) -> list[yaml.MappingNode]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise MalformedStreamError("", str(error)) from error
     mappings = []
-    for number, node in enumerate(nodes, start=1):
+    for number, (node, found) in enumerate(zip(nodes, contents_of_nodes, strict=True), start=1):
         if not isinstance(node, yaml.MappingNode):
             place = f"{node.start_mark.line + 1}:{node.start_mark.column + 1}"
             raise MalformedStreamError(place, f"document {number}: must be a mapping, as a manifest is")
-        mappings.append(node)
+        mappings.append((node, found))
     return mappings
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from trireme.evaluation import class_priorities
 from trireme.snapshot import arrays, snapshot
 
-# Stands for a missing start time: the pod starts now, after all others.
 #: The start of a pod that has not started, so that it comes after all others.
 NOT_STARTED = np.iinfo(np.int64).max
 

@@ -9,7 +9,7 @@ Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/eval
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,13 +102,11 @@ class ClassScores:
         self.capacity_generation = generation
 
     @contextlib.contextmanager
-    def limited(
-        self, slots: arrays.SlotArray, copies: Callable[[arrays.SlotArray], arrays.Int64Array]
-    ) -> Iterator[None]:
-        """Within the context the nodes at these slots, ascending, take no more than so many copies. Shape: (slot,)."""
+    def limited(self, slots: arrays.SlotArray, copies: arrays.Int64Array) -> Iterator[None]:
+        """Within the context the nodes at these slots, ascending, take no more than so many copies. Shapes: (node,)."""
         slots = slots[: np.searchsorted(slots, self.capacity.shape[0])]
         before = self.capacity[slots]
-        self.capacity[slots] = np.minimum(before, copies(slots))
+        self.capacity[slots] = np.minimum(before, copies[: slots.shape[0]])
         self._reopen(slots)
         try:
             yield

@@ -52,8 +52,8 @@ def _submit(body: bytes, namespace: str) -> simulation_pb2.SimulateRequest:
     request = simulation_pb2.SimulateRequest()
     request.scenario.namespace = namespace
     try:
-        for node in yaml_stream.compose_all(body):
-            request.scenario.manifests.add().update(yaml_stream.contents_of(node))
+        for _, manifest in yaml_stream.read_all(body):
+            request.scenario.manifests.add().update(manifest)
     except ValueError as error:
         raise failures.bad_request(f"the body has no manifests: {error}") from error
     if not request.scenario.manifests:

@@ -117,7 +117,7 @@ def _read_one(number: int, raw: Json, namespace: str) -> Document:
     for field in ("apiVersion", "kind"):
         if not isinstance(raw.get(field), str) or not raw[field]:
             raise _error(number, raw, [(field, "must be given, as in every manifest")])
-    resource = find_resource(raw["apiVersion"], raw["kind"])
+    resource = manifest_fields.find_resource(raw["kind"], raw["apiVersion"])
     if resource is None:
         if text := _misspelt(raw["apiVersion"], raw["kind"]):
             raise _error(number, raw, [("kind", text)])
@@ -158,11 +158,6 @@ def _error(number: int, raw: Json, causes: Iterable[tuple[str, str]]) -> Documen
     name = (metadata.get("name") or metadata.get("generateName")) if isinstance(metadata, dict) else None
     title = golang.printable(" ".join(str(each) for each in (raw.get("kind"), name) if each))
     return DocumentError([Problem(number, title, path, golang.printable(text)) for path, text in causes])
-
-
-def find_resource(version: str, kind: str) -> resources.Resource | None:
-    """The resource of the kind; None: it is not of Kubernetes itself, or is misspelt."""
-    return next((each for each in resources.RESOURCES if each.kind == kind and each.api_version == version), None)
 
 
 def _misspelt(version: str, kind: str) -> str:
