@@ -4,8 +4,8 @@
         [--replicas N] [--keep FILE]
     python -m tests.conformance.differential --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
 
-Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked again, with the
-framework's maps in many orders, printed with what either side says, and printed again when it is as small as it gets.
+Situations are drawn by the seed alone: the same seed draws the same ones. A difference is decided again, with the
+framework's maps in many orders, printed with both answers, and printed again when it is as small as it gets.
 `--keep` adds that with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1.
 The other kinds are drawn and compared by `drawn_kinds`; they are printed as they are.
 """
@@ -63,8 +63,8 @@ RARE = 0.15
 # How many from scratch are about devices alone, about claims that only one pod may use, and about preemption alone.
 DEVICES, EXCLUSIVE, PREEMPTION = 0.25, 0.05, 0.1
 
-# How often the framework is asked about a situation, and about one where something differs: its answer by
-# chance should have been said by then.
+# How often the framework decides a situation, and one where something differs: an answer that it gives by chance should
+# be among so many.
 RUNS, RUNS_IF_DIFFERENT = 2, 150
 
 # Where it said more different things than so many, there may be more that it did not say.

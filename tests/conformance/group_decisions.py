@@ -159,7 +159,7 @@ def _users(state: bytes, pod: pod_projection.ParsedPod, promised: Collection[str
         if not claim.reserved:
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             of_group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": claim.group}
-            # The pod that is bound first writes the devices that all of them were promised.
+            # The pod that is bound first writes the devices that are allocated to all of them.
             assert (claim.allocation is not None) == (claim.name in promised), claim
             out[claim.name] = {**of_group, "uid": claim.group_uid} if claim.group_uid else own
     return out

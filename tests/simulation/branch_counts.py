@@ -132,11 +132,11 @@ class _CounterInserter(ast.NodeTransformer):
         self._functions.pop()
         return node
 
-    def _count_body(self, node: Any, what: str) -> ast.AST:
+    def _count_body(self, node: Any, what: str) -> Any:
         self.generic_visit(node)
         if self._functions:
             node.body.insert(0, self._counter(node.lineno, what))
-        return node  # type: ignore[no-any-return]
+        return node
 
     def _counter(self, line: int, what: str) -> ast.stmt:
         number = self._counts.add(Branch(self._module, line, what))

@@ -79,16 +79,16 @@ async def test_pods_that_do_not_fit_have_reasons_and_what_would_help() -> None:
     (unplaced,) = found.unplaced
     assert len(unplaced.pending.pods) == 2
     assert unplaced.pending.refusals[0].messages == ["Insufficient cpu"]
-    lower = unplaced.proposals[0]["lowerRequest"]
-    assert lower["current"]["string"] == "3"  # type: ignore[index,call-overload]
+    lower: Any = unplaced.proposals[0]["lowerRequest"]
+    assert lower["current"]["string"] == "3"
 
 
 async def test_what_would_help_is_searched_for_where_the_others_have_their_nodes() -> None:
     """Half of the node is taken by the first document: the second one has to request less than half."""
     insight = await SimulatedInsight(n0="4").start()
     _, second = await judged(insight, manifest("a", cpu="2"), manifest("b", cpu="3"))
-    lower = second.unplaced[0].proposals[0]["lowerRequest"]
-    assert lower["proposed"]["string"] == "2"  # type: ignore[index,call-overload]
+    lower: Any = second.unplaced[0].proposals[0]["lowerRequest"]
+    assert lower["proposed"]["string"] == "2"
 
 
 async def test_some_pods_of_a_workload_may_fit() -> None:
@@ -276,8 +276,8 @@ async def test_other_kinds_that_may_make_pods_are_named() -> None:
 
 async def test_nodes_and_namespaces_of_the_request_count() -> None:
     insight = await SimulatedInsight(n0="1").start()
-    extra = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}}
-    extra["status"] = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}}  # type: ignore[assignment]
+    extra: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}}
+    extra["status"] = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}}
     (found,) = await judged(insight, manifest(cpu="4"), extra, namespace="there")
     assert (found.namespace, found.verdict, found.nodes[0].node_name) == ("there", V.VERDICT_FITS, "extra")
 

@@ -10,7 +10,7 @@ from trireme.v1 import core_pb2
 
 Json = dict[str, Any]
 
-TEMPLATE = {
+TEMPLATE: Json = {
     "metadata": {"labels": {"app": "a"}},
     "spec": {"containers": [{"name": "main", "image": "x"}], "restartPolicy": "Always"},
 }
@@ -91,8 +91,8 @@ def test_pods_of_a_deployment_belong_to_a_replica_set_that_selects_them() -> Non
 
 
 def test_pods_of_a_stateful_set_are_numbered_and_have_claims_of_their_own() -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[index]
+    claim: Json = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
     spec = {"replicas": 2, "ordinals": {"start": 5}, "selector": SELECTOR, "template": TEMPLATE, "serviceName": "s"}
     found = pods_of("StatefulSet", {**spec, "volumeClaimTemplates": [claim]})
     assert names(found) == ["w-5", "w-6"]
@@ -112,7 +112,7 @@ def test_pods_of_an_indexed_job_have_their_index() -> None:
 
 
 def test_a_daemon_set_has_a_pod_on_each_node_that_its_template_may_run_on() -> None:
-    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"disk": "ssd"}}}  # type: ignore[dict-item]
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"disk": "ssd"}}}
     nodes = [
         node("n0", disk="ssd"),
         node("n1"),
