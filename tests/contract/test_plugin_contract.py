@@ -33,7 +33,7 @@ from tests.contract.contract_services import (
     get,
     start,
 )
-from trireme.plugin_api import interfaces, plugin_info_validation
+from trireme.plugin_api import plugin_info_validation, scorers
 from trireme.remote import plugin_control, remote_client, remote_connection, remote_response
 from trireme.v1 import (
     core_pb2,
@@ -354,7 +354,7 @@ async def test_scores_are_the_preferences(plugin: Served) -> None:
     labels = {"7": 7, "0": 0, "100": 100, "101": 100, "-5": 0, "many": 0, "1.5": 0, "": 0}
     nodes = [view(f"n{at}", **{PREFERENCE: label}) for at, label in enumerate(labels)]
     response = await scored(plugin, *nodes, view("none"))
-    scores = remote_response.read_score(response, "Maintenance", len(nodes) + 1, interfaces.Normalization.NONE)
+    scores = remote_response.read_score(response, "Maintenance", len(nodes) + 1, scorers.Normalization.NONE)
     assert isinstance(scores, np.ndarray)
     assert scores.tolist() == [*labels.values(), 0]
 

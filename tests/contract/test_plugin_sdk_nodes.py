@@ -10,7 +10,7 @@ import pytest
 from tests.contract.sdk_hosts import Hosts, PerNode, Stack
 from trireme import sdk
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.remote import remote_score
 
 
@@ -49,7 +49,7 @@ async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
     hosts = await stack.host(Vectorised())
     assert await hosts.verdicts() == [2**31 - 1] * 4
     assert await hosts.scores() == [0, 4, 8, 12]
-    assert hosts.score.normalization is interfaces.Normalization.CUSTOM
+    assert hosts.score.normalization is scorers.Normalization.CUSTOM
     slots = np.array([1, 3])
     normal = await hosts.score.normalize(
         hosts.pod_class, hosts.snap, remote_score.RemoteScoreState(), slots, np.array([4, 12])

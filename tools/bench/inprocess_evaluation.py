@@ -20,7 +20,7 @@ import numpy as np
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import class_scores, placement, score_chain, score_evaluator
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.registry import default_profile, filter_plugins, score_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
@@ -134,7 +134,7 @@ class Scheduler:
         assert isinstance(scored, class_scores.ClassScores)
         size = self.snap.nodes.size
         slots = np.flatnonzero((verdicts.capacity[:size] > 0) & (verdicts.index[:size] == 0))
-        own = [p for p in self.plugins if isinstance(p, interfaces.OwnNodeScore)]
+        own = [p for p in self.plugins if isinstance(p, scorers.OwnNodeScore)]
         static = [
             placement.ScoredPlugin(p.name, self.weights[p.name], p.normalization, scored.plugins[p.name].raw[slots])
             for p in self.plugins

@@ -23,7 +23,7 @@ from pathlib import Path
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import score_chain, score_evaluator
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import plugin_control, remote_client, remote_endpoint, remote_plugins
 from trireme.rpc import dialing
 from trireme.snapshot import snapshot
@@ -53,7 +53,7 @@ class Measured:
         self._placed = 0
         points = config.info.extension_points
         filters: tuple[interfaces.AnyFilterPlugin, ...] = ()
-        scores: tuple[interfaces.AnyScorePlugin, ...] = ()
+        scores: tuple[scorers.AnyScorePlugin, ...] = ()
         if plugin_pb2.EXTENSION_POINT_FILTER in points:
             filters = (self.remotes.filter_plugin(config, _PROFILE),)
         if plugin_pb2.EXTENSION_POINT_SCORE in points:

@@ -239,7 +239,7 @@ def plugin_answer() -> Target:
     """What a plugin answers about nodes and scores."""
     from google.protobuf import message
 
-    from trireme.plugin_api import interfaces
+    from trireme.plugin_api import interfaces, scorers
     from trireme.remote import remote_response
     from trireme.v1 import filter_pb2, score_pb2
 
@@ -249,7 +249,7 @@ def plugin_answer() -> Target:
                 filter_pb2.FilterResponse.FromString(data), "p", 3, interfaces.Dependency.NODE_PODS
             )
         with _refused(message.DecodeError, ValueError):
-            remote_response.read_score(score_pb2.ScoreResponse.FromString(data), "p", 3, interfaces.Normalization.NONE)
+            remote_response.read_score(score_pb2.ScoreResponse.FromString(data), "p", 3, scorers.Normalization.NONE)
         with _refused(message.DecodeError, ValueError):
             remote_response.read_pre_filter(filter_pb2.PreFilterResponse.FromString(data), "p")
 

@@ -25,7 +25,7 @@ from trireme.evaluation.scoring import (
     score_evaluator,
 )
 from trireme.framework import domain_rules, status
-from trireme.plugin_api import interfaces, placements
+from trireme.plugin_api import placements, scorers
 from trireme.snapshot import arrays, classes, node_usage, snapshot
 from trireme.v1 import cycle_pb2, score_phase_pb2
 from trireme.wire import node_columns, phase_answers
@@ -391,7 +391,7 @@ class ScoreEngine:
         incarnation = self._snap.incarnation
         for name, plugin in chain.asynchronous.items():
             column = known.plugins[name]
-            if plugin.normalization == interfaces.Normalization.CUSTOM and not column.silent:
+            if plugin.normalization == scorers.Normalization.CUSTOM and not column.silent:
                 scores = await plugin.normalize(pod_class, self._snap, column.state, slots, column.raw[slots])
                 self._snap.check_incarnation(incarnation)
                 if isinstance(scores, status.Status):
@@ -438,7 +438,7 @@ class ScoreEngine:
         prepared = chain.asynchronous.get(name)
         if prepared is None:
             return placement.normalize_scores(raw, chain.plain[name].normalization)
-        if prepared.normalization != interfaces.Normalization.CUSTOM:
+        if prepared.normalization != scorers.Normalization.CUSTOM:
             return placement.normalize_scores(raw, prepared.normalization)
         return await prepared.normalize(pod_class, self._snap, column.state, slots, raw)
 
@@ -460,11 +460,11 @@ class ScoreEngine:
 
     def _joint_scores(
         self,
-        plugin: interfaces.JointScorePlugin,
+        plugin: scorers.JointScorePlugin,
         pod_class: classes.PodClass,
         column: score_column.ScoreColumn,
         slots: arrays.SlotArray,
-    ) -> interfaces.JointScores:
+    ) -> scorers.JointScores:
         """The scores that one joint plugin gives these slots together, all of them feasible."""
         scores = plugin.joint(pod_class, self._snap, column.state, slots)
         scores.set_feasible(np.ones(slots.shape[0], dtype=np.bool_))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from trireme.framework import canaries, status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 
 
@@ -16,7 +16,7 @@ def limit_filter(plugin: interfaces.AsyncFilter, configured: Collection[str]) ->
     return _LimitedFilter(plugin) if _is_shared(plugin.name, configured) else plugin
 
 
-def limit_score(plugin: interfaces.AsyncScore, configured: Collection[str]) -> interfaces.AsyncScore:
+def limit_score(plugin: scorers.AsyncScore, configured: Collection[str]) -> scorers.AsyncScore:
     """As `limit_filter`, for Score."""
     return _LimitedScore(plugin) if _is_shared(plugin.name, configured) else plugin
 
@@ -77,19 +77,19 @@ class _LimitedFilter:
 class _LimitedScore:
     """A score plugin that is silent about the classes of the other version."""
 
-    def __init__(self, plugin: interfaces.AsyncScore) -> None:
+    def __init__(self, plugin: scorers.AsyncScore) -> None:
         self.name = plugin.name
         self.depends_on = plugin.depends_on
         self.normalization = plugin.normalization
-        self.scores_copies = isinstance(plugin, interfaces.AsyncCopyScore) and plugin.scores_copies
+        self.scores_copies = isinstance(plugin, scorers.AsyncCopyScore) and plugin.scores_copies
         self._plugin = plugin
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> interfaces.PreparedScores:
+    ) -> scorers.PreparedScores:
         """Be silent about the other version's classes: then nothing else is called about them."""
         if not canaries.answers_for(self.name, pod_class.pod.metadata.annotations):
-            return interfaces.PreparedScores(state, silent=True)
+            return scorers.PreparedScores(state, silent=True)
         return await self._plugin.prepare(pod_class, snap, state, slots)
 
     def score(
@@ -102,7 +102,7 @@ class _LimitedScore:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array | None:
         """As the plugin; nothing where it does not score copies."""
-        if not isinstance(self._plugin, interfaces.AsyncCopyScore):
+        if not isinstance(self._plugin, scorers.AsyncCopyScore):
             return None
         return await self._plugin.prepare_copies(pod_class, snap, state, slots, copies)
 

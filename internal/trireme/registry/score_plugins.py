@@ -8,16 +8,16 @@ Tests: tests/unit/evaluation/test_pod_group_placements.py.
 from collections.abc import Callable, Mapping
 
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.plugin_api import interfaces, placements
+from trireme.plugin_api import placements, scorers
 from trireme.registry import implementations
 from trireme.registry.in_tree import IN_TREE
 
 implementations.preload(ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
-def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> interfaces.AnyScorePlugin | None:
+def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> scorers.AnyScorePlugin | None:
     """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
-    made: interfaces.AnyScorePlugin | None = implementations.make(name, ExtensionPoint.SCORE, args_json, features)
+    made: scorers.AnyScorePlugin | None = implementations.make(name, ExtensionPoint.SCORE, args_json, features)
     return made
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import score_chain
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.registry import canary_shares, score_plugins
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Makes a plugin that is a service of its own, for the profile of this name.
-MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncScore]
+MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], scorers.AsyncScore]
 
 
 def make_score_chains(
@@ -26,7 +26,7 @@ def make_score_chains(
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:
-        plugins: list[interfaces.AnyScorePlugin] = []
+        plugins: list[scorers.AnyScorePlugin] = []
         weights = {}
         for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
             if entry.name in remotes and remotes[entry.name].shadow:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trireme.evaluation.scoring import class_scores
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import node_verdicts
 from trireme.snapshot import arrays
 from trireme.v1 import filter_pb2, remote_answer_pb2
@@ -140,7 +140,7 @@ def add_normalized(plugin: str, slots: arrays.SlotArray, scores: arrays.Int64Arr
 
 
 def add_scores(
-    collected: CollectedAnswers, plugins: Mapping[str, interfaces.AsyncScore], known: class_scores.ClassScores
+    collected: CollectedAnswers, plugins: Mapping[str, scorers.AsyncScore], known: class_scores.ClassScores
 ) -> None:
     """The raw scores by which the class was placed, of these plugins."""
     for name in plugins:

@@ -9,7 +9,7 @@ import numpy as np
 
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.remote import comparison_queue, remote_score
 from trireme.snapshot import arrays, classes, snapshot
 
@@ -66,7 +66,7 @@ class ComparedScores:
         if prepared.silent:
             return np.zeros(slots.shape[0], dtype=np.int64)
         raw = plugin.score(pod_class, self._snap, prepared.state, slots)
-        if plugin.normalization is not interfaces.Normalization.CUSTOM:
+        if plugin.normalization is not scorers.Normalization.CUSTOM:
             return placement.normalize_scores(raw, plugin.normalization)
         scores = await plugin.normalize(pod_class, self._snap, prepared.state, slots, raw)
         return None if isinstance(scores, status.Status) else scores

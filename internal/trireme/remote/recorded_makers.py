@@ -6,7 +6,7 @@ Tests: tests/contract/test_recorded_dry_runs.py.
 import contextlib
 from collections.abc import Iterator
 
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import recorded_filter, recorded_plugins
 from trireme.v1 import snapshot_pb2
 
@@ -31,9 +31,9 @@ class RecordedMakers:
         """The plugin at Filter, with PreFilter."""
         return recorded_filter.RecordedFilterPlugin(plugin.name, _depends_on(plugin), self.answer, self.answers)
 
-    def make_score(self, plugin: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncScore:
+    def make_score(self, plugin: snapshot_pb2.RemotePlugin, profile: str) -> scorers.AsyncScore:
         """The plugin at Score, with PreScore and NormalizeScore."""
-        normalization = interfaces.Normalization(plugin.info.normalization or interfaces.Normalization.NONE)
+        normalization = scorers.Normalization(plugin.info.normalization or scorers.Normalization.NONE)
         return recorded_plugins.RecordedScorePlugin(
             plugin.name, _depends_on(plugin), normalization, self.answers, scores_copies=plugin.info.score_copies
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import node_verdicts
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, decision_pb2, filter_pb2, remote_answer_pb2
@@ -138,7 +138,7 @@ class RecordedScorePlugin:
         self,
         name: str,
         depends_on: interfaces.Dependency,
-        normalization: interfaces.Normalization,
+        normalization: scorers.Normalization,
         answers: RemoteAnswers,
         *,
         scores_copies: bool = False,
@@ -155,13 +155,13 @@ class RecordedScorePlugin:
         snap: snapshot.Snapshot,
         state: remote_answer_pb2.RemoteScores | None,
         slots: arrays.SlotArray,
-    ) -> interfaces.PreparedScores:
+    ) -> scorers.PreparedScores:
         """The recorded scores, or the failure that is this plugin's."""
         failure = self._answers.failure
         if failure is not None and failure.plugin == self.name:
-            return interfaces.PreparedScores(None, failure=failure)
+            return scorers.PreparedScores(None, failure=failure)
         scores = self._answers.scores_of(self.name)
-        return interfaces.PreparedScores(scores, silent=scores.silent)
+        return scorers.PreparedScores(scores, silent=scores.silent)
 
     def score(
         self,
@@ -190,7 +190,7 @@ class RecordedScorePlugin:
             slot: state.copied[int(end) - number : int(end)]
             for slot, number, end in zip(state.copied_slots, state.copies, ends, strict=True)
         }
-        out = np.full((slots.shape[0], max(state.copies, default=0)), interfaces.UNKNOWN, dtype=np.int64)
+        out = np.full((slots.shape[0], max(state.copies, default=0)), scorers.UNKNOWN, dtype=np.int64)
         for at, slot in enumerate(slots.tolist()):
             row = rows.get(slot, ())
             out[at, : len(row)] = row

@@ -15,7 +15,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.framework import status
-from trireme.plugin_api import interfaces, plugin_info_validation
+from trireme.plugin_api import interfaces, plugin_info_validation, scorers
 from trireme.remote import plugin_control, remote_connection, remote_endpoint, remote_request
 from trireme.rpc import dialing
 from trireme.snapshot import classes
@@ -63,7 +63,7 @@ class PluginClient:
         self.info = info
         self.connection = connection
         self.depends_on = interfaces.Dependency(info.depends_on or interfaces.Dependency.CLUSTER)
-        self.normalization = interfaces.Normalization(info.normalization or interfaces.Normalization.NONE)
+        self.normalization = scorers.Normalization(info.normalization or scorers.Normalization.NONE)
         # Whether classes whose pods are equal to it share its answers. In mode Shadow each comparison calls it.
         self.shares_answers = self.depends_on is interfaces.Dependency.NODE and not config.shadow
         # In mode Shadow a failure is counted, whatever the policy.

@@ -12,7 +12,7 @@ from collections.abc import Collection
 import numpy as np
 
 from trireme.framework import canaries, plugin_spec, status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.snapshot import arrays
 from trireme.v1 import filter_pb2, score_copies_pb2, score_pb2, status_pb2
 from trireme.wire import node_columns, packing
@@ -144,7 +144,7 @@ def read_score(
     response: score_pb2.ScoreResponse | score_pb2.NormalizeScoreResponse | score_copies_pb2.ScoreCopiesResponse,
     plugin: str,
     count: int,
-    normalization: interfaces.Normalization,
+    normalization: scorers.Normalization,
 ) -> arrays.Int64Array | status.Status:
     """Read so many scores; a status if the plugin answered an error. Raises: ValueError naming the field.
 
@@ -160,13 +160,13 @@ def read_score(
     return scores
 
 
-def _check_scores(scores: arrays.Int64Array, normalization: interfaces.Normalization) -> None:
+def _check_scores(scores: arrays.Int64Array, normalization: scorers.Normalization) -> None:
     """Check that scores are in the range that the normalisation needs. Raises: ValueError naming the entry."""
-    if normalization is interfaces.Normalization.CUSTOM or not scores.size:
+    if normalization is scorers.Normalization.CUSTOM or not scores.size:
         return
     most = (
         plugin_spec.MAX_SCORE
-        if normalization is interfaces.Normalization.NONE
+        if normalization is scorers.Normalization.NONE
         else np.iinfo(np.int64).max // plugin_spec.MAX_SCORE
     )
     wrong = np.flatnonzero((scores < 0) | (scores > most))

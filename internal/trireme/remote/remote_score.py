@@ -16,7 +16,7 @@ import logging
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import (
     answer_recording,
     call_parts,
@@ -82,7 +82,7 @@ class RemoteScorePlugin:
         snap: snapshot.Snapshot,
         state: RemoteScoreState | None,
         slots: arrays.SlotArray,
-    ) -> interfaces.PreparedScores:
+    ) -> scorers.PreparedScores:
         """Call PreScore, if its result may have changed, and Score about the slots.
 
         The result is `silent` where the plugin has nothing to say, or where its failure is ignored.
@@ -93,7 +93,7 @@ class RemoteScorePlugin:
         except remote_connection.PluginError as error:
             pre_score_status = status.error(self.name, str(error))
         if pre_score_status.code is status.Code.SKIP:
-            return interfaces.PreparedScores(state, silent=True)
+            return scorers.PreparedScores(state, silent=True)
         if pre_score_status.code is not status.Code.SUCCESS:
             return self._scores_after_failure(state, f'running PreScore plugin "{self.name}"', pre_score_status.message)
         try:
@@ -103,7 +103,7 @@ class RemoteScorePlugin:
                 state, f'running Score plugins: plugin "{self.name}" failed with', str(error)
             )
         state.write(slots, raw)
-        return interfaces.PreparedScores(state)
+        return scorers.PreparedScores(state)
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
@@ -158,7 +158,7 @@ class RemoteScorePlugin:
         request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), raw)
 
         def read_normalized_scores(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
-            return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
+            return remote_response.read_score(response, self.name, slots.shape[0], scorers.Normalization.NONE)
 
         try:
             answer = await client.connection.call(_NORMALIZE, request, read_normalized_scores)
@@ -239,10 +239,10 @@ class RemoteScorePlugin:
         await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call_score_part)
         return scores
 
-    def _scores_after_failure(self, state: RemoteScoreState, prefix: str, detail: str) -> interfaces.PreparedScores:
+    def _scores_after_failure(self, state: RemoteScoreState, prefix: str, detail: str) -> scorers.PreparedScores:
         """The error of a failed call; silent, so without scores, if the policy ignores it."""
         failed = self._client.apply_failure_policy(prefix, detail)
-        return interfaces.PreparedScores(state, silent=failed is None, failure=failed)
+        return scorers.PreparedScores(state, silent=failed is None, failure=failed)
 
 
 def _holds(answer: PreScoreAnswer) -> bool:

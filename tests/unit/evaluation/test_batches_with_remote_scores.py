@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import domain_cluster
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import filter_state
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 
@@ -37,7 +37,7 @@ class ByPods:
     name = "ByPods"
     depends_on = interfaces.Dependency.NODE_PODS
 
-    def __init__(self, shape: str, limit: int, normalization: interfaces.Normalization, *, copies: bool = True) -> None:
+    def __init__(self, shape: str, limit: int, normalization: scorers.Normalization, *, copies: bool = True) -> None:
         self.normalization = normalization
         self.scores_copies = copies
         self._score_of = SCORES[shape]
@@ -64,7 +64,7 @@ class ByPods:
             return self._prepare_filter(pod_class, snap, state, slots, of[0])
         self.score_calls += 1
         raw = {**(state or {}), **{slot: self._score_of(self._pods(snap, slot), slot) for slot in slots.tolist()}}
-        return interfaces.PreparedScores(raw)
+        return scorers.PreparedScores(raw)
 
     def _prepare_filter(
         self,
@@ -143,7 +143,7 @@ def situations(draw: st.DrawFn) -> Json:
         "plugin": (
             draw(st.sampled_from(sorted(SCORES))),
             draw(st.integers(1, 5)),
-            draw(st.sampled_from([interfaces.Normalization(number) for number in (1, 2, 3)])),
+            draw(st.sampled_from([scorers.Normalization(number) for number in (1, 2, 3)])),
         ),
     }
 
@@ -178,9 +178,9 @@ def _large(plugin: ByPods) -> domain_cluster.Cluster:
     return _cluster({"nodes": nodes, "there": []}, plugin)
 
 
-@pytest.mark.parametrize("normalization", [interfaces.Normalization.NONE, interfaces.Normalization.MAX])
+@pytest.mark.parametrize("normalization", [scorers.Normalization.NONE, scorers.Normalization.MAX])
 @pytest.mark.parametrize(("shape", "calls"), [("falling", 1), ("alike", 2), ("rising", 5)])
-def test_a_batch_costs_few_calls(shape: str, calls: int, normalization: interfaces.Normalization) -> None:
+def test_a_batch_costs_few_calls(shape: str, calls: int, normalization: scorers.Normalization) -> None:
     """If each pod cost a call, batches would be no faster than single pods; the first batch learns what to ask for."""
     plugin = ByPods(shape, 99, normalization)
     cluster = _large(plugin)
@@ -197,8 +197,8 @@ def test_a_batch_costs_few_calls(shape: str, calls: int, normalization: interfac
 def test_a_service_that_fails_at_copies_has_its_pods_placed_one_by_one() -> None:
     """Pods would fail by a call that only makes them faster; or be placed by scores that nobody knows."""
     plugin, alone = (
-        ByPods("falling", 99, interfaces.Normalization.NONE),
-        ByPods("falling", 99, interfaces.Normalization.NONE),
+        ByPods("falling", 99, scorers.Normalization.NONE),
+        ByPods("falling", 99, scorers.Normalization.NONE),
     )
     alone.scores_copies = False
     plugin.while_copies = lambda: False
@@ -212,7 +212,7 @@ def test_a_service_that_fails_at_copies_has_its_pods_placed_one_by_one() -> None
 
 def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> None:
     """An answer from before the change would place the pods that come after it."""
-    plugin = ByPods("falling", 99, interfaces.Normalization.NONE)
+    plugin = ByPods("falling", 99, scorers.Normalization.NONE)
     cluster = _large(plugin)
     pod = domain_cluster.pod({"app": "blue"})
     turn = itertools.count()
@@ -226,7 +226,7 @@ def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> N
 
     plugin.while_copies = change_first_node
     together = cluster.schedule(pod, 70, 70)
-    alone = _large(ByPods("falling", 99, interfaces.Normalization.NONE, copies=False))
+    alone = _large(ByPods("falling", 99, scorers.Normalization.NONE, copies=False))
     for _ in range(3):
         alone.place(pod, "n7")
     assert together == alone.schedule(pod, 70, 1)
@@ -235,9 +235,9 @@ def test_a_node_that_changes_while_it_is_asked_about_is_asked_about_again() -> N
 
 
 @pytest.mark.parametrize("times", [1, 99])
-@pytest.mark.parametrize("normalization", [interfaces.Normalization.NONE, interfaces.Normalization.MAX])
+@pytest.mark.parametrize("normalization", [scorers.Normalization.NONE, scorers.Normalization.MAX])
 def test_a_class_that_is_dropped_while_copies_are_scored_is_scored_anew(
-    normalization: interfaces.Normalization, times: int
+    normalization: scorers.Normalization, times: int
 ) -> None:
     """Place would end with a KeyError, or use old scores that were dropped because they are wrong."""
     plugin = ByPods("falling", 99, normalization)
@@ -261,7 +261,7 @@ def test_a_class_that_is_dropped_while_copies_are_scored_is_scored_anew(
 
 def test_copies_are_not_scored_by_slots_of_a_snapshot_that_was_replaced() -> None:
     """Another evaluation of the class holds the lock while a full sync comes: slots would be other nodes."""
-    plugin = ByPods("falling", 99, interfaces.Normalization.NONE)
+    plugin = ByPods("falling", 99, scorers.Normalization.NONE)
     cluster = _large(plugin)
     class_id = cluster.class_of(domain_cluster.pod({"app": "blue"}))
     cluster.follow()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trireme.evaluation.scoring import placement, sampling
-from trireme.plugin_api.interfaces import Normalization
+from trireme.plugin_api.scorers import Normalization
 from trireme.snapshot import arrays
 
 Table = list[list[int]]

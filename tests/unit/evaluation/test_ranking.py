@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.evaluation.scoring import class_scores, placement, ranking, score_column
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 
 SIZE = 200
 TIES = placement.tie_order(np.arange(SIZE))
@@ -14,9 +14,9 @@ PATCH = st.lists(
 )
 
 
-@given(st.lists(PATCH, max_size=8), st.integers(1, 40), st.sampled_from(list(interfaces.Normalization)[:3]))
+@given(st.lists(PATCH, max_size=8), st.integers(1, 40), st.sampled_from(list(scorers.Normalization)[:3]))
 def test_the_best_nodes_are_those_of_all_totals(
-    patches: list[list[tuple[int, int, int, bool]]], count: int, normalization: interfaces.Normalization
+    patches: list[list[tuple[int, int, int, bool]]], count: int, normalization: scorers.Normalization
 ) -> None:
     """A total that is not brought up to date, or a maximum that is, places pods elsewhere than one-by-one cycles."""
     raw, own = score_column.ScoreColumn(True, 0), score_column.ScoreColumn(True, 0)
@@ -27,7 +27,7 @@ def test_the_best_nodes_are_those_of_all_totals(
     own.write_scores(every, every % 7, SIZE)
     plugins = [
         ranking.RankedPlugin(raw, 3, normalization, own=False),
-        ranking.RankedPlugin(own, 1, interfaces.Normalization.NONE, own=True),
+        ranking.RankedPlugin(own, 1, scorers.Normalization.NONE, own=True),
     ]
     ranked = cached.refresh_ranking(plugins, TIES)
     for patch in patches:

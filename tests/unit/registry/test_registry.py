@@ -7,7 +7,7 @@ import pytest
 
 from trireme import plugins
 from trireme.framework.plugin_spec import ExtensionPoint, Role
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.registry import bind_plugins, filter_plugins, reason_texts, score_plugins
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import bind_pb2, snapshot_pb2
@@ -38,7 +38,7 @@ def test_a_filter_side_makes_a_filter_plugin_of_that_name(name: str) -> None:
 def test_a_score_side_makes_a_score_plugin_of_that_name(name: str) -> None:
     """A process would fail at the first pod."""
     plugin = score_plugins.score_plugin(name, b"", {})
-    assert isinstance(plugin, interfaces.ScorePlugin | interfaces.JointScorePlugin)
+    assert isinstance(plugin, scorers.ScorePlugin | scorers.JointScorePlugin)
     assert plugin.name == name
 
 

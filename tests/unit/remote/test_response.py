@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.remote import remote_response
 from trireme.v1 import filter_pb2, score_pb2, status_pb2
 
@@ -180,19 +180,23 @@ def scores(*values: int) -> score_pb2.ScoreResponse:
 @pytest.mark.parametrize(
     ("response", "normalization", "words"),
     [
-        (scores(), interfaces.Normalization.NONE, "scores: has 0 entries, must have 2"),
-        (scores(1), interfaces.Normalization.NONE, "scores: has 1 entries, must have 2"),
-        (scores(1, 101), interfaces.Normalization.NONE, "scores[1]: 101, must be from 0 to 100"),
-        (scores(-1, 1), interfaces.Normalization.NONE, "scores[0]: -1, must be from 0 to 100"),
-        (scores(-1, 1), interfaces.Normalization.MAX, "scores[0]: -1"),
-        (scores(1, 2**62), interfaces.Normalization.MAX_REVERSED, "scores[1]"),
-        (score_pb2.ScoreResponse(), interfaces.Normalization.NONE, "status.code is not set"),
-        (score_pb2.ScoreResponse(status=UNKNOWN), interfaces.Normalization.NONE, "status.code: 42 is not known here"),
+        (scores(), scorers.Normalization.NONE, "scores: has 0 entries, must have 2"),
+        (scores(1), scorers.Normalization.NONE, "scores: has 1 entries, must have 2"),
+        (scores(1, 101), scorers.Normalization.NONE, "scores[1]: 101, must be from 0 to 100"),
+        (scores(-1, 1), scorers.Normalization.NONE, "scores[0]: -1, must be from 0 to 100"),
+        (scores(-1, 1), scorers.Normalization.MAX, "scores[0]: -1"),
+        (scores(1, 2**62), scorers.Normalization.MAX_REVERSED, "scores[1]"),
+        (score_pb2.ScoreResponse(), scorers.Normalization.NONE, "status.code is not set"),
+        (
+            score_pb2.ScoreResponse(status=UNKNOWN),
+            scorers.Normalization.NONE,
+            "status.code: 42 is not known here",
+        ),
     ],
     ids=["none", "short", "too large", "negative", "negative max", "overflow", "no status", "unknown code"],
 )
 def test_wrong_scores_name_their_field(
-    response: score_pb2.ScoreResponse, normalization: interfaces.Normalization, words: str
+    response: score_pb2.ScoreResponse, normalization: scorers.Normalization, words: str
 ) -> None:
     """If this fails, one plugin's scores drown all others', or overflow."""
     with pytest.raises(ValueError, match=r"status|scores") as caught:
@@ -203,13 +207,13 @@ def test_wrong_scores_name_their_field(
 @pytest.mark.parametrize(
     ("values", "normalization"),
     [
-        ([0, 100], interfaces.Normalization.NONE),
-        ([0, 10**15], interfaces.Normalization.MAX),
-        ([-(2**63), 2**63 - 1], interfaces.Normalization.CUSTOM),
+        ([0, 100], scorers.Normalization.NONE),
+        ([0, 10**15], scorers.Normalization.MAX),
+        ([-(2**63), 2**63 - 1], scorers.Normalization.CUSTOM),
     ],
     ids=["none", "max", "custom"],
 )
-def test_scores_that_fit_are_taken(values: list[int], normalization: interfaces.Normalization) -> None:
+def test_scores_that_fit_are_taken(values: list[int], normalization: scorers.Normalization) -> None:
     """If this fails, a plugin's good scores count as an error."""
     answer = remote_response.read_score(scores(*values), "P", 2, normalization)
     assert isinstance(answer, np.ndarray)

@@ -16,7 +16,7 @@ from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_evaluator
 from trireme.filter import service as filter_service
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.registry import score_profiles
 from trireme.score import service
 from trireme.snapshot import arrays, classes, snapshot
@@ -239,7 +239,7 @@ class Remote:
 
     depends_on = interfaces.Dependency.NODE
 
-    def __init__(self, normalization: interfaces.Normalization) -> None:
+    def __init__(self, normalization: scorers.Normalization) -> None:
         self.name = "Remote"
         self.normalization = normalization
         self.raw: dict[str, int] | status.Status | None = {}
@@ -248,16 +248,16 @@ class Remote:
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> interfaces.PreparedScores:
+    ) -> scorers.PreparedScores:
         self.asked += slots.size
         names = [snap.nodes.names[slot] for slot in slots]
         self.while_called()
         if isinstance(self.raw, status.Status):
-            return interfaces.PreparedScores(state, failure=self.raw)
+            return scorers.PreparedScores(state, failure=self.raw)
         if self.raw is None:
-            return interfaces.PreparedScores(state, silent=True)
+            return scorers.PreparedScores(state, silent=True)
         raw = {slot: self.raw.get(name, 0) for slot, name in zip(slots.tolist(), names, strict=True)}
-        return interfaces.PreparedScores({**(state or {}), **raw})
+        return scorers.PreparedScores({**(state or {}), **raw})
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -271,7 +271,7 @@ class Remote:
 
 
 async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.ScorePhase:
-    def make(config: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncScore:
+    def make(config: snapshot_pb2.RemotePlugin, profile: str) -> scorers.AsyncScore:
         return remote
 
     score = service.ScorePhase(builder.snap, make)
@@ -281,7 +281,7 @@ async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.Scor
 
 async def test_a_remote_plugin_is_called_once_per_node() -> None:
     builder = _three_nodes()
-    remote = Remote(interfaces.Normalization.MAX)
+    remote = Remote(scorers.Normalization.MAX)
     remote.raw = {"n1": 7, "n2": 3}
     score = await _with_remote(builder, remote)
     for _ in range(2):
@@ -297,7 +297,7 @@ async def test_a_remote_plugin_is_called_once_per_node() -> None:
 
 async def test_a_failed_remote_score_fails_the_pods_and_a_skipped_one_adds_nothing() -> None:
     builder = _three_nodes()
-    remote = Remote(interfaces.Normalization.MAX)
+    remote = Remote(scorers.Normalization.MAX)
     remote.raw = status.error("Remote", "broken")
     score = await _with_remote(builder, remote)
     failed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
@@ -312,7 +312,7 @@ async def test_a_failed_remote_score_fails_the_pods_and_a_skipped_one_adds_nothi
 
 async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> None:
     builder = _three_nodes()
-    remote = Remote(interfaces.Normalization.CUSTOM)
+    remote = Remote(scorers.Normalization.CUSTOM)
     remote.raw = {"n0": 100, "n1": 10, "n2": 50}
     score = await _with_remote(builder, remote)
     placed = await _place(score, builder, 3, _capacities(builder, 1, 1, 1))
@@ -353,7 +353,7 @@ async def test_scores_that_are_not_one_a_node_are_refused() -> None:
 
 async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None:
     builder = _three_nodes()
-    remote = Remote(interfaces.Normalization.MAX)
+    remote = Remote(scorers.Normalization.MAX)
     remote.raw = {"n0": 1, "late": 9}
     names = [f"more{number}" for number in range(arrays.MIN_CAPACITY)] + ["late"]
 
@@ -370,7 +370,7 @@ async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None
 
 async def test_a_service_that_scores_a_changing_cluster_is_called_a_few_times_only() -> None:
     builder = _three_nodes()
-    remote = Remote(interfaces.Normalization.MAX)
+    remote = Remote(scorers.Normalization.MAX)
     remote.raw = {"n1": 1}
     remote.while_called = lambda: builder.set_node("n0", labels={"zone": "a"})
     score = await _with_remote(builder, remote)
@@ -391,7 +391,7 @@ async def test_a_plugin_that_scores_by_the_pods_of_a_node_is_called_after_each_o
     depends_on: interfaces.Dependency, expected: tuple[list[int], bool]
 ) -> None:
     builder = _three_nodes()
-    remote = Remote(interfaces.Normalization.NONE)
+    remote = Remote(scorers.Normalization.NONE)
     remote.depends_on = depends_on
     remote.raw = {"n0": 90}
     score = await _with_remote(builder, remote)

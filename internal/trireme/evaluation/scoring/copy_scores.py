@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trireme.evaluation.scoring import placement
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.snapshot import arrays
 
 
@@ -44,7 +44,7 @@ class CopyScores:
     def write(self, slots: arrays.SlotArray, scores: arrays.Int64Array) -> None:
         """Store what a plugin answered; rows end where they are UNKNOWN. Shapes: (slot,), (slot, copy)."""
         for slot, row in zip(slots.tolist(), scores, strict=True):
-            unknown = np.flatnonzero(row == interfaces.UNKNOWN)
+            unknown = np.flatnonzero(row == scorers.UNKNOWN)
             known = row[: unknown[0]] if unknown.size else row
             if known.shape[0] > self.known_copies(slot):
                 self._rows[slot] = known.copy()
@@ -60,7 +60,7 @@ class CopyScores:
 
         Shapes: (slot,), (slot,), result (slot, copy).
         """
-        out = np.full((slots.shape[0], copies), interfaces.UNKNOWN, dtype=np.int64)
+        out = np.full((slots.shape[0], copies), scorers.UNKNOWN, dtype=np.int64)
         out[:, 0] = raw
         for at, slot in enumerate(slots.tolist()):
             row = self._rows.get(slot)
@@ -79,7 +79,7 @@ class CopyJointScores:
     def __init__(
         self,
         raw: arrays.Int64Array,
-        normalization: interfaces.Normalization,
+        normalization: scorers.Normalization,
         score_with_copies: Callable[[int, int], int],
     ) -> None:
         """`score_with_copies` returns the raw score of a node (node, copies on it), or UNKNOWN. Shape: raw (node,)."""
@@ -120,6 +120,6 @@ class CopyJointScores:
         """Count one more pod of the class on this node."""
         copies = self._copies[node] = self._copies.get(node, 0) + 1
         score = self._score_with_copies(node, copies)
-        self.unknown = score == interfaces.UNKNOWN
+        self.unknown = score == scorers.UNKNOWN
         if not self.unknown:
             self._raw[node] = score

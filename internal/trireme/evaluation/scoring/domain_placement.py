@@ -15,7 +15,7 @@ import numpy as np
 
 from trireme.evaluation.scoring import constraint_admission, copy_scores, placement, reachable_nodes
 from trireme.framework import domain_rules
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.snapshot import arrays
 
 # Copies for which a node's own scores are made ahead: few nodes get more in one batch.
@@ -27,7 +27,7 @@ class JointPlugin:
     """One plugin whose scores many nodes share."""
 
     weight: int
-    scores: interfaces.JointScores
+    scores: scorers.JointScores
 
 
 class DomainPlacer:
@@ -116,7 +116,7 @@ class DomainPlacer:
 
     def _lacks_score(self, node: int) -> bool:
         """Whether a score of the node, which was placed on last, is not known."""
-        if self._own_now[node] == interfaces.UNKNOWN:
+        if self._own_now[node] == scorers.UNKNOWN:
             return True
         return any(isinstance(each.scores, copy_scores.CopyJointScores) and each.scores.unknown for each in self._joint)
 
@@ -198,7 +198,7 @@ def _reachable_nodes(
     columns = [column for each in joint for column in each.scores.distinguishing_columns()]
     columns += [column for each in constraints for column in constraint_admission.distinguishing_columns(each, slots)]
     for each in uneven:
-        if each.normalization == interfaces.Normalization.NONE:
+        if each.normalization == scorers.Normalization.NONE:
             alone = alone + placement.apply_weight(each.raw, each.weight)
         else:
             columns.append(each.raw)

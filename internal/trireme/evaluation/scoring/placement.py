@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import plugin_spec
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.snapshot import arrays
 
 # A key is a total and, below it, the slot's place among equals.
@@ -33,7 +33,7 @@ class ScoredPlugin:
 
     name: str
     weight: int
-    normalization: interfaces.Normalization
+    normalization: scorers.Normalization
     raw: arrays.Int64Array
     even: bool = False
 
@@ -59,18 +59,18 @@ class UnknownScore:
     copies: int
 
 
-def normalize_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
+def normalize_scores(raw: arrays.Int64Array, normalization: scorers.Normalization) -> arrays.Int64Array:
     """Scores of 0 to 100. Shape: as `raw`. Source: framework/plugins/helper DefaultNormalizeScore."""
-    if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+    if normalization not in (scorers.Normalization.MAX, scorers.Normalization.MAX_REVERSED):
         return raw
     return scale_scores(raw, normalization, max(int(raw.max(initial=0)), 0))
 
 
-def scale_scores(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
+def scale_scores(raw: arrays.Int64Array, normalization: scorers.Normalization, most: int) -> arrays.Int64Array:
     """Scores of 0 to 100, as `normalize_scores` gives them; `most` is the highest raw score, or 0. Shape: as `raw`."""
-    if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+    if normalization not in (scorers.Normalization.MAX, scorers.Normalization.MAX_REVERSED):
         return raw
-    reverse = normalization == interfaces.Normalization.MAX_REVERSED
+    reverse = normalization == scorers.Normalization.MAX_REVERSED
     if most == 0:
         return np.full_like(raw, plugin_spec.MAX_SCORE) if reverse else raw
     scaled = raw * plugin_spec.MAX_SCORE // most
@@ -189,7 +189,7 @@ class Placer:
             if row is None or row.shape[0] <= placed:
                 row = self._rows[node] = self._own(np.array([node]), count)[0]
             after = int(row[placed])
-            if after == interfaces.UNKNOWN:
+            if after == scorers.UNKNOWN:
                 self.unknown = UnknownScore(node, placed)
                 return
             self._keys[node] += (after - self._own_now[node]) << TIE_BITS
@@ -231,7 +231,10 @@ class Placer:
 
     def _was_last_with_maximum(self, plugin: ScoredPlugin, node: int) -> bool:
         """Whether the node, full now, was the last to hold the plugin's maximum, by which all others are normalised."""
-        if plugin.normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+        if plugin.normalization not in (
+            scorers.Normalization.MAX,
+            scorers.Normalization.MAX_REVERSED,
+        ):
             return False
         raw = plugin.raw[node]
         return bool(raw > 0 and plugin.raw[self._capacity > 0].max(initial=0) < raw)

@@ -17,7 +17,7 @@ from trireme.evaluation.scoring import (
     score_column,
 )
 from trireme.framework import domain_rules
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
@@ -26,7 +26,7 @@ AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 def ranked_plugins(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
     """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
     out = []
-    plugins: list[interfaces.ScorePlugin | interfaces.AsyncScore] = [
+    plugins: list[scorers.ScorePlugin | scorers.AsyncScore] = [
         *chain.plain.values(),
         *chain.asynchronous.values(),
     ]
@@ -41,7 +41,7 @@ def ranked_plugins(chain: score_chain.ScoreChain, cached: class_scores.ClassScor
 def is_copied(chain: score_chain.ScoreChain, name: str) -> bool:
     """Whether a plugin is called for scores with copies on the node, and no other node's score follows from them."""
     plugin = chain.copying.get(name)
-    return plugin is not None and plugin.normalization == interfaces.Normalization.NONE
+    return plugin is not None and plugin.normalization == scorers.Normalization.NONE
 
 
 class PlacerFactory:
@@ -82,7 +82,7 @@ class PlacerFactory:
     def make_for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""
         cached, ranked = self._cached, self._ranked
-        static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
+        static = placement.ScoredPlugin("", 1, scorers.Normalization.NONE, ranked.static[slots])
         own = self._make_own_scores_function(slots)
         nodes = placement.ScoredNodes(
             cached.capacity[slots], self._ties[slots], [static], own, own_now=ranked.own[slots]
@@ -119,7 +119,7 @@ class PlacerFactory:
                 scores = self._copy_joint_scores(column, plugin.normalization, slots)
                 joint.append(domain_placement.JointPlugin(weight, scores))
             elif name in custom:
-                none = interfaces.Normalization.NONE
+                none = scorers.Normalization.NONE
                 static.append(placement.ScoredPlugin(name, weight, none, custom[name]))
             else:
                 # Of scores that are the same everywhere one says it all where batches are placed by domains.
@@ -127,7 +127,7 @@ class PlacerFactory:
                 raw = column.raw[slots[:1]] if even and by_domain else arrays.entries_at(column.raw, slots)
                 static.append(placement.ScoredPlugin(name, weight, plugin.normalization, raw, even))
         if extra.size:
-            static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
+            static.append(placement.ScoredPlugin("", 1, scorers.Normalization.NONE, extra[slots]))
 
         nodes = placement.ScoredNodes(
             arrays.entries_at(self._cached.capacity, slots),
@@ -148,14 +148,14 @@ class PlacerFactory:
     def _copy_joint_scores(
         self,
         column: score_column.ScoreColumn,
-        normalization: interfaces.Normalization,
+        normalization: scorers.Normalization,
         slots: arrays.SlotArray,
     ) -> copy_scores.CopyJointScores:
         """The scores of a plugin that is called for those with copies and normalised by the highest one."""
 
         def score_with_copies(node: int, copies: int) -> int:
             row = column.copies.row(int(slots[node]))
-            return int(row[copies - 1]) if copies <= row.shape[0] else interfaces.UNKNOWN
+            return int(row[copies - 1]) if copies <= row.shape[0] else scorers.UNKNOWN
 
         return copy_scores.CopyJointScores(arrays.entries_at(column.raw, slots), normalization, score_with_copies)
 
@@ -186,8 +186,8 @@ class PlacerFactory:
                 total += placement.apply_weight(scores, weight)
             for column, weight in copied:
                 scores = column.copies.table(slots[nodes], column.raw[slots[nodes]], copies)
-                unknown = (scores == interfaces.UNKNOWN) | (total == interfaces.UNKNOWN)
-                total = np.where(unknown, interfaces.UNKNOWN, total + placement.apply_weight(scores, weight))
+                unknown = (scores == scorers.UNKNOWN) | (total == scorers.UNKNOWN)
+                total = np.where(unknown, scorers.UNKNOWN, total + placement.apply_weight(scores, weight))
             return total
 
         return own_scores if own or copied else None

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.evaluation.scoring import placement, score_column
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.snapshot import arrays
 
 _BLOCK_BITS = 6
 _BLOCK = 1 << _BLOCK_BITS
 _WITHIN = np.arange(_BLOCK)
 
-_NORMALIZED = (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED)
+_NORMALIZED = (scorers.Normalization.MAX, scorers.Normalization.MAX_REVERSED)
 # Lower than every raw score.
 _NONE = np.iinfo(np.int64).min
 
@@ -30,7 +30,7 @@ class RankedPlugin:
 
     column: score_column.ScoreColumn
     weight: int
-    normalization: interfaces.Normalization
+    normalization: scorers.Normalization
     own: bool
 
 

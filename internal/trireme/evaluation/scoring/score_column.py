@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.evaluation.scoring import copy_scores
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.snapshot import arrays, slot_changes, snapshot
 
 
@@ -47,7 +47,7 @@ class ScoreColumn:
         if self.uniform is not None and (raw != self.uniform).any():
             self.uniform = None
 
-    def is_stale(self, plugin: interfaces.ScorePlugin | interfaces.JointScorePlugin, snap: snapshot.Snapshot) -> bool:
+    def is_stale(self, plugin: scorers.ScorePlugin | scorers.JointScorePlugin, snap: snapshot.Snapshot) -> bool:
         """Whether PreScore of the plugin may answer something else by now."""
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             return self.state_generation != snap.generation

@@ -13,7 +13,7 @@ import numpy as np
 from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.snapshot import arrays, classes, node_usage, slot_changes, snapshot
 
 # Calls of one service for one evaluation: the first, and those about nodes that changed under the one before.
@@ -174,8 +174,8 @@ class ScoreEvaluator:
     def _score_due_slots(
         self,
         pod_class: classes.PodClass,
-        plugin: interfaces.ScorePlugin,
-        by_usage: interfaces.UsageScore | None,
+        plugin: scorers.ScorePlugin,
+        by_usage: scorers.UsageScore | None,
         column: score_column.ScoreColumn,
         before: node_usage.UsageWithPods | None,
     ) -> arrays.SlotArray:
@@ -234,7 +234,7 @@ class ScoreEvaluator:
         return None
 
     def _slots_due_for_async_plugin(
-        self, plugin: interfaces.AsyncScore, cached: class_scores.ClassScores, called: int | None
+        self, plugin: scorers.AsyncScore, cached: class_scores.ClassScores, called: int | None
     ) -> arrays.SlotArray:
         """The slots to prepare; `called`: the plugin's last preparation for this evaluation was at that generation."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
@@ -250,7 +250,7 @@ class ScoreEvaluator:
 
     async def _prepare_by_plugin(
         self,
-        plugin: interfaces.AsyncScore,
+        plugin: scorers.AsyncScore,
         pod_class: classes.PodClass,
         cached: class_scores.ClassScores,
         slots: arrays.SlotArray,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import args as device_args
 from trireme.plugins.dynamic_resources import (
@@ -32,7 +32,7 @@ class DynamicResourcesScore:
     """The score of DynamicResources: prefers nodes where claims get alternatives that come early in their lists."""
 
     name = SPEC.name
-    normalization = interfaces.Normalization.MAX
+    normalization = scorers.Normalization.MAX
     reads: tuple[str, ...] = device_search.READS
 
     def __init__(self, args: device_args.Args, clock: Callable[[], float] = time.monotonic) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.image_locality.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot
@@ -20,7 +20,7 @@ class ImageLocality:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
-    normalization = interfaces.Normalization.NONE
+    normalization = scorers.Normalization.NONE
     reads: tuple[str, ...] = ("images", "node_count")
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:

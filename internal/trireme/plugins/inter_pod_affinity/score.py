@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums, joint_scores
 from trireme.plugins.inter_pod_affinity import args as affinity_args
@@ -34,7 +34,7 @@ class InterPodAffinityScore:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
-    normalization = interfaces.Normalization.CUSTOM
+    normalization = scorers.Normalization.CUSTOM
     reads: tuple[str, ...] = ("namespace",)
 
     def __init__(self, args: affinity_args.Args) -> None:
@@ -42,7 +42,7 @@ class InterPodAffinityScore:
 
     def pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
-    ) -> "interfaces.JointState | status.Status | None":
+    ) -> "scorers.JointState | status.Status | None":
         """Sum the weights per domain; None: no term is about any pod, copies of the class included, and all score 0.
 
         A status if a selector of the pod is invalid. Weights that cancel out still count as terms that apply.
@@ -71,7 +71,7 @@ class InterPodAffinityScore:
 
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> interfaces.JointScores:
+    ) -> scorers.JointScores:
         """The scores of these slots, by the pods that are there now."""
         score_state: _ScoreState = state
         sums = score_state.sums

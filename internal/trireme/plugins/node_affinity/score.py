@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trireme.framework import selectors, status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_affinity import added_affinity
 from trireme.plugins.node_affinity.spec import SPEC
@@ -29,7 +29,7 @@ class NodeAffinityScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
-    normalization = interfaces.Normalization.MAX
+    normalization = scorers.Normalization.MAX
     reads: tuple[str, ...] = ()
 
     def __init__(self, added: core_pb2.NodeAffinity | None = None) -> None:

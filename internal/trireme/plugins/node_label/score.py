@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import plugin_spec
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label import args as label_args
 from trireme.plugins.node_label.spec import SPEC
@@ -18,7 +18,7 @@ class NodeLabelScore:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
-    normalization = interfaces.Normalization.NONE
+    normalization = scorers.Normalization.NONE
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: label_args.Args) -> None:

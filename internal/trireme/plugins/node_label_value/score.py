@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import plugin_spec
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label_value import args as value_args
 from trireme.plugins.node_label_value.spec import SPEC
@@ -30,7 +30,7 @@ class NodeLabelValueScore:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
-    normalization = interfaces.Normalization.NONE
+    normalization = scorers.Normalization.NONE
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: value_args.Args) -> None:

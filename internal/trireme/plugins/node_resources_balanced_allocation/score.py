@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation.spec import SPEC
@@ -16,7 +16,7 @@ class NodeResourcesBalancedAllocation:
     """The score of NodeResourcesBalancedAllocation: prefers nodes whose resources are used evenly with the pod."""
 
     name = SPEC.name
-    normalization = interfaces.Normalization.NONE
+    normalization = scorers.Normalization.NONE
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: balanced_args.Args, devices: device_resources.DeviceCounts | None = None) -> None:

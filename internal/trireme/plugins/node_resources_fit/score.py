@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit.spec import SPEC
@@ -35,7 +35,7 @@ class NodeResourcesFitScore:
     """The score of NodeResourcesFit by its strategy: least or most allocated, or a shape of the ratio."""
 
     name = SPEC.name
-    normalization = interfaces.Normalization.NONE
+    normalization = scorers.Normalization.NONE
     reads: tuple[str, ...] = ("device_class",)
 
     def __init__(self, args: fit_args.Args, devices: device_resources.DeviceCounts | None = None) -> None:

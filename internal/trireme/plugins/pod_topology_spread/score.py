@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import domain_rules, label_selectors, status, tolerations
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.pod_topology_spread import joint_scores, pod_counts, spread_domains
 from trireme.plugins.pod_topology_spread.constraints import (
@@ -44,7 +44,7 @@ class PodTopologySpreadScore:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
-    normalization = interfaces.Normalization.CUSTOM
+    normalization = scorers.Normalization.CUSTOM
     reads: tuple[str, ...] = OWNER_KINDS
 
     def __init__(self, rules: ConstraintRules) -> None:
@@ -53,7 +53,7 @@ class PodTopologySpreadScore:
 
     def pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
-    ) -> "interfaces.JointState | status.Status | None":
+    ) -> "scorers.JointState | status.Status | None":
         """Return the soft constraints as state; None without any; an error where one is invalid."""
         try:
             constraints = self._soft_constraints_of_class(pod_class, snap)
@@ -67,7 +67,7 @@ class PodTopologySpreadScore:
 
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> interfaces.JointScores:
+    ) -> scorers.JointScores:
         """The scores of these slots, by the pods that are counted now."""
         soft: _SoftConstraints = state
         columns = spread_domains.spread_domains_of(

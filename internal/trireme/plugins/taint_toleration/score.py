@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from trireme.framework import tolerations
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.taint_toleration import taint_sets
 from trireme.plugins.taint_toleration.spec import SPEC
@@ -16,7 +16,7 @@ class TaintTolerationScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
-    normalization = interfaces.Normalization.MAX_REVERSED
+    normalization = scorers.Normalization.MAX_REVERSED
     reads: tuple[str, ...] = ()
 
     def __init__(self, comparing: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import resizes, status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_objects
 from trireme.plugins.volume_binding import args as binding_args
 from trireme.plugins.volume_binding import objects_read
@@ -26,7 +26,7 @@ class VolumeBindingScore:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
-    normalization = interfaces.Normalization.NONE
+    normalization = scorers.Normalization.NONE
     reads: tuple[str, ...] = objects_read.READS
 
     def __init__(self, args: binding_args.Args) -> None:
