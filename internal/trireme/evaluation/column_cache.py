@@ -29,18 +29,27 @@ class _CacheableColumns(Protocol):
 
 # Profile and class.
 _Key = tuple[str, int]
+# Profile and `PodClass.family`.
+_Family = tuple[str, bytes]
 
 ColumnsT = TypeVar("ColumnsT", bound=_CacheableColumns)
 
 
 class ColumnCache(Generic[ColumnsT]):
-    """The columns of classes, by profile; `make` makes those of a class that is not in the cache."""
+    """The columns of classes, by profile.
 
-    def __init__(self, snap: snapshot.Snapshot, make: Callable[[], ColumnsT]) -> None:
+    `make` makes those of a class that is not in the cache, of a profile. It gets those of the class of its family that
+    came last, if they are in the cache.
+    """
+
+    def __init__(self, snap: snapshot.Snapshot, make: Callable[[str, ColumnsT | None], ColumnsT]) -> None:
         self._snap = snap
         self._make = make
         self._incarnation = snap.incarnation
         self._columns: OrderedDict[_Key, ColumnsT] = OrderedDict()
+        # The family of each class, and the class of each family that came last.
+        self._families: dict[_Key, _Family] = {}
+        self._last_of_family: dict[_Family, _Key] = {}
         # Their memory when they were measured last, in bytes, and the sum; and the classes that were used since.
         self._sizes: dict[_Key, int] = {}
         self._measured = 0
@@ -72,7 +81,11 @@ class ColumnCache(Generic[ColumnsT]):
         columns = self._columns.get(key)
         if columns is None:
             self._drop_oldest()
-            columns = self._columns[key] = self._make()
+            family = (profile, pod_class.family)
+            sibling = self._last_of_family.get(family)
+            columns = self._columns[key] = self._make(profile, None if sibling is None else self._columns[sibling])
+            self._families[key] = family
+            self._last_of_family[family] = key
             self.made += 1
         self._columns.move_to_end(key)
         self._used.add(key)
@@ -86,12 +99,17 @@ class ColumnCache(Generic[ColumnsT]):
     def clear(self) -> None:
         """Drop the columns of all classes."""
         self._columns.clear()
+        self._families.clear()
+        self._last_of_family.clear()
         self._sizes.clear()
         self._used.clear()
         self._measured = self._measure_at = 0
 
     def _remove(self, key: _Key) -> None:
         del self._columns[key]
+        family = self._families.pop(key)
+        if self._last_of_family[family] == key:
+            del self._last_of_family[family]
         self._measured -= self._sizes.pop(key, 0)
 
     def _measure_used(self) -> None:

@@ -274,7 +274,10 @@ class ScoreEngine:
             if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count):
                 return None
             slots = ranked.best_open_slots(wanted.count)
-            choices = factory.make_for_best_nodes(slots).place(wanted.count)
+            if wanted.count == 1:
+                choices = [placement.ChosenNode(0, total) for total in ranked.totals(slots).tolist()]
+            else:
+                choices = factory.make_for_best_nodes(slots).place(wanted.count)
         timer.record_point("Score", started)
         chosen = [int(slots[choice.node_number]) for choice in choices]
         copy_search.remember(known, chosen)
@@ -289,7 +292,7 @@ class ScoreEngine:
     ) -> tuple[ranking.Ranking, placers.PlacerFactory]:
         """The class's ranking, up to date, and what makes placers by it."""
         ties = self._tie_order_of_slots()
-        ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
+        ranked = known.refresh_ranking(*placers.ranked_plugins(chain, known), ties)
         return ranked, placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties, before=before)
 
     async def _place_with_scores(

@@ -13,7 +13,7 @@ Tests: tests/unit/plugin_api/test_status_table.py, tests/unit/remote/test_respon
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -183,6 +183,16 @@ class SlowFilter(FilterPlugin, Protocol):
         `remembering`: whether the question may be answered by what was found for another pod.
         """
         ...
+
+
+@runtime_checkable
+class IgnoresRequests(Protocol):
+    """A filter or score plugin that does not read what containers request: classes of one family share its answers.
+
+    Implementers: trireme.plugins.*.filter, trireme.plugins.*.score.
+    """
+
+    ignores_requests: Literal[True]
 
 
 class PreparedVerdicts(Protocol):

@@ -23,6 +23,14 @@ from trireme.snapshot import arrays, classes, node_usage, snapshot
 UNKNOWN = np.iinfo(np.int64).min
 
 
+class _AllZero:
+    """The type of ALL_ZERO."""
+
+
+#: PreScore's state of a plugin that is not to be called, as it scores all nodes 0.
+ALL_ZERO = _AllZero()
+
+
 class Normalization(enum.IntEnum):
     """How raw scores become 0 to 100; numbers as in trireme.v1.Normalization."""
 
@@ -45,7 +53,7 @@ class ScorePlugin(Protocol):
     reads: tuple[str, ...]
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """State for score; None: the plugin adds nothing to the scores of the class.
+        """State for score; None: the plugin has nothing to say about the class; ALL_ZERO: it scores all nodes 0.
 
         A status: the plugin cannot score the class, and the pod fails by that error.
         """

@@ -64,17 +64,17 @@ def device_counts(
     return context.device_counts() if any(device_resources.may_come_from_devices(name) for name, _ in scored) else None
 
 
-def allocatable_and_usage(
+def capacity_and_usage(
     usage: node_usage.NodeUsage,
     entry: ScoredResource,
     copies: int,
     *,
     nonzero: bool,
     devices: device_resources.DeviceCounts | None,
-) -> tuple[arrays.Int64Array, arrays.Int64Array]:
+) -> tuple[node_usage.Capacity, arrays.Int64Array]:
     """What nodes have of the resource, and what is in use with one copy, two, … on them.
 
-    If a node has none of an extended resource, `devices` may stand for it. Shapes: (node, 1) and (node, copy).
+    If a node has none of an extended resource, `devices` may stand for it. Shape of the usage: (node, copy).
     """
     if nonzero and entry.number in (resources.CPU, resources.MEMORY):
         base = usage.requested_nonzero(entry.number)
@@ -82,13 +82,13 @@ def allocatable_and_usage(
     else:
         base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
-    has = usage.allocatable(entry.number)
     more = own if copies == 1 else np.arange(copies, dtype=np.int64) * placed + own
     used = base[:, None] + more
     name = usage.name_of(entry.number)
     if devices is None or not device_resources.may_come_from_devices(name):
-        return has[:, None], used
+        return usage.capacity(entry.number), used
+    has = usage.allocatable(entry.number)
     count, taken = devices.count(usage.snap, name, usage.slots)
     by_device = (has == 0) & (count > 0)
     used = np.where(by_device[:, None], taken[:, None] + more, used)
-    return np.where(by_device, count, has)[:, None], used
+    return node_usage.Capacity.of(np.where(by_device, count, has)), used

@@ -103,6 +103,11 @@ class PodClass:
         return self.memo("node_terms", _node_terms)
 
     @property
+    def family(self) -> bytes:
+        """What the class states beside the resources that its containers request: equal for classes of one family."""
+        return self.memo("family", _family)
+
+    @property
     def host_ports(self) -> tuple[Port, ...]:
         """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", _host_ports)
@@ -125,6 +130,16 @@ def _node_terms(pod_class: PodClass) -> bytes:
         out.init_containers.add(image=container.image)
     out.volumes.extend(volume for volume in spec.volumes if volume.volume_source.HasField("image"))
     return out.SerializeToString(deterministic=True)
+
+
+def _family(pod_class: PodClass) -> bytes:
+    """Compute `PodClass.family`."""
+    pod = core_pb2.Pod()
+    pod.CopyFrom(pod_class.pod)
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        container.resources.ClearField("requests")
+        container.resources.ClearField("limits")
+    return pod.SerializeToString(deterministic=True)
 
 
 def _host_ports(pod_class: PodClass) -> tuple[Port, ...]:

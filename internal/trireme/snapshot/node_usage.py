@@ -7,7 +7,9 @@ Tests: tests/unit/evaluation/test_classes_in_turn.py.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,58 @@ from trireme.snapshot import arrays, snapshot
 
 # A class's number, and a slot.
 PlacedPod = tuple[int, int]
+
+# A quotient of whole numbers below this, as Python and NumPy divide them, is never rounded up to a whole one.
+_EXACT = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What nodes have of a resource, to divide by: 1 where they have none of it.
+
+    `is_there` marks the nodes that have it (None: all). `scales_exactly`: a percentage of it that is computed by
+    floating point and cut off is that of whole numbers. Shapes: (node, 1).
+    """
+
+    amounts: arrays.Int64Array
+    floats: arrays.Float64Array
+    is_there: arrays.BoolArray | None
+    scales_exactly: bool
+
+    @classmethod
+    def of(cls, allocatable: arrays.Int64Array) -> "Capacity":
+        """Make it of what nodes have. Shape: (node,)."""
+        is_there = (allocatable > 0)[:, None]
+        amounts = np.maximum(allocatable, 1)[:, None]
+        exact = int(amounts.max(initial=1)) * 100 < _EXACT
+        return cls(amounts, amounts.astype(np.float64), None if is_there.all() else is_there, exact)
+
+    def at(self, where: arrays.SlotArray | slice) -> "Capacity":
+        """The same of some of the nodes."""
+        there = None if self.is_there is None else self.is_there[where]
+        return Capacity(self.amounts[where], self.floats[where], there, self.scales_exactly)
+
+
+class _CapacityColumn:
+    """The `Capacity` of all slots, which follows a snapshot."""
+
+    __slots__ = ("_generation", "_resource", "of_slots")
+
+    def __init__(self, resource: int) -> None:
+        self._resource, self._generation = resource, -1
+        self.of_slots = Capacity.of(arrays.EMPTY_INT64)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return self.of_slots.amounts.nbytes + self.of_slots.floats.nbytes
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Follow the snapshot's nodes."""
+        table = snap.nodes
+        if self._generation != table.object_changes.latest or self.of_slots.amounts.shape[0] < table.size:
+            self.of_slots = Capacity.of(table.allocatable[self._resource, : table.size])
+            self._generation = table.object_changes.latest
 
 
 class NodeUsage:
@@ -25,6 +79,10 @@ class NodeUsage:
         self.count = slots.shape[0]
         self._table = snap.nodes
         self._where = arrays.slot_index(slots)
+        #: What follows from the usage, for who has need of it again; by caller. It is kept as long as more pods come.
+        self.memo: dict[Hashable, Any] = {}
+        #: The slots of the pods that the snapshot does not have, in the order in which they came.
+        self.added: Sequence[int] = ()
         self._requested, self._nonzero = snap.nodes.requested, snap.nodes.nonzero
 
     def name_of(self, resource: int) -> str:
@@ -36,6 +94,14 @@ class NodeUsage:
         out: arrays.Int64Array = self._table.allocatable[resource, self._where]
         return out
 
+    def capacity(self, resource: int) -> Capacity:
+        """What the nodes have, to divide by; read-only."""
+        key = ("capacity", resource)
+        known: Capacity | None = self.memo.get(key)
+        if known is None:
+            known = self.memo[key] = self.snap.derived(key, lambda _: _CapacityColumn(resource)).of_slots
+        return known.at(self._where)
+
     def requested(self, resource: int) -> arrays.Int64Array:
         """What their pods request; read-only."""
         out: arrays.Int64Array = self._requested[resource, self._where]
@@ -46,15 +112,10 @@ class NodeUsage:
         out: arrays.Int64Array = self._nonzero[resource, self._where]
         return out
 
-    def nodes_with_more_pods(self) -> arrays.SlotArray:
-        """The numbers of the nodes with pods that the snapshot does not have."""
-        return arrays.EMPTY_SLOTS
-
-    def part(self, nodes: arrays.SlotArray) -> "NodeUsage":
-        """The same of the nodes with these numbers, ascending."""
+    def at(self, slots: arrays.SlotArray) -> "NodeUsage":
+        """The same of the nodes at other slots."""
         out = copy.copy(self)
-        out.slots, out.count = self.slots[nodes], nodes.shape[0]
-        out._where = arrays.slot_index(out.slots)
+        out.slots, out.count, out._where = slots, slots.shape[0], arrays.slot_index(slots)
         return out
 
 
@@ -63,18 +124,15 @@ class _NodeUsageWithPods(NodeUsage):
 
     def __init__(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, usage: "UsageWithPods") -> None:
         super().__init__(snap, slots)
-        self._requested, self._nonzero, self._has_more = usage.requested, usage.nonzero, usage.has_more
-
-    def nodes_with_more_pods(self) -> arrays.SlotArray:
-        """The numbers of the nodes with pods that the snapshot does not have."""
-        return np.flatnonzero(self._has_more[self._where])
+        self._requested, self._nonzero = usage.requested, usage.nonzero
+        self.memo, self.added = usage.memo, usage.added
 
 
 class UsageWithPods:
     """The usage of all nodes beside pods that the snapshot does not have, which grow in number.
 
-    `requested`, `nonzero` are the snapshot's with these pods; `has_more` marks the nodes with some, and `slots` are
-    theirs. Shapes: (resource, slot), (cpu | memory, slot), (slot,), (node,).
+    `requested`, `nonzero` are the snapshot's with these pods; `slots` are those of the nodes with some, and `added`
+    those of the pods. `memo` is that of NodeUsage. Shapes: (resource, slot), (cpu | memory, slot), (node,).
     """
 
     def __init__(self, snap: snapshot.Snapshot, placed: Sequence[PlacedPod] = ()) -> None:
@@ -87,7 +145,7 @@ class UsageWithPods:
         for slot in slots:
             self._placed.append((class_id, slot))
             self._add_to_usage(class_id, slot)
-        self.slots = np.flatnonzero(self.has_more)
+        self.slots = np.unique(np.array(self.added, dtype=np.intp))
 
     def at(self, slots: arrays.SlotArray) -> NodeUsage:
         """The usage of the nodes at these slots, with the pods."""
@@ -113,20 +171,21 @@ class UsageWithPods:
         self._generation = self._snap.generation
         self.requested, self.nonzero = table.requested.copy(), table.nonzero.copy()
         self._pod_count = table.pod_count.copy()
-        self.has_more = np.zeros(table.pod_count.shape[0], dtype=np.bool_)
+        self.memo: dict[Hashable, Any] = {}
+        self.added: list[int] = []
         for class_id, slot in self._placed:
             self._add_to_usage(class_id, slot)
-        self.slots = np.flatnonzero(self.has_more)
+        self.slots = np.unique(np.array(self.added, dtype=np.intp))
 
     def _add_to_usage(self, class_id: int, slot: int) -> None:
-        if slot >= self.has_more.shape[0]:
+        if slot >= self._pod_count.shape[0]:
             return  # a slot of another snapshot, which is no node here
         pod_class = self._snap.classes[class_id]
         requests = pod_class.placed_requests(self._snap.nodes.resource_names)[: self.requested.shape[0]]
         self.requested[: requests.shape[0], slot] += requests
         self.nonzero[:, slot] += pod_class.placed_nonzero_requests
         self._pod_count[slot] += 1
-        self.has_more[slot] = True
+        self.added.append(slot)
 
     def _follow_snapshot(self) -> None:
         """Begin anew if the snapshot has changed, or knows more resources."""

@@ -162,6 +162,51 @@ def test_classes_that_state_the_same_about_nodes_follow_each_change(data: st.Dat
         known.close()
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_the_first(data: st.DataObject) -> None:
+    """It begins with what the other was told, though nodes and pods may have changed since."""
+    labels = {"app": "a"}
+    families: list[Json] = [
+        {},
+        {"topologySpreadConstraints": [spread(ZONE, True, labels, 1)]},
+        {"topologySpreadConstraints": [spread(ZONE, False, labels, 1)]},
+        {"affinity": affinity([term(ZONE, labels)])},
+        {"affinity": affinity((), [term(HOST, labels)])},
+        {"affinity": affinity(rather_near=[(10, term(ZONE, labels))])},
+        {"affinity": _prefers, "tolerations": [{"key": "k", "operator": "Exists"}]},
+    ]
+    nodes = {f"n{number}": node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 3}"}) for number in range(6)}
+    placed: list[tuple[Json, str]] = []
+    known = _cluster(list(nodes.values()), (), {})
+    try:
+        for step in range(data.draw(st.integers(2, 10))):
+            name = data.draw(st.sampled_from(sorted(nodes)))
+            taints = [("k", "", data.draw(st.sampled_from(["NoSchedule", "PreferNoSchedule"])))]
+            if data.draw(st.booleans()):
+                zone = data.draw(st.sampled_from(["z0", "z1", "z3"]))
+                nodes[name] = node(name, {HOST: name, ZONE: zone}, taints=taints if data.draw(st.booleans()) else [])
+                known.add_node(nodes[name])
+            cpu = data.draw(st.sampled_from(["10m", "700m", "9"]))
+            wanted = pod(
+                labels, requests={"cpu": cpu, "memory": f"{step + 1}Mi"}, **data.draw(st.sampled_from(families))
+            )
+            fresh = Cluster()
+            for each in nodes.values():
+                fresh.add_node(each)
+            for each, at in placed:
+                fresh.place(each, at)
+            try:
+                assert known.filtered(wanted) == fresh.filtered(wanted)
+                hosts = known.schedule(wanted, 1, 1)
+                assert hosts == fresh.schedule(wanted, 1, 1)
+            finally:
+                fresh.close()
+            placed += [(wanted, host) for host in hosts]
+    finally:
+        known.close()
+
+
 def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster) -> None:
     wanted = [(pod({"app": "a"}, requests={"cpu": f"{100 + number}m"}), 1) for number in range(20)]
     assert len(cluster.schedule_in_turn(wanted)) == 20

@@ -24,7 +24,7 @@ def make_cache(classes: int) -> tuple[column_cache.ColumnCache[Columns], Any]:
     """A cache for a snapshot without nodes that has so many classes."""
     known = {"classes": set(range(classes)), "classes_generation": 1}
     snap: Any = SimpleNamespace(incarnation=1, nodes=SimpleNamespace(capacity=0), **known)
-    return column_cache.ColumnCache(snap, Columns), snap
+    return column_cache.ColumnCache(snap, lambda profile, sibling: Columns()), snap
 
 
 def test_what_it_costs_to_add_a_class_does_not_grow_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_what_it_costs_to_add_a_class_does_not_grow_with_their_number(monkeypatc
     cache, _ = make_cache(2000)
     monkeypatch.setattr(Columns, "measured", 0)
     for number in range(2000):
-        cache.columns_of("default", SimpleNamespace(id=number))
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
     assert len(cache) == 2000
     assert Columns.measured < 10 * 2000
 
@@ -42,7 +42,7 @@ def test_columns_are_hardly_measured_where_there_is_much_room(monkeypatch: pytes
     cache, _ = make_cache(2000)
     monkeypatch.setattr(Columns, "measured", 0)
     for number in range(2000):
-        cache.columns_of("default", SimpleNamespace(id=number))
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
     assert Columns.measured < 100
 
 
@@ -52,7 +52,7 @@ def test_only_classes_that_were_used_are_measured_again(monkeypatch: pytest.Monk
     cache, _ = make_cache(2000)
     monkeypatch.setattr(Columns, "measured", 0)
     for number in range(2000):
-        cache.columns_of("default", SimpleNamespace(id=number))
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
     assert Columns.measured <= 2000
     cache.drop("default", 1999)
     assert cache.nbytes == 10 * len(cache)
@@ -63,7 +63,7 @@ def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
     cache, _ = make_cache(2000)
     for number in range(2000):
-        cache.columns_of("default", SimpleNamespace(id=number))
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
         assert cache.nbytes <= 1000 * 9 / 8 + 10
     assert ("default", 1999) in cache
     assert ("default", 0) not in cache
@@ -73,8 +73,8 @@ def test_columns_of_classes_that_are_gone_are_dropped() -> None:
     """They would be held for nothing."""
     cache, snap = make_cache(100)
     for number in range(50):
-        cache.columns_of("default", SimpleNamespace(id=number))
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
     snap.classes -= set(range(40))
     snap.classes_generation += 1
-    cache.columns_of("default", SimpleNamespace(id=99))
+    cache.columns_of("default", SimpleNamespace(id=99, family=b""))
     assert len(cache) == 11

@@ -29,14 +29,14 @@ def test_the_best_nodes_are_those_of_all_totals(
         ranking.RankedPlugin(raw, 3, normalization, own=False),
         ranking.RankedPlugin(own, 1, scorers.Normalization.NONE, own=True),
     ]
-    ranked = cached.refresh_ranking(plugins, TIES)
+    ranked = cached.refresh_ranking(plugins, 0, TIES)
     for patch in patches:
         for slot, preferred, fullness, opened in patch:
             raw.write_scores(np.array([slot]), np.array([preferred]), SIZE)
             own.write_scores(np.array([slot]), np.array([fullness]), SIZE)
             cached.open[slot] = opened
             cached.mark_unranked(np.array([slot]))
-        ranked = cached.refresh_ranking(plugins, TIES)
+        ranked = cached.refresh_ranking(plugins, 0, TIES)
     feasible = np.flatnonzero(cached.open)
     totals = placement.normalize_scores(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
     keys = (totals << placement.TIE_BITS) + TIES[feasible]

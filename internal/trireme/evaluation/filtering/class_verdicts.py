@@ -10,7 +10,7 @@ Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_prepa
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +52,14 @@ class ClassVerdicts:
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
     unanswered_statuses: set[int] = field(default_factory=set)
+
+    def of_sibling(self, plugins: Iterable[str]) -> "ClassVerdicts":
+        """The verdicts of another class to begin with, for which these plugins say the same.
+
+        Both number their statuses alike.
+        """
+        known = {name: self.plugins[name].copy() for name in plugins if name in self.plugins}
+        return ClassVerdicts(self.table, known)
 
     @property
     def has_feasible_node(self) -> bool:

@@ -26,6 +26,12 @@ class FilterChain:
         self.synchronous = tuple(plugin for plugin in plugins if not isinstance(plugin, interfaces.AsyncFilter))
         #: Of the synchronous ones those that answer faster what was prepared.
         self.preparing = tuple(plugin for plugin in self.synchronous if isinstance(plugin, interfaces.SlowFilter))
+        #: The names of the synchronous ones whose answers classes of one family share; none beside an asynchronous one.
+        self.ignoring_requests = tuple(
+            plugin.name
+            for plugin in self.synchronous
+            if isinstance(plugin, interfaces.IgnoresRequests) and not self.asynchronous
+        )
         self.by_domain: dict[str, interfaces.DomainFilter] = {
             plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.DomainFilter)
         }

@@ -32,6 +32,18 @@ class FilterColumn:
     # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
     unanswered_generation: int = -1
 
+    def copy(self) -> "FilterColumn":
+        """A column with the same answers, for another class. Not for that of an AsyncFilter."""
+        return FilterColumn(
+            self.prefilter,
+            self.prefilter_generation,
+            self.generation,
+            self.index.copy(),
+            None if self.capacity is None else self.capacity.copy(),
+            None if self.domain_refused is None else self.domain_refused.copy(),
+            self.affected,
+        )
+
     @property
     def nbytes(self) -> int:
         """Memory of the verdicts, in bytes."""

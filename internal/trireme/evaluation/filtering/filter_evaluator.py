@@ -49,7 +49,7 @@ class FilterEvaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, filter_chain.FilterChain]) -> None:
         self._snap = snap
         self._profiles = {profile: _ProfileEvaluation(snap, chain) for profile, chain in chains.items()}
-        self._cache = column_cache.ColumnCache(snap, class_verdicts.ClassVerdicts)
+        self._cache = column_cache.ColumnCache(snap, self._make_columns)
 
     def statistics(self) -> FilterEvaluatorStatistics:
         """Counters of what was evaluated and cached so far."""
@@ -64,6 +64,11 @@ class FilterEvaluator:
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_verdicts.ClassVerdicts:
         """What is cached of the class, as of its last evaluation."""
         return self._cache.columns_of(profile, pod_class)
+
+    def _make_columns(self, profile: str, sibling: class_verdicts.ClassVerdicts | None) -> class_verdicts.ClassVerdicts:
+        """The columns of a class that is evaluated for the first time; it begins with what its sibling knows."""
+        shared = self._profiles[profile].chain.ignoring_requests
+        return sibling.of_sibling(shared) if sibling and shared else class_verdicts.ClassVerdicts()
 
     def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
         """The asynchronous plugins that skip the class, as far as it was evaluated."""

@@ -9,7 +9,7 @@ Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/eval
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +43,16 @@ class ClassScores:
     _unopened: list[arrays.SlotArray] | None = None
     # Held while an AsyncScore prepares scores of the class.
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def of_sibling(self, plugins: Iterable[str], shared: Container[str]) -> "ClassScores":
+        """The scores of another class to begin with, for which these plugins say the same; some share the column."""
+        return ClassScores(
+            {
+                name: self.plugins[name] if name in shared else self.plugins[name].copy()
+                for name in plugins
+                if name in self.plugins
+            }
+        )
 
     @property
     def nbytes(self) -> int:
@@ -128,14 +138,16 @@ class ClassScores:
             self.store_capacities(None, 0, before.refused.copy(), before.capacity.copy(), before.capacity_generation)
         self.copies_on_a_node = max(self.copies_on_a_node, before.copies_on_a_node)
 
-    def refresh_ranking(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
+    def refresh_ranking(
+        self, plugins: Sequence[ranking.RankedPlugin], common: int, ties: arrays.Int64Array
+    ) -> ranking.Ranking:
         """Return the ranking of the open slots under these plugins, brought up to date.
 
-        Shape: ties (slot,), or longer.
+        `common` is what others add that score all slots alike. Shape: ties (slot,), or longer.
         """
         size = self.open.shape[0]
-        if self.cached_ranking is None or not self.cached_ranking.has_same_columns(plugins, size):
-            self.cached_ranking, self.unranked = ranking.Ranking(plugins, size), None
+        if self.cached_ranking is None or not self.cached_ranking.has_same_columns(plugins, common, size):
+            self.cached_ranking, self.unranked = ranking.Ranking(plugins, common, size), None
         if self.unranked is None:
             slots = arrays.first_slots(size)
         else:

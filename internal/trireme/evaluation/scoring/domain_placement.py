@@ -51,7 +51,7 @@ class DomainPlacer:
         for each in scored.static:
             if each.raw.size:
                 (even if each.even or each.raw.min() == each.raw.max() else uneven).append(each)
-        self._even = sum(_common_score_of_all_nodes(each) for each in even)
+        self._even = sum(placement.common_score(int(each.raw[0]), each.normalization, each.weight) for each in even)
         assert scored.own_now is not None
         own_now = scored.own_now
         reach = _reachable_nodes(count, scored.ties, uneven, own_now, joint=joint, constraints=constraints, slots=slots)
@@ -176,11 +176,6 @@ class DomainPlacer:
         if self._closed is not None:
             keys[self._closed] = -1
         return keys
-
-
-def _common_score_of_all_nodes(plugin: placement.ScoredPlugin) -> int:
-    scores = placement.normalize_scores(plugin.raw[:1], plugin.normalization)
-    return int(placement.apply_weight(scores, plugin.weight)[0])
 
 
 def _reachable_nodes(

@@ -77,6 +77,15 @@ def scale_scores(raw: arrays.Int64Array, normalization: scorers.Normalization, m
     return plugin_spec.MAX_SCORE - scaled if reverse else scaled
 
 
+def common_score(raw: int, normalization: scorers.Normalization, weight: int) -> int:
+    """What a plugin that gives all nodes this raw score adds to each total."""
+    if normalization == scorers.Normalization.MAX:
+        raw = plugin_spec.MAX_SCORE if raw > 0 else raw
+    elif normalization == scorers.Normalization.MAX_REVERSED:
+        raw = 0 if raw > 0 else plugin_spec.MAX_SCORE
+    return raw * weight
+
+
 def apply_weight(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:
     """What a plugin's scores of 0 to 100 add to the totals. Shape: as `scores`, which it may be."""
     return scores if weight == 1 else scores * weight

@@ -23,19 +23,28 @@ from trireme.snapshot import arrays, classes, node_usage, snapshot
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
 
-def ranked_plugins(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
-    """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
-    out = []
+def ranked_plugins(
+    chain: score_chain.ScoreChain, cached: class_scores.ClassScores
+) -> tuple[Sequence[ranking.RankedPlugin], int]:
+    """The plugins whose scores of a node do not depend on other nodes, but by their maximum.
+
+    Those that score all nodes alike are left out; the second result is what they add to each total.
+    """
+    out, common = [], 0
     plugins: list[scorers.ScorePlugin | scorers.AsyncScore] = [
         *chain.plain.values(),
         *chain.asynchronous.values(),
     ]
     for plugin in plugins:
         column = cached.plugins[plugin.name]
-        if not column.silent:
-            weight, own = chain.weights[plugin.name], plugin.name in chain.own_node or is_copied(chain, plugin.name)
+        if column.silent:
+            continue
+        weight, own = chain.weights[plugin.name], plugin.name in chain.own_node or is_copied(chain, plugin.name)
+        if column.uniform is None or own or plugin.name in chain.asynchronous:
             out.append(ranking.RankedPlugin(column, weight, plugin.normalization, own))
-    return out
+        else:
+            common += placement.common_score(column.uniform, plugin.normalization, weight)
+    return out, common
 
 
 def is_copied(chain: score_chain.ScoreChain, name: str) -> bool:

@@ -56,10 +56,14 @@ class _MaximumRawScore:
 
 
 class Ranking:
-    """The totals of all slots for one class, so that the best can be found without comparing all. Shapes: (slot,)."""
+    """The totals of all slots for one class, so that the best can be found without comparing all. Shapes: (slot,).
 
-    def __init__(self, plugins: Sequence[RankedPlugin], size: int) -> None:
+    `common` is what plugins add to every total that score all slots alike.
+    """
+
+    def __init__(self, plugins: Sequence[RankedPlugin], common: int, size: int) -> None:
         self._plugins = tuple(plugins)
+        self._common = common
         self.size = size
         padded = (size + _BLOCK - 1) >> _BLOCK_BITS << _BLOCK_BITS
         # The weighted scores that a placement changes on its node, and those that it does not.
@@ -77,9 +81,9 @@ class Ranking:
         """Memory of the columns, in bytes."""
         return self._keys.nbytes * (3 + len(self._maxima)) + self._best.nbytes
 
-    def has_same_columns(self, plugins: Sequence[RankedPlugin], size: int) -> bool:
+    def has_same_columns(self, plugins: Sequence[RankedPlugin], common: int, size: int) -> bool:
         """Whether the ranking was made for these very columns and as many slots."""
-        return self.size == size and self._plugins == tuple(plugins)
+        return self.size == size and self._common == common and self._plugins == tuple(plugins)
 
     def update(self, slots: arrays.SlotArray, opened: arrays.BoolArray, ties: arrays.Int64Array) -> None:
         """Rank these slots anew, or all if a plugin's maximum moves; `opened` marks those that take pods.
@@ -133,9 +137,13 @@ class Ranking:
             keys, slots = keys[best], slots[best]
         return np.sort(slots[keys >= 0])
 
+    def totals(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The totals of these open slots. Shape: as `slots`."""
+        return self._keys[slots] >> placement.TIE_BITS
+
     def _static_totals(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The weighted sum of the slots' scores that no placement changes, while maxima stay. Shape: as `slots`."""
-        total, where = np.zeros(slots.shape[0], dtype=np.int64), arrays.slot_index(slots)
+        total, where = np.full(slots.shape[0], self._common, dtype=np.int64), arrays.slot_index(slots)
         for number, each in enumerate(self._plugins):
             if each.own:
                 continue

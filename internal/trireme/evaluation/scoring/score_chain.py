@@ -50,6 +50,10 @@ class ScoreChain:
             for each in self.synchronous
             if isinstance(each, scorers.NodeTermsScore) and each.depends_on == interfaces.Dependency.NODE
         )
+        #: The names of the synchronous ones whose scores classes of one family share.
+        self.ignoring_requests = tuple(
+            each.name for each in self.synchronous if isinstance(each, interfaces.IgnoresRequests)
+        )
         #: The synchronous ones whose scores placed pods may change in another way.
         self.by_pods = tuple(
             each.name

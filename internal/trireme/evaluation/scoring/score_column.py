@@ -32,6 +32,12 @@ class ScoreColumn:
     copies: copy_scores.CopyScores = field(default_factory=copy_scores.CopyScores)
     beside: arrays.SlotArray = field(default_factory=lambda: arrays.EMPTY_SLOTS)
 
+    def copy(self) -> "ScoreColumn":
+        """A column with the same scores, for another class. Not for that of a plugin that is called for copies."""
+        return ScoreColumn(
+            self.state, self.state_generation, self.generation, self.silent, self.raw.copy(), self.uniform
+        )
+
     def ensure_capacity(self, size: int) -> None:
         """Make room for so many slots."""
         if self.raw.shape[0] < size:

@@ -35,7 +35,7 @@ class ScoreEvaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, score_chain.ScoreChain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._cache = column_cache.ColumnCache(snap, class_scores.ClassScores)
+        self._cache = column_cache.ColumnCache(snap, self._make_columns)
         self._slots_evaluated = 0
         # Of plugins that read node terms only, by profile, plugin, incarnation of the snapshot, and node terms.
         self._shared: weakref.WeakValueDictionary[tuple[str, str, int, bytes], score_column.ScoreColumn] = (
@@ -49,6 +49,13 @@ class ScoreEvaluator:
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_scores.ClassScores:
         """What is cached of the class, made if nothing is."""
         return self._cache.columns_of(profile, pod_class)
+
+    def _make_columns(self, profile: str, sibling: class_scores.ClassScores | None) -> class_scores.ClassScores:
+        """The columns of a class that is evaluated for the first time; it begins with what its sibling knows."""
+        chain = self._chains[profile]
+        if sibling is None:
+            return class_scores.ClassScores()
+        return sibling.of_sibling(chain.ignoring_requests, chain.by_node_terms)
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop what is cached of a class: plugins may answer otherwise than the snapshot's changes let expect."""
@@ -141,25 +148,21 @@ class ScoreEvaluator:
             cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
         for plugin in chain.synchronous:
             column = cached.plugins.get(plugin.name)
-            shared = plugin.name in chain.by_node_terms
-            if column is None and shared:
-                column = self._shared.get(self._key_of_shared(profile, plugin.name, pod_class))
+            by_usage = chain.by_usage.get(plugin.name)
+            if column is not None and column.generation == self._snap.generation and by_usage is None:
+                continue
             started = timer.now()
-            if column is None or column.is_stale(plugin, self._snap):
-                state = plugin.pre_score(pod_class, self._snap)
-                column = score_column.ScoreColumn(state, self._snap.generation, silent=state is None)
-                if shared:
-                    self._shared[self._key_of_shared(profile, plugin.name, pod_class)] = column
-                timer.record_plugin(plugin.name, "PreScore", started, _pre_score_code_for_metrics(state))
-            cached.plugins[plugin.name] = column
+            column = cached.plugins[plugin.name] = self._prescored_column(profile, plugin, pod_class, column, timer)
             if isinstance(column.state, status.Status):
                 timer.record_point("PreScore", started, column.state.code)
                 return column.state
             timer.record_point("PreScore", started)
             started = timer.now()
             scorer = chain.plain.get(plugin.name)
-            if scorer is not None and not column.silent:
-                by_usage = chain.by_usage.get(plugin.name)
+            if column.state is scorers.ALL_ZERO:
+                column.uniform = 0
+                column.ensure_capacity(self._snap.nodes.capacity)
+            elif scorer is not None and not column.silent:
                 slots = self._score_due_slots(pod_class, scorer, by_usage, column, before)
                 if slots.size:
                     cached.mark_unranked(slots)
@@ -168,8 +171,27 @@ class ScoreEvaluator:
             timer.record_point("Score", started)
         return None
 
-    def _key_of_shared(self, profile: str, plugin: str, pod_class: classes.PodClass) -> tuple[str, str, int, bytes]:
-        return profile, plugin, self._snap.incarnation, pod_class.node_terms
+    def _prescored_column(
+        self,
+        profile: str,
+        plugin: scorers.ScorePlugin | scorers.JointScorePlugin,
+        pod_class: classes.PodClass,
+        column: score_column.ScoreColumn | None,
+        timer: plugin_timer.PluginTimer,
+    ) -> score_column.ScoreColumn:
+        """The plugin's column about the class: the present one, one that classes share, or a new one after PreScore."""
+        key = None
+        if plugin.name in self._chains[profile].by_node_terms:
+            key = profile, plugin.name, self._snap.incarnation, pod_class.node_terms
+            column = self._shared.get(key) if column is None else column
+        if column is None or column.is_stale(plugin, self._snap):
+            started = timer.now()
+            state = plugin.pre_score(pod_class, self._snap)
+            column = score_column.ScoreColumn(state, self._snap.generation, silent=state is None)
+            if key is not None:
+                self._shared[key] = column
+            timer.record_plugin(plugin.name, "PreScore", started, _pre_score_code_for_metrics(state))
+        return column
 
     def _score_due_slots(
         self,

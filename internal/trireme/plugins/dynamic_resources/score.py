@@ -24,10 +24,6 @@ from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
 
-class _NoAlternatives:
-    """The state of `pre_score` for a class without alternatives to score: all nodes score 0."""
-
-
 class DynamicResourcesScore:
     """The score of DynamicResources: prefers nodes where claims get alternatives that come early in their lists."""
 
@@ -47,22 +43,20 @@ class DynamicResourcesScore:
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """Return the class's demand as state; all nodes score 0 if no request of its claims has alternatives."""
         if not self._search.on.prioritized_list or not pod_class.pod.spec.resource_claims:
-            return _NoAlternatives()
+            return scorers.ALL_ZERO
         try:
             claims = pod_claims.claims_of_pod(pod_class.pod, snap, of_groups=self._search.on.group_claims)
         except pod_claims.ClaimError:
-            return _NoAlternatives()
+            return scorers.ALL_ZERO
         if not any(request.first_available for each in claims for request in each.claim.spec.devices.requests):
-            return _NoAlternatives()
-        return self._search.demand_or_none(pod_class, snap) or _NoAlternatives()
+            return scorers.ALL_ZERO
+        return self._search.demand_or_none(pod_class, snap) or scorers.ALL_ZERO
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
         """Score slots by how early in their lists the alternatives are that claims get there."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        if not isinstance(state, device_demand.DeviceDemand):
-            return scores
         fixed = sum(
             prioritized_list.alternatives_score(claim, prioritized_list.allocated_request_names(claim))
             for claim in state.claims

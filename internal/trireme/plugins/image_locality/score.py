@@ -21,6 +21,7 @@ class ImageLocality:
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
     normalization = scorers.Normalization.NONE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ("images", "node_count")
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:

@@ -9,7 +9,7 @@ tests/unit/evaluation/test_placement_domains.py.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class InterPodAffinityFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ("namespace",)
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class InterPodAffinityScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = scorers.Normalization.CUSTOM
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ("namespace",)
 
     def __init__(self, args: affinity_args.Args) -> None:

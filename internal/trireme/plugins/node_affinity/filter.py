@@ -1,6 +1,6 @@
 """NodeAffinity's Filter: node selectors, required node affinity, and the affinity that the profile adds."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class NodeAffinityFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, added_affinity: core_pb2.NodeAffinity | None = None) -> None:

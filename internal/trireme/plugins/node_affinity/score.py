@@ -30,6 +30,7 @@ class NodeAffinityScore:
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
     normalization = scorers.Normalization.MAX
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, added: core_pb2.NodeAffinity | None = None) -> None:

@@ -4,7 +4,7 @@ Decided once per distinct set of declared features; a cluster has a few.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class NodeDeclaredFeatures:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, enabled: bool = True) -> None:

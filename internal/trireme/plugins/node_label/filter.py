@@ -1,6 +1,6 @@
 """NodeLabel's Filter: pods run on nodes that have some labels, whatever their values, and lack others."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ class NodeLabelFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: label_args.Args) -> None:

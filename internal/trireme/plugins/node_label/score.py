@@ -1,6 +1,6 @@
 """NodeLabel's Score: prefers nodes that have some labels, whatever their values, and lack others."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class NodeLabelScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     normalization = scorers.Normalization.NONE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: label_args.Args) -> None:

@@ -1,7 +1,7 @@
 """NodeLabelValue's Score: prefers nodes by the integer in one of their labels."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class NodeLabelValueScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = scorers.Normalization.NONE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, args: value_args.Args) -> None:

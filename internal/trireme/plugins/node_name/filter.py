@@ -1,6 +1,6 @@
 """NodeName: a pod that names a node runs there or nowhere."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class NodeName:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ who binds pods by hand may), it is free there as soon as one of them goes: preem
 Tests: tests/unit/plugins/test_node_ports.py, tests/unit/evaluation/test_overlay_verdicts.py.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class NodePorts:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self) -> None:

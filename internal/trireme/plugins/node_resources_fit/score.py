@@ -75,34 +75,40 @@ class NodeResourcesFitScore:
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
         for entry in scored:
-            capacity, requested = resource_usage.allocatable_and_usage(
+            capacity, requested = resource_usage.capacity_and_usage(
                 usage, entry, copies, nonzero=True, devices=self._devices
             )
-            counts: arrays.BoolArray = capacity > 0
-            everywhere = bool(counts.all())
-            score = self._score_by_strategy(requested, capacity if everywhere else np.maximum(capacity, 1))
+            score = self._score_by_strategy(requested, capacity)
+            counts = capacity.is_there
             if self._shape is not None:
-                counts = counts & (score > 0)
-                everywhere = False
-            if not everywhere:
+                counts = score > 0 if counts is None else counts & (score > 0)
+            if counts is not None:
                 score = np.where(counts, score, 0)
             total += score if entry.weight == 1 else score * entry.weight
-            weights = weights + (entry.weight if everywhere else np.where(counts, entry.weight, 0))
+            weights = weights + (entry.weight if counts is None else np.where(counts, entry.weight, 0))
         divisor = np.maximum(weights, 1)
         if self._shape is not None:
             return np.floor(total / divisor + 0.5).astype(np.int64)
         return total // divisor
 
-    def _score_by_strategy(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
+    def _score_by_strategy(self, requested: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
         """Return the score of one resource, 0 to 100, for what is requested of each capacity. Shape: as `requested`."""
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
-            left = capacity - requested
+            left = capacity.amounts - requested
             np.maximum(left, 0, out=left)
-            left *= 100
-            left //= capacity
-            return left
-        utilization = np.clip(requested, 0, capacity) * 100 // capacity
+            return _percentage(left, capacity)
+        utilization = _percentage(np.clip(requested, 0, capacity.amounts), capacity)
         return utilization if self._shape is None else self._shape[utilization]
+
+
+def _percentage(part: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
+    """The whole percentage that the part is of the capacity, at most all of it. Shape: as `part`, which is spent."""
+    part *= 100
+    if capacity.scales_exactly:
+        # A third of the time that dividing whole numbers takes.
+        return (part / capacity.floats).astype(np.int64)
+    part //= capacity.amounts
+    return part
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesFitScore:

@@ -1,6 +1,6 @@
 """NodeUnschedulable: a cordoned node takes only pods that tolerate the unschedulable taint."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class NodeUnschedulable:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, comparing: bool) -> None:

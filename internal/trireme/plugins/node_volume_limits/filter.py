@@ -9,7 +9,7 @@ Tests: tests/conformance/test_volume_sequences.py, tests/conformance/test_decisi
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class NodeVolumeLimits:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE_PODS
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = (
         volumes_claims.CLAIM,
         volumes_claims.VOLUME,

@@ -10,7 +10,7 @@ tests/unit/simulation/test_questions.py.
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -90,6 +90,7 @@ class PodTopologySpreadFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = OWNER_KINDS
 
     def __init__(self, rules: ConstraintRules) -> None:

@@ -7,7 +7,7 @@ Tests: tests/unit/evaluation/test_placement_domains.py.
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class PodTopologySpreadScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
     normalization = scorers.Normalization.CUSTOM
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = OWNER_KINDS
 
     def __init__(self, rules: ConstraintRules) -> None:

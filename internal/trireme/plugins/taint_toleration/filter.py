@@ -1,7 +1,7 @@
 """TaintToleration's Filter: hard taints keep pods away."""
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class TaintTolerationFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, comparing: bool) -> None:

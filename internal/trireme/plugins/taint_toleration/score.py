@@ -17,6 +17,7 @@ class TaintTolerationScore:
     depends_on = interfaces.Dependency.NODE
     reads_node_terms_only: Literal[True] = True
     normalization = scorers.Normalization.MAX_REVERSED
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = ()
 
     def __init__(self, comparing: bool) -> None:

@@ -11,7 +11,7 @@ a time.
 Tests: tests/conformance/test_volume_sequences.py.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class VolumeBindingFilter:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = objects_read.READS
 
     def pre_filter(

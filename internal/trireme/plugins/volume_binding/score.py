@@ -5,7 +5,7 @@ Tests: tests/conformance/test_decisions.py, tests/unit/plugin_kit/test_volumes_m
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class VolumeBindingScore:
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
     normalization = scorers.Normalization.NONE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = objects_read.READS
 
     def __init__(self, args: binding_args.Args) -> None:

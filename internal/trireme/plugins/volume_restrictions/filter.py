@@ -12,7 +12,7 @@ Tests: tests/conformance/test_decisions.py, tests/conformance/test_volume_sequen
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class VolumeRestrictions:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.CLUSTER
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = (volumes_claims.CLAIM,)
 
     def __init__(self) -> None:

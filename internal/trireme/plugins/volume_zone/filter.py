@@ -8,7 +8,7 @@ tests/conformance/test_decisions.py.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class VolumeZone:
 
     name = SPEC.name
     depends_on = interfaces.Dependency.NODE
+    ignores_requests: Literal[True] = True
     reads: tuple[str, ...] = (volumes_claims.CLAIM, volumes_claims.VOLUME, volumes_claims.STORAGE_CLASS)
 
     def __init__(self) -> None:
