@@ -23,6 +23,7 @@ from trireme.cli.display import Report
 from trireme.framework import event_phrases, programs
 from trireme.v1 import insight_pb2, scheduler_explanation_pb2, snapshot_pb2, status_pb2
 from trireme.wire import json_documents
+from trireme_kube.componentbase.cli import arguments
 
 # How many of the events that may wake a pod are shown.
 _EVENTS = 8
@@ -30,7 +31,9 @@ _EVENTS = 8
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme explain` to the commands."""
-    parser = commands.add_parser("explain", help="explain the state of a pod", description=__doc__)
+    parser = commands.add_parser(
+        "explain", help="explain the state of a pod", description=arguments.description_of(__doc__)
+    )
     pod = parser.add_argument(
         "pod", type=pod_names.parse, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )

@@ -21,6 +21,7 @@ from trireme.v1.scheduler_status_pb2 import (
     SchedulerStatus,
 )
 from trireme.wire import json_documents
+from trireme_kube.componentbase.cli import arguments
 
 LINES = 20
 # More than any cluster has.
@@ -33,7 +34,9 @@ _UNBOUNDED = 10_000
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme status` to the commands."""
-    parser = commands.add_parser("status", help="show the state of the scheduler", description=__doc__)
+    parser = commands.add_parser(
+        "status", help="show the state of the scheduler", description=arguments.description_of(__doc__)
+    )
     frontend_connection.add_arguments(parser)
     parser.add_argument(
         "--pods",

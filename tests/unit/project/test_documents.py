@@ -3,11 +3,12 @@
 import pathlib
 import re
 import tomllib
+from collections.abc import Callable
 
 import pytest
 
 from tests.contract import metrics_document
-from tests.helpers import configuration_document
+from tests.helpers import command_line_document, configuration_document, flags_document, http_document
 from trireme.framework import cluster_event
 
 _ROOT = pathlib.Path(__file__).parents[3]
@@ -21,6 +22,25 @@ def test_the_configuration_reference_is_up_to_date() -> None:
 def test_the_metrics_page_is_up_to_date(tmp_path: pathlib.Path) -> None:
     """The page lists the metrics that the processes serve, with their present meaning."""
     assert metrics_document.write(tmp_path) == metrics_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("path", "write"),
+    [
+        (configuration_document.KUBE_DOCUMENT, configuration_document.write_kube),
+        (flags_document.DOCUMENT, flags_document.write),
+        (command_line_document.DOCUMENT, command_line_document.write),
+        (http_document.DOCUMENT, http_document.write),
+    ],
+    ids=["kube-scheduler-configuration", "flags", "command-line", "http"],
+)
+def test_a_reference_is_up_to_date(path: pathlib.Path, write: Callable[[], str]) -> None:
+    assert write() == path.read_text(), "run `make docs`"
+
+
+def test_help_names_no_tests() -> None:
+    """A command's description is its module's docstring, which names them for developers."""
+    assert "tests/" not in command_line_document.write()
 
 
 @pytest.mark.parametrize(
