@@ -257,6 +257,7 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, configur
 	@$(BIN)/python -m tests.helpers.flags_document
 	@$(BIN)/python -m tests.helpers.command_line_document
 	@$(BIN)/python -m tests.helpers.http_document
+	@$(BIN)/python -m tests.helpers.tutorials_document
 
 .PHONY: site
 site: $(STAMP) ## Build the documents as a site into build/site, without a network (ARGS=serve: serve it on 127.0.0.1:8000 instead)
@@ -264,8 +265,8 @@ site: $(STAMP) ## Build the documents as a site into build/site, without a netwo
 
 .PHONY: site-version
 site-version: $(STAMP) ## Add the site of a version to the branch gh-pages, without pushing it (VERSION=0.2.0; the newest is also `latest`)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --update-aliases $(or $(VERSION),$(VERSION_NOW)) latest
-	@$(BIN)/mike set-default latest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(or $(VERSION),$(VERSION_NOW)) latest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" mike set-default latest
 
 .PHONY: changes
 changes: $(STAMP) ## Show what changelog.d has for the next release

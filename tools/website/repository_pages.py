@@ -20,6 +20,8 @@ _PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security-policy.md",
+    "deploy/chart/README.md": "chart.md",
+    "tools/bench/README.md": "measuring.md",
 }
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"(^```.*?^```$|^    [^\n]*$)", re.MULTILINE | re.DOTALL)
