@@ -263,6 +263,10 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, configur
 site: $(STAMP) ## Build the documents as a site into build/site, without a network (ARGS=serve: serve it on 127.0.0.1:8000 instead)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
 
+.PHONY: pictures
+pictures: $(STAMP) ## Take the pictures of docs/images from a real run, three minutes (needs Chromium)
+	@$(BIN)/python -m tools.website.pictures
+
 .PHONY: site-version
 site-version: $(STAMP) ## Add the site of a version to the branch gh-pages, without pushing it (VERSION=0.2.0; the newest is also `latest`)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(or $(VERSION),$(VERSION_NOW)) latest
