@@ -13,7 +13,9 @@ _FOLDER = pathlib.Path(__file__).parents[2] / "docs/tutorials"
 def write() -> dict[pathlib.Path, str]:
     """The texts of the documents, by file."""
     languages = yaml.safe_load((_FOLDER / "languages.yaml").read_text())
-    return {_FOLDER / f"plugin-{name}.md": _tutorial({"language": name, **values}) for name, values in languages.items()}
+    return {
+        _FOLDER / f"plugin-{name}.md": _tutorial({"language": name, **values}) for name, values in languages.items()
+    }
 
 
 def _tutorial(values: dict[str, str | int]) -> str:

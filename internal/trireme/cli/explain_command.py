@@ -113,7 +113,7 @@ def _moment(found: insight_pb2.ExplainResponse) -> float | None:
 
 
 def _gap_text(gap: insight_pb2.RecordedGap) -> str:
-    """Why it is not certain what was at the moment of a recording, and from when to when."""
+    """Why a recording is uncertain at its moment, and for which period."""
     return _GAPS[gap.reason].format(gap.since, gap.until)
 
 
@@ -143,7 +143,7 @@ def _render_without_evaluation(found: insight_pb2.ExplainResponse, wide: bool) -
 def _render_evaluation(
     found: insight_pb2.ExplainResponse, wide: bool, *, all_nodes: bool, with_proposals: bool
 ) -> list[console.RenderableType]:
-    """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
+    """Insight's present evaluation: refusals, and the feasible nodes in the order in which score would choose."""
     past, age = found.HasField("recorded"), found.disconnected_ms / 1000
     when = f"are feasible {age:.0f} s ago, when insight last heard of the frontend" if age else "are feasible now"
     if past:

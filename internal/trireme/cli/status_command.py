@@ -116,7 +116,7 @@ def _configuration_text(configuration: ConfigurationStatus) -> text.Text:
 
 
 def _caches_text(status: SchedulerStatus) -> text.Text:
-    """Whether the caches are synced, and what cannot be read for which reason: one line a reason."""
+    """Whether the caches are synced, and a line for each reason why objects cannot be read."""
     names_by_error: dict[str, list[str]] = {}
     for informer in status.informers:
         if informer.last_error or not informer.synced:
@@ -217,7 +217,7 @@ def _canary_line(plugin: PluginStatus) -> text.Text:
 
 
 def _comparison_line(plugin: PluginStatus) -> text.Text:
-    """What the answers of a plugin in shadow mode would change."""
+    """The changes that a plugin in shadow mode would make."""
     compared = plugin.shadow
     parts = [f"{compared.differed} of {compared.compared} comparisons differ"]
     parts += [
@@ -240,7 +240,7 @@ def _stream_cells(replica: ReplicaStatus) -> list[str]:
 
 
 def _lookup_state(lookup: EndpointStatus) -> text.Text:
-    """What a DNS name or a Service stands for, or why that is not known."""
+    """The addresses of a DNS name or a Service, or why they are not known."""
     count, error = len(lookup.addresses), lookup.last_error
     if error:
         earlier = f"; {_addresses_text(count)} from before" if count else ""

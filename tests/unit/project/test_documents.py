@@ -9,7 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract import metrics_document
-from tests.helpers import command_line_document, configuration_document, flags_document, http_document, tutorials_document
+from tests.helpers import (
+    command_line_document,
+    configuration_document,
+    flags_document,
+    http_document,
+    tutorials_document,
+)
 from trireme.framework import cluster_event
 
 _ROOT = pathlib.Path(__file__).parents[3]
