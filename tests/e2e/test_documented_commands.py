@@ -2,8 +2,8 @@
 
 A fenced block marked `sh run` is commands that end with 0; one marked `sh serve` is programs that go on, a line each,
 started together. Configuration files of the same document, blocks whose first line is `# NAME.yaml`, are written first.
-Both run in a copy of the checkout's folder structure, while `make up` of the README (`sh up`) runs beside. Commands that
-are not run here have a mark that says why: `_NOT_RUN`.
+Both run in a copy of the checkout's folder structure, while `make up` of the README (`sh up`) runs beside. The
+mark of other commands says why they are not run here: `_NOT_RUN`.
 """
 
 import contextlib
