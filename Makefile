@@ -244,7 +244,7 @@ console: ## Build the console's page from console/ into the package (needs npm)
 	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue, plugin verification, the contract of plugins, the chart's values, reason codes
+docs: $(STAMP) ## Write the documents generated from the code: metrics, configuration, flags, command line, HTTP, feature gates, queue, plugin verification, the contract of plugins, the chart's values, reason codes
 	@$(BIN)/python -m tests.contract.metrics_document
 	@$(BIN)/python -m tests.simulation.defects_document
 	@$(BIN)/python -m tests.helpers.configuration_document
@@ -254,10 +254,23 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeC
 	@$(BIN)/python -m tests.helpers.contract_document
 	@$(BIN)/python -m tests.helpers.chart_values_document
 	@$(BIN)/python -m tests.helpers.reasons_document
+	@$(BIN)/python -m tests.helpers.flags_document
+	@$(BIN)/python -m tests.helpers.command_line_document
+	@$(BIN)/python -m tests.helpers.http_document
+	@$(BIN)/python -m tests.helpers.tutorials_document
 
 .PHONY: site
 site: $(STAMP) ## Build the documents as a site into build/site, without a network (ARGS=serve: serve it on 127.0.0.1:8000 instead)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
+
+.PHONY: pictures
+pictures: $(STAMP) ## Take the pictures of docs/images from a real run, three minutes (needs Chromium)
+	@$(BIN)/python -m tools.website.pictures
+
+.PHONY: site-version
+site-version: $(STAMP) ## Add the site of a version to the branch gh-pages, without pushing it (VERSION=0.2.0; the newest is also `latest`)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases $(or $(VERSION),$(VERSION_NOW)) latest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" mike set-default latest
 
 .PHONY: changes
 changes: $(STAMP) ## Show what changelog.d has for the next release

@@ -2,7 +2,8 @@
 
 A fenced block marked `sh run` is commands that end with 0; one marked `sh serve` is programs that go on, a line each,
 started together. Configuration files of the same document, blocks whose first line is `# NAME.yaml`, are written first.
-Both run in a copy of the checkout's folder structure, while `make up` of the README runs beside.
+Both run in a copy of the checkout's folder structure, while `make up` of the README (`sh up`) runs beside. The
+mark of other commands says why they are not run here: `_NOT_RUN`.
 """
 
 import contextlib
@@ -25,9 +26,19 @@ DOCUMENTS = [
     REPOSITORY / "README.md",
     *sorted((REPOSITORY / "docs").glob("*.md")),
     REPOSITORY / "docs/tutorials/laptop.md",
+    REPOSITORY / "docs/tutorials/replacing.md",
     *sorted((REPOSITORY / "examples").glob("*/README.md")),
 ]
 _BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
+# Marks of commands that are not run by these tests, with the reason.
+_NOT_RUN = {
+    "cluster": "needs a real cluster, or a program for it such as Helm or promtool",
+    "files": "names files, recordings or plugins of the reader's own",
+    "minutes": "takes minutes; it is a target of make that CI or a maintainer runs",
+    "shown": "repeats a command that another block runs, with what it printed",
+    "tutorial": "is run by test_plugin_tutorials.py",
+}
+_RUN = ("run", "serve", "up")
 _FILE = re.compile(r"# (\w+\.yaml)\n")
 # What each program prints once it works.
 _READY = re.compile(r"listening on |successfully acquired lease|demo: giant", re.IGNORECASE)
@@ -62,7 +73,7 @@ class Reader:
 
     def adapted(self, text: str) -> str:
         """The text with what is particular to this reader: the kubeconfig, a pod, ports that are free."""
-        text = text.replace("/home/me/.kube/config", self.environment["KUBECONFIG"])
+        text = re.sub(r"/home/me/.kube/config|~/.kube/config", self.environment["KUBECONFIG"], text)
         return re.sub(r"127\.0\.0\.1:(\d+)", lambda found: f"127.0.0.1:{self._port(found[1])}", text)
 
     def write_files(self, document: pathlib.Path) -> None:
@@ -168,6 +179,16 @@ def test_programs_that_go_on(block: Block, reader: Reader) -> None:
         for command in reader.adapted(block.text).splitlines():
             log = stack.enter_context(reader.started(command))
             _ready(log)
+
+
+def test_a_command_says_whether_it_is_run_and_why_not() -> None:
+    """A command without a mark is one that nobody has tried since it was written."""
+    pages = [REPOSITORY / "README.md", REPOSITORY / "deploy/chart/README.md", *(REPOSITORY / "docs").rglob("*.md")]
+    marks = {f"{language} {mark}" for language in ("sh", "console") for mark in (*_RUN, *_NOT_RUN)}
+    blocks = [(page, info) for page in pages for info, _ in _BLOCK.findall(page.read_text())]
+    commands = [(page, info) for page, info in blocks if info.split(" ")[0] in ("", "sh", "console")]
+    assert len(commands) > 50
+    assert [(page.name, info) for page, info in commands if info not in marks] == []
 
 
 def test_commands_are_marked() -> None:

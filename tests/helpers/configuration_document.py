@@ -1,4 +1,4 @@
-"""docs/configuration.md and the schemas for editors, written from the declarations of API types.
+"""The pages of both configuration APIs and the schemas for editors, written from the declarations of API types.
 
 `make docs` runs this, and a test compares.
 """
@@ -20,6 +20,7 @@ from trireme_kube.apimachinery.declaration import AtLeast, AtMost, Member, NotEm
 _ROOT = pathlib.Path(__file__).parents[2]
 DOCUMENT = _ROOT / "docs/configuration.md"
 SCHEMAS = _ROOT / "docs/reference"
+KUBE_DOCUMENT = SCHEMAS / "kube-scheduler-configuration.md"
 
 _HEAD = f"""# TriremeConfiguration
 
@@ -33,17 +34,29 @@ and column. Editors check and complete the file by its
 [JSON schema](reference/trireme-configuration.schema.json), for example with
 `# yaml-language-server: $schema=PATH` in its first line; there is
 [one for KubeSchedulerConfiguration](reference/kube-scheduler-configuration.schema.json)
-too, with the arguments of plugins.
+too, whose fields are in a [page of their own](reference/kube-scheduler-configuration.md).
 
 ```yaml
 apiVersion: {trireme_configuration.API_VERSION}
 kind: {trireme_configuration.KIND}
 ```
 
-| field | type | default | meaning |
-| --- | --- | --- | --- |
 """
-_TYPES = {str: "string", int: "integer", bool: "boolean", golang.Duration: "duration, e.g. `1m30s`"}
+_TABLE = "| field | type | default | meaning |\n| --- | --- | --- | --- |\n"
+_KUBE_HEAD = f"""# KubeSchedulerConfiguration
+
+<!-- Written by `make docs` from internal/trireme/config/scheduler_configuration.py and the plugins' args.py. -->
+
+The file of the frontend's `--config` has the fields, defaults and rules of kube-scheduler's. Settings that only
+Trireme has are in the [TriremeConfiguration](../configuration.md).
+
+```yaml
+apiVersion: {scheduler_configuration.API_VERSION}
+kind: {scheduler_configuration.KIND}
+```
+
+"""
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", golang.Duration: "duration, e.g. `1m30s`"}
 _DURATION = {"type": "string", "pattern": r"^[-+]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+$"}
 _JSON_TYPES: dict[schema.Kind, dict[str, Any]] = {
     schema.Kind.STRING: {"type": "string"},
@@ -59,7 +72,17 @@ _JSON_TYPES: dict[schema.Kind, dict[str, Any]] = {
 
 def write() -> str:
     """The document's text."""
-    return _HEAD + "".join(_rows(TriremeConfiguration, TriremeConfiguration(), ""))
+    return _HEAD + _TABLE + "".join(_rows(TriremeConfiguration, TriremeConfiguration(), ""))
+
+
+def write_kube() -> str:
+    """The text of the page of KubeSchedulerConfiguration, with the arguments of plugins."""
+    of = scheduler_configuration.SchedulerConfiguration
+    arguments = (
+        f"\n## {name}Args\n\n{_TABLE}{''.join(_rows(args.type, None, ''))}"
+        for name, args in sorted(in_tree_args.plugin_args().items())
+    )
+    return "".join((_KUBE_HEAD, _TABLE, *_rows(of, of(), ""), *arguments))
 
 
 def _rows(of: type[Any], default: Any, path: str) -> Iterator[str]:
@@ -71,14 +94,16 @@ def _rows(of: type[Any], default: Any, path: str) -> Iterator[str]:
         if member.many and member.nested:
             yield from _rows(member.nested, None, f"{where}[]")
         elif member.nested and (member.nested is not TLS or not path):
-            yield from _rows(member.nested, member.default if value is dataclasses.MISSING else value, where)
+            value = member.default if value is dataclasses.MISSING else value
+            yield from _rows(member.nested, None if value is dataclasses.MISSING else value, where)
 
 
 def _type(member: Member) -> str:
     """A field's type, for people."""
     if member.nested:
         return "list of objects" if member.many else "object"
-    name = _TYPES[str if issubclass(member.of, enum.Enum) else member.of]
+    of = str if isinstance(member.of, type) and issubclass(member.of, enum.Enum) else member.of
+    name = "base64" if of is bytes else _TYPES.get(of, "object")
     choices = ", ".join(f"`{choice}`" for choice in member.choices())
     return f"{f'list of {name}s' if member.many else name}{f': {choices}' if choices else ''}"
 
@@ -88,7 +113,9 @@ def _default(member: Member, value: Any) -> str:
     if member.is_required:
         return "REQUIRED"
     value = member.default if value is dataclasses.MISSING else value
-    return "" if member.nested or value in ("", ()) else f"`{value}`"
+    if member.nested or value in ("", b"", (), None) or _type(member) == "object":
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def write_schemas() -> dict[pathlib.Path, str]:
@@ -191,5 +218,6 @@ def _plugin_config() -> dict[str, Any]:
 
 if __name__ == "__main__":
     DOCUMENT.write_text(write())
+    KUBE_DOCUMENT.write_text(write_kube())
     for path, text in write_schemas().items():
         path.write_text(text)

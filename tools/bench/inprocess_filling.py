@@ -8,7 +8,7 @@ everything between a batch's leaving the queue and its being assumed, but for th
 (µs a pod) of one batch after another of the same class, each seeing the pods before it, best of several; beside the
 sum, its shares: cache and deltas, the replicas' snapshots, Filter, Place. It should stay level from left to right, and
 nearly so from top to bottom. `--batch 1` is what a pod costs that comes alone. `--render` writes the sums into
-docs/performance.md.
+tools/bench/README.md.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from trireme.wire import node_columns
 Json = dict[str, Any]
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "performance.md"
+DOCUMENT = pathlib.Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- filling: made by tools/bench/inprocess_filling.py --render -->", "<!-- /filling -->"
 BATCH = 32
 BATCHES = 20
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, nargs="+", default=[1000, 10000, 100000])
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--batch", type=int, default=BATCH, help="pods of one batch")
-    parser.add_argument("--render", action="store_true", help="write the sums into docs/performance.md too")
+    parser.add_argument("--render", action="store_true", help="write the sums into tools/bench/README.md too")
     options = parser.parse_args()
     sums: dict[tuple[str, int], list[float]] = {}
     print(f"CPU µs a pod, batches of {options.batch}: sum (cache, snapshots, filter, place)")

@@ -20,8 +20,12 @@ _PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security-policy.md",
+    "deploy/chart/README.md": "chart.md",
+    "tools/bench/README.md": "measuring.md",
 }
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+# What follows the language of a block says whether tests run it, which MkDocs would not take for a block.
+_MARK = re.compile(r"^( *```\w+) .*$", re.MULTILINE)
 _CODE = re.compile(r"(^```.*?^```$|^    [^\n]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -34,9 +38,9 @@ def on_files(files: mkdocs_files.Files, config: Any) -> mkdocs_files.Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: mkdocs_files.Files) -> str:
-    """Rewrite the links of a page for the site."""
+    """Rewrite the links and code blocks of a page for the site."""
     place = _path_of(page.file.src_uri)
-    parts = _CODE.split(markdown)
+    parts = _CODE.split(_MARK.sub(r"\1", markdown))
     parts[::2] = [_LINK.sub(lambda found: _rewritten(found, place, page.file.src_uri), part) for part in parts[::2]]
     return "".join(parts)
 

@@ -97,7 +97,7 @@ class ActionExecutor:
             results.gone = True
 
     async def close(self, patience: float) -> None:
-        """Wait `patience` seconds for the actions under way, then cancel what is left; for the end of the process."""
+        """Wait `patience` seconds for the actions under way, then cancel the rest; called when the process ends."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=patience)
             for task in late:
@@ -254,7 +254,7 @@ class ActionExecutor:
     async def _execute_plugin_action(
         self, action: bind_pb2.Action, tenure: Tenure, work: work_in_flight.Work
     ) -> Status:
-        """Have the plugin whose action it is execute it; an action of no plugin is an error.
+        """Let the plugin that owns the action execute it; an action of no plugin is an error.
 
         Between its writes the plugin checks that the caller still leads; if not, the status says that it was not begun.
         """

@@ -44,7 +44,7 @@ CLOSE_SECONDS = 10.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serves until SIGTERM; answers the exit code. What is wrong at the start is one line on stderr."""
+    """Serve until SIGTERM, and return the exit code. An error at the start is one line on stderr."""
     try:
         options = flags.parse(argv)
         if options.parent:

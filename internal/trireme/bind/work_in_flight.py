@@ -63,7 +63,7 @@ class WorkInFlight:
     async def until_drained(self, leader: Leader, patience: float) -> float:
         """Waits until nothing of another leader is under way, but at most `patience` seconds.
 
-        Answers for how many seconds what is left may still take effect: 0 when nothing is.
+        Returns for how many seconds the remaining work may still take effect: 0 when none is left.
         """
         event = asyncio.Event()
         self._waiters.append(event)

@@ -1,8 +1,8 @@
 """Assumed objects: volumes and claims as the scheduler expects the API server to show them.
 
 An assumption is based on one version of the object. Once the informer delivers another version, the assumption is
-dropped: either it was written, or another client's write won. A ResourceClaim is written in two steps, the first of
-which has no devices yet, so its assumption lasts until the claim has an allocation or is deleted. The assumption of a
+dropped: either it was written, or another client's write won. A ResourceClaim is written in two steps, the first
+without devices, so its assumption lasts until the claim has an allocation or is deleted. The assumption of a
 claim that is still to be created for a pod ends with the first claim created for it.
 
 While a pod group is tried, its pods may share what was assumed for the first of them: the assumption lasts until it is

@@ -34,7 +34,7 @@ class CacheStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CacheTables:
-    """What a cache holds. A copy of a cluster gives tables that are not empty."""
+    """The tables of a cache; those of a copy of a cluster are not empty."""
 
     #: The nodes' slots by name.
     slots: dict[str, int] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ClusterCache:
     """
 
     def __init__(self, registry: class_registry.ClassRegistry, tables: CacheTables | None = None) -> None:
-        """`tables`: what it begins with; none: it is empty."""
+        """Begin with `tables`, or empty without them."""
         tables = CacheTables() if tables is None else tables
         self.registry = registry
         #: Incremented by every change that can affect placements; by one for each assumed pod.
@@ -216,7 +216,7 @@ class ClusterCache:
     def on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` once, when the placed pod is deleted or terminating, before any other notification.
 
-        Returns a function to call when that is not wanted any more: a pod may never be deleted.
+        Returns a function that cancels the callback: a pod may never be deleted.
         """
         return self._add_deletion_callback((_POD, uid), callback)
 
@@ -225,7 +225,7 @@ class ClusterCache:
         return self._add_deletion_callback((_NODE, name), callback)
 
     def _add_deletion_callback(self, key: tuple[str, str], callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once, when what `key` names is deleted, unless the function that this returns is called."""
+        """Call `callback` once, when the object that `key` names is deleted; the returned function cancels that."""
         self._deletion_callbacks.setdefault(key, []).append(callback)
 
         def drop_callback() -> None:
@@ -265,15 +265,15 @@ class ClusterCache:
         return True
 
     def begin_trial(self) -> None:
-        """From now on a group is being tried: deltas say so, for replicas that are not to see what it assumes."""
+        """Begin the trial of a group: deltas are marked, so that replicas do not count what it assumes."""
         self._deltas.set_trial(True)
 
     def end_trial(self) -> None:
-        """The trial is over: the next delta shows what is left of it."""
+        """End the trial: the next delta shows its result."""
         self._deltas.set_trial(False)
 
     def hide_from_replicas(self, uids: Iterable[str]) -> None:
-        """Remove these pods from their nodes in the replicas' view, to try what their eviction allows.
+        """Remove these pods from their nodes in the replicas' view, to try the effect of their eviction.
 
         `show_to_replicas` puts them back.
         """

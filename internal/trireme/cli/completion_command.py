@@ -7,6 +7,8 @@ import argparse
 
 from argcomplete import shell_integration
 
+from trireme_kube.componentbase.cli import arguments
+
 SHELLS = {
     "bash": "source <(trireme completion bash)  # in ~/.bashrc",
     "zsh": "source <(trireme completion zsh)  # in ~/.zshrc, after compinit",
@@ -19,7 +21,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "completion",
         help="print the completion script of a shell",
-        description=__doc__,
+        description=arguments.description_of(__doc__),
         epilog="\n".join(f"{shell}:  {line}" for shell, line in SHELLS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -20,7 +20,7 @@ from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client.rest import client, credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
-from trireme_kube.componentbase.cli import flags
+from trireme_kube.componentbase.cli import arguments, flags
 
 _DEADLINE_SECONDS = 10.0
 #: argparse parses no argument of `convert`: old flags are parsed as the old schedulers did.
@@ -40,7 +40,9 @@ v1beta3, and old command lines."""
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme config`, with validate, print and convert, to the commands."""
-    parser = commands.add_parser("config", help="validate, print and convert configuration files", description=__doc__)
+    parser = commands.add_parser(
+        "config", help="validate, print and convert configuration files", description=arguments.description_of(__doc__)
+    )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     validate = actions.add_parser("validate", help="report the problems of configuration files; calls no remote plugin")

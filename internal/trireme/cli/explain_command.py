@@ -23,6 +23,7 @@ from trireme.cli.display import Report
 from trireme.framework import event_phrases, programs
 from trireme.v1 import insight_pb2, scheduler_explanation_pb2, snapshot_pb2, status_pb2
 from trireme.wire import json_documents
+from trireme_kube.componentbase.cli import arguments
 
 # How many of the events that may wake a pod are shown.
 _EVENTS = 8
@@ -30,7 +31,9 @@ _EVENTS = 8
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme explain` to the commands."""
-    parser = commands.add_parser("explain", help="explain the state of a pod", description=__doc__)
+    parser = commands.add_parser(
+        "explain", help="explain the state of a pod", description=arguments.description_of(__doc__)
+    )
     pod = parser.add_argument(
         "pod", type=pod_names.parse, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )
@@ -110,7 +113,7 @@ def _moment(found: insight_pb2.ExplainResponse) -> float | None:
 
 
 def _gap_text(gap: insight_pb2.RecordedGap) -> str:
-    """Why it is not certain what was at the moment of a recording, and from when to when."""
+    """Why a recording is uncertain at its moment, and for which period."""
     return _GAPS[gap.reason].format(gap.since, gap.until)
 
 
@@ -140,7 +143,7 @@ def _render_without_evaluation(found: insight_pb2.ExplainResponse, wide: bool) -
 def _render_evaluation(
     found: insight_pb2.ExplainResponse, wide: bool, *, all_nodes: bool, with_proposals: bool
 ) -> list[console.RenderableType]:
-    """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
+    """Insight's present evaluation: refusals, and the feasible nodes in the order in which score would choose."""
     past, age = found.HasField("recorded"), found.disconnected_ms / 1000
     when = f"are feasible {age:.0f} s ago, when insight last heard of the frontend" if age else "are feasible now"
     if past:

@@ -21,6 +21,7 @@ from trireme.cli.plugin_development import init, project_file, run
 from trireme.config import defaults
 from trireme.plugin_verification import reports, sample_cluster, session, verification
 from trireme.rpc import dialing, listen_flags
+from trireme_kube.componentbase.cli import arguments
 
 _COLUMNS = 80
 _WRONG_USAGE = 2
@@ -29,11 +30,15 @@ _MARKS = {"met": "ok  ", "violated": "FAIL", "notApplicable": "-   ", "notChecke
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme plugin`, with its actions, to the commands."""
-    parser = commands.add_parser("plugin", help="begin, try and verify plugins that are services", description=__doc__)
+    parser = commands.add_parser(
+        "plugin", help="begin, try and verify plugins that are services", description=arguments.description_of(__doc__)
+    )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     _add_init_parser(actions)
     _add_run_parser(actions)
-    verify = actions.add_parser("verify", help="check that a plugin keeps to the contract", description=__doc__)
+    verify = actions.add_parser(
+        "verify", help="check that a plugin keeps to the contract", description=arguments.description_of(__doc__)
+    )
     verify.add_argument("address", metavar="ADDRESS", help="host:port, dns:///name:port or unix:/path")
     verify.add_argument("--name", default="", help="the plugin's name (default: as it describes itself)")
     verify.add_argument("--args", default="{}", metavar="JSON", help="its arguments, as in pluginConfig (default {})")
@@ -60,7 +65,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _add_init_parser(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme plugin init`."""
-    parser = actions.add_parser("init", help="write the repository of a new plugin", description=init.__doc__)
+    parser = actions.add_parser(
+        "init", help="write the repository of a new plugin", description=arguments.description_of(init.__doc__)
+    )
     parser.add_argument("name", metavar="NAME", help="the plugin's name, such as MyPlugin")
     parser.add_argument("--language", choices=init.languages(), required=True, help="what it is written in")
     parser.add_argument("--directory", metavar="DIR", help="new or empty folder for it (default: the name, my-plugin)")
@@ -73,7 +80,7 @@ def _add_init_parser(actions: "argparse._SubParsersAction[argparse.ArgumentParse
 def _add_run_parser(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme plugin run`."""
     text = "build a plugin and try it on an embedded cluster, again after each change"
-    parser = actions.add_parser("run", help=text, description=run.__doc__)
+    parser = actions.add_parser("run", help=text, description=arguments.description_of(run.__doc__))
     parser.add_argument(
         "folder",
         nargs="?",

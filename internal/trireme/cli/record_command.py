@@ -17,6 +17,7 @@ from trireme.recording import decision_numbers, export, segment_folder, verifica
 from trireme.registry import in_tree_args
 from trireme_kube.apimachinery import golang, timestamps
 from trireme_kube.componentbase import clocks
+from trireme_kube.componentbase.cli import arguments
 
 _HOW_TO_RECORD = (
     "Insight records where it has --record-dir: `trireme up --record-dir DIR` on one machine, "
@@ -26,7 +27,9 @@ _HOW_TO_RECORD = (
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme record`, with check and export, to the commands."""
-    parser = commands.add_parser("record", help="verify and join recordings", description=__doc__)
+    parser = commands.add_parser(
+        "record", help="verify and join recordings", description=arguments.description_of(__doc__)
+    )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
     check = actions.add_parser("check", help="verify a recording, and say what it holds; exits 1 if it is damaged")

@@ -10,11 +10,14 @@ import pathlib
 import sys
 
 from trireme.cli import display, pod_names
+from trireme_kube.componentbase.cli import arguments
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme replay` to the commands."""
-    parser = commands.add_parser("replay", help="decide a recording's decisions again", description=__doc__)
+    parser = commands.add_parser(
+        "replay", help="decide a recording's decisions again", description=arguments.description_of(__doc__)
+    )
     parser.add_argument(
         "file",
         type=pathlib.Path,

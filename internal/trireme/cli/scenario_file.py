@@ -29,7 +29,7 @@ class ScenarioFileError(ValueError):
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with a file, in its order."""
+    """The problems of a file, in its order."""
 
     name: str
     found: list[tuple[int, int, str]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Problems:
 
 
 def read(name: str) -> bytes:
-    """What is in the file of this name, or in standard input. Raises: ScenarioFileError."""
+    """The contents of the file of this name, or of standard input. Raises: ScenarioFileError."""
     try:
         return named_input.read(name)
     except OSError as error:

@@ -15,7 +15,9 @@ file, and says what carries over to Trireme, what differs, and which step comes 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme shadow` and `trireme shadow check` to the commands."""
     parser = commands.add_parser(
-        "shadow", help="compare Trireme with the cluster's scheduler, only reading", description=__doc__
+        "shadow",
+        help="compare Trireme with the cluster's scheduler, only reading",
+        description=arguments.description_of(__doc__),
     )
     arguments.add(parser, flags.ConnectionFlags)
     arguments.add(parser, flags.Flags)

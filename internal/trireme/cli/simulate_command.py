@@ -33,6 +33,7 @@ from trireme.frontend import phase_configuration
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import configuration_files
+from trireme_kube.componentbase.cli import arguments
 
 Json = dict[str, Any]
 
@@ -56,7 +57,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "simulate",
         help="say what the scheduler would do if something were different (insight)",
-        description=__doc__,
+        description=arguments.description_of(__doc__),
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -21,6 +21,7 @@ from trireme.v1.scheduler_status_pb2 import (
     SchedulerStatus,
 )
 from trireme.wire import json_documents
+from trireme_kube.componentbase.cli import arguments
 
 LINES = 20
 # More than any cluster has.
@@ -33,7 +34,9 @@ _UNBOUNDED = 10_000
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme status` to the commands."""
-    parser = commands.add_parser("status", help="show the state of the scheduler", description=__doc__)
+    parser = commands.add_parser(
+        "status", help="show the state of the scheduler", description=arguments.description_of(__doc__)
+    )
     frontend_connection.add_arguments(parser)
     parser.add_argument(
         "--pods",
@@ -113,7 +116,7 @@ def _configuration_text(configuration: ConfigurationStatus) -> text.Text:
 
 
 def _caches_text(status: SchedulerStatus) -> text.Text:
-    """Whether the caches are synced, and what cannot be read for which reason: one line a reason."""
+    """Whether the caches are synced, and a line for each reason why objects cannot be read."""
     names_by_error: dict[str, list[str]] = {}
     for informer in status.informers:
         if informer.last_error or not informer.synced:
@@ -214,7 +217,7 @@ def _canary_line(plugin: PluginStatus) -> text.Text:
 
 
 def _comparison_line(plugin: PluginStatus) -> text.Text:
-    """What the answers of a plugin in shadow mode would change."""
+    """The changes that a plugin in shadow mode would make."""
     compared = plugin.shadow
     parts = [f"{compared.differed} of {compared.compared} comparisons differ"]
     parts += [
@@ -237,7 +240,7 @@ def _stream_cells(replica: ReplicaStatus) -> list[str]:
 
 
 def _lookup_state(lookup: EndpointStatus) -> text.Text:
-    """What a DNS name or a Service stands for, or why that is not known."""
+    """The addresses of a DNS name or a Service, or why they are not known."""
     count, error = len(lookup.addresses), lookup.last_error
     if error:
         earlier = f"; {_addresses_text(count)} from before" if count else ""

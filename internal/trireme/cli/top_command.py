@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from trireme.cli import display, frontend_connection
 from trireme.framework import programs
+from trireme_kube.componentbase.cli import arguments
 
 # A frontend answers at once; a user who waits longer wants to know for what.
 _SILENT_SECONDS = 1.0
@@ -20,7 +21,9 @@ _SILENT_SECONDS = 1.0
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme top` to the commands."""
-    parser = commands.add_parser("top", help="watch the scheduler in the terminal", description=__doc__)
+    parser = commands.add_parser(
+        "top", help="watch the scheduler in the terminal", description=arguments.description_of(__doc__)
+    )
     frontend_connection.add_connection_arguments(parser)
     parser.set_defaults(run=run)
 

@@ -28,6 +28,7 @@ from trireme_kube.apimachinery import configuration_files
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase.cli import arguments
 
 _CLUSTER = "cluster"
 # A service that ends after at least this time is restarted; one that ends earlier would do so again.
@@ -67,7 +68,9 @@ class Layout:
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme up` to the commands."""
-    parser = commands.add_parser("up", help="run everything on this machine", description=__doc__)
+    parser = commands.add_parser(
+        "up", help="run everything on this machine", description=arguments.description_of(__doc__)
+    )
     some, one = number_arguments.whole_number(0), number_arguments.whole_number(1)
     port = number_arguments.whole_number(0, number_arguments.LARGEST_PORT)
     parser.add_argument("--nodes", type=some, default=100, help="simulated nodes (default %(default)s)")

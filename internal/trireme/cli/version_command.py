@@ -10,11 +10,12 @@ from rich import console
 from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
 from trireme.framework import programs, release
+from trireme_kube.componentbase.cli import arguments
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme version` to the commands."""
-    parser = commands.add_parser("version", help="print versions", description=__doc__)
+    parser = commands.add_parser("version", help="print versions", description=arguments.description_of(__doc__))
     parser.add_argument("--client", action="store_true", help="print the version of this command alone")
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)

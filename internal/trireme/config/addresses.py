@@ -45,7 +45,7 @@ def address_problem(address: str) -> str:
 
 
 def _name_problem(host: str) -> str:
-    """Why nobody can look the host up, whatever the name servers know; empty if it can be looked up."""
+    """Why the host can never be looked up; empty if it can be looked up."""
     try:
         host.strip("[]").encode("idna")
     except UnicodeError:

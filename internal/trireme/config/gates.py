@@ -122,7 +122,7 @@ class FeatureGates:
         return replace(self, values={**(self.values or {}), feature_gates.CORRECTED: corrected})
 
     def for_phases(self) -> dict[str, bool]:
-        """What the phases get: all gates, and whether the departures from kube-scheduler are on."""
+        """The settings that phases receive: all gates, and whether the departures from kube-scheduler are on."""
         return {**self.all(), feature_gates.CORRECTED: self.enabled(feature_gates.CORRECTED)}
 
     def experimental(self) -> list[str]:

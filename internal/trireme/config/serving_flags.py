@@ -229,7 +229,7 @@ def _contains_ignoring_case(values: tuple[str, ...], name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationOptions:
-    """What callers of the HTTPS server may read."""
+    """Which pages callers of the HTTPS server may read."""
 
     kubeconfig: Annotated[
         str,

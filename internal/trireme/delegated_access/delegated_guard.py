@@ -18,7 +18,7 @@ REVIEW_RATE = (200.0, 400)
 
 @dataclass(frozen=True, slots=True)
 class ReviewConnections:
-    """The connections to the API server that reviews tokens and access; None: nobody does."""
+    """The connections to the API server that reviews tokens and access; None: nothing is reviewed."""
 
     tokens: client.ApiClient | None
     access: client.ApiClient | None

@@ -21,7 +21,7 @@ _PART_UNMEASURED = 8
 
 
 class _CacheableColumns(Protocol):
-    """What the cache holds for a class: it belongs to one `incarnation` of a snapshot."""
+    """A class's entry in the cache, which belongs to one `incarnation` of a snapshot."""
 
     @property
     def nbytes(self) -> int: ...

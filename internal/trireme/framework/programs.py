@@ -1,6 +1,6 @@
-"""What the programs of Trireme know of each other without importing each other.
+"""Names that the programs of Trireme share without importing each other.
 
-The lines by which a process says that it serves, for which those wait that started it, and the frontend's pages, which
+The lines by which a process says that it serves, for which its starter waits, and the frontend's pages, which
 `trireme` reads.
 """
 

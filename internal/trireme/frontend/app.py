@@ -217,7 +217,7 @@ def build_insight_queue_feed(
     insight: insight_replicas.InsightReplicas | None,
     scheduling: Scheduling,
 ) -> insight_queue_feed.InsightQueueFeed | None:
-    """What sends the queue to insight, if there is an insight."""
+    """The sender of the queue to insight, if insight is configured."""
     if insight is None:
         return None
     now, wall = context.clocks.now, context.clocks.wall
@@ -231,7 +231,7 @@ def build_cluster(
     infos: Mapping[str, plugin_pb2.PluginInfo],
     make_extenders: MakeExtenders = extender_assembly.assemble_extenders,
 ) -> ClusterState:
-    """Build what the frontend knows of the cluster: empty, until the informers fill it.
+    """Build the frontend's state of the cluster, which is empty until the informers fill it.
 
     Pods get classes by the fields that the enabled in-tree plugins and the remote plugins of `infos` read, so this
     comes after the first handshake with remote plugins. `infos` are the descriptions of those that answered, by name.

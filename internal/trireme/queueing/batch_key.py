@@ -1,4 +1,4 @@
-"""What the pods of a batch have in common: their class, or the group that is scheduled as one.
+"""The key that the pods of a batch share: their class, or the group that is scheduled as one.
 
 Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/queueing/test_group_state_machine.py.
 """
@@ -32,7 +32,7 @@ class GroupKey:
 
     @property
     def kind(self) -> str:
-        """What messages and metrics call its kind."""
+        """The name of its kind in messages and metrics."""
         return self.api_kind.lower()
 
     def __str__(self) -> str:

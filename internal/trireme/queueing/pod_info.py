@@ -1,4 +1,4 @@
-"""What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update.
+"""The scheduling queue's record of a pod's API object: immutable, replaced as a whole by each update.
 
 Tests: tests/unit/queueing/test_group_queue.py, tests/unit/queueing/test_gates_and_updates.py.
 """
@@ -11,7 +11,7 @@ from trireme.queueing.pending_pod import PendingPod
 
 
 class PodInfo(NamedTuple):
-    """What the queue knows of a pod from its object.
+    """The queue's record of a pod's object.
 
     Pods with the same `class_id` are equal for every plugin, their profile and priority included; so what is evaluated
     for one of them holds for all, and they may go in one batch.

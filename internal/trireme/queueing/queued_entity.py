@@ -1,4 +1,4 @@
-"""QueuedEntity: what the structures of the queue need of what they hold: a pod, or a group of pods.
+"""QueuedEntity: a pod or a group of pods, as the structures of the queue see it.
 
 A `QueuedPodInfo` is a pod that is scheduled by itself. Where there are pod groups, a `QueuedPodGroupInfo` is queued in
 place of a group's waiting members.
@@ -11,7 +11,7 @@ from trireme.queueing.states import QueueState
 
 
 class EntityInfo(Protocol):
-    """What is known of it from the API: its name, and its position in QueueSort's order.
+    """Its record from the API: its name, and its position in QueueSort's order.
 
     Implementers: trireme.queueing.pod_info.PodInfo, trireme.queueing.groups.queued_group.PodGroupInfo.
     """
@@ -66,7 +66,7 @@ class QueuedEntity(Protocol):
 
     @property
     def record(self) -> EntityInfo:
-        """What is known of it from the API."""
+        """Its record from the API."""
 
     @property
     def key(self) -> str:

@@ -1,4 +1,4 @@
-"""The states of what the scheduling queue holds: frozen values, each with what is known only in that state.
+"""The states of entities in the scheduling queue: frozen values, each with the facts known only in that state.
 
 Only `transitions`, and `groups.group_transitions` for groups and their members, give an entity another state. States
 are shared: all pods of a batch are in one `InFlight`, all pods that wait for the same events in one `Unschedulable`, so

@@ -1,4 +1,4 @@
-"""What the frames of a recording amount to.
+"""Totals over the frames of a recording.
 
 Tests: tests/unit/recording/test_segment_folder.py.
 """

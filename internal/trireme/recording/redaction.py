@@ -60,7 +60,7 @@ class Names:
         _change(copy, self._note)
 
     def replacements(self) -> dict[str, str]:
-        """What each name is replaced by."""
+        """The replacement of each name."""
         width = len(str(len(self._found)))
         return {name: f"x{number:0{width}}" for number, name in enumerate(sorted(self._found))}
 

@@ -33,7 +33,7 @@ class FolderInUseError(Exception):
 
 
 class RecordingRemovedError(OSError):
-    """Somebody removed or replaced the folder, the segment or the lock: what is written there, nobody reads."""
+    """The folder, the segment or the lock was removed or replaced: nobody reads what is written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class RecordingWriter:
         return len(content)
 
     def sync(self) -> None:
-        """Have what was written reach the disk, in a file that the folder has. Raises: OSError."""
+        """Flush the segment to the disk, and its entry in the folder. Raises: OSError."""
         if self._file is None:
             return
         for file, path in ((self._file, self._path), (self._lock, self.folder / LOCK_NAME)):
@@ -142,7 +142,7 @@ class RecordingWriter:
             self._unsynced = False
 
     def end(self, now_ns: int) -> None:
-        """End the segment, if there is one, by a frame that says so. Raises: OSError."""
+        """End the segment, if there is one, by a closing frame. Raises: OSError."""
         if self._file is None or self._encoder is None:
             return
         frame = recording_pb2.RecordedFrame(unix_time_ns=now_ns, end=recording_pb2.RecordingEnd())

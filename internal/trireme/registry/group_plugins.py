@@ -1,4 +1,4 @@
-"""What the cycles of pod groups run of the in-tree plugins; each is loaded when a profile that has the plugin asks.
+"""The in-tree plugins that cycles of pod groups run; each is loaded when a profile that has the plugin asks.
 
 Tests: tests/unit/simulation/test_group_preemption.py, tests/unit/frontend/test_start_with_each_gate.py.
 """

@@ -1,1 +1,1 @@
-"""Plugins that are services: calls to them, their answers, and what follows if they fail or do not answer."""
+"""Plugins that are services: calls to them, their answers, and the consequences of failures and missing answers."""

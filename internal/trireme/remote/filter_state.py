@@ -1,4 +1,4 @@
-"""What a remote filter plugin answered about one class: the state that its PreFilter returns.
+"""A remote filter plugin's answer about one class: the state that its PreFilter returns.
 
 The plugin's verdicts are stored here and nowhere else; the column of the class reads them. Where classes share the
 plugin's answers, there is one array for all of these classes (`shared_answers`), and the state is a view of it.

@@ -1,4 +1,4 @@
-"""How old what came by a stream is: since it broke, or since its other end, which sends regularly, is silent.
+"""The age of a stream's contents: since it broke, or since its other end, which sends regularly, is silent.
 
 Tests: tests/unit/insight/test_service.py.
 """
@@ -11,7 +11,7 @@ SILENT_SECONDS = 5.0
 
 
 class StreamAge:
-    """The age of what the last stream brought.
+    """The age of the last stream's contents.
 
     Subclasses: trireme.insight.recorded_insight._Silence.
     """

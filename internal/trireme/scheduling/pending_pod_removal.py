@@ -1,4 +1,4 @@
-"""What a scheduler forgets of a pod that is pending no more, as it was deleted or has a node.
+"""Removes a scheduler's state of a pod that is no longer pending: it was deleted, or has a node.
 
 The handlers call it before the cache forgets the pod: those who wait for the pod are found by what the cache knows.
 
@@ -20,7 +20,7 @@ REMOVED = status.unschedulable("", "removed")
 
 
 class PendingPodRemoval:
-    """What is called when a pod is pending no more: has all that keep state about pending pods forget it.
+    """Has all parts with state about pending pods forget a pod that is no longer pending.
 
     It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind, and wakes tasks that wait for it.
     `on_bound` does not.

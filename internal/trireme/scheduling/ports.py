@@ -1,7 +1,7 @@
-"""Ports: what the scheduler needs from outside.
+"""Ports: the interfaces that the scheduler needs from outside.
 
-`Evaluators` decide where pods may go and where they go best; `Effects` are all that is written; `Clocks` and `Random`
-are what else differs from run to run; `Observer` measures.
+`Evaluators` decide where pods may go and where they go best; `Effects` are all writes; `Clocks` and `Random` are
+the other differences between runs; `Observer` measures.
 
 Scheduling knows these interfaces alone, so that the same algorithm runs against replicas behind gRPC
 (`frontend/phase_clients`), or against anything else that answers.

@@ -52,7 +52,7 @@ RELEASE_SECONDS = 10.0
 
 
 class PreemptionExecutor:
-    """Executes what PostFilter decides: evictions, nominations."""
+    """Executes PostFilter's decisions: evictions, nominations."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class PreemptionExecutor:
     async def evict(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
         """Execute these evictions for the pod, all at once, before anything else is scheduled.
 
-        Returns what failed; empty if nothing did. The pod is not gated: it is not in the queue meanwhile.
+        Returns the failure; empty if there was none. The pod is not gated: it is not in the queue meanwhile.
         """
         if not victims:
             return ""

@@ -1,4 +1,4 @@
-"""What the scheduler takes of a configuration.
+"""The scheduler's settings from a configuration.
 
 Tests: tests/unit/scheduling/test_speculation.py.
 """

@@ -193,7 +193,7 @@ class DecisionComparison:
         self._bindings.append(move)
 
     def _open_decision(self, pod: ComparedPod, pending: PendingPod) -> order_search.OpenDecision:
-        """What the search for an explanation by the order needs of this moment."""
+        """The state at this moment, for the search for an explanation by the order."""
         return order_search.OpenDecision(
             pod.profile,
             pending.class_id,

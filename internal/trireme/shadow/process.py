@@ -27,7 +27,9 @@ _FAILED = 1
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, Ctrl-C or the end of the duration. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="trireme-shadow", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="trireme-shadow", description=arguments.description_of(__doc__), allow_abbrev=False
+    )
     for declared in (flags.ConnectionFlags, flags.Flags, log_flags.LogFlags):
         arguments.add(parser, declared)
     options = parser.parse_args(argv)

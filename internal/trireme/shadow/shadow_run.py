@@ -254,7 +254,7 @@ class ShadowRun:
         )
 
     def _notices(self) -> list[str]:
-        """What does not take part, or went wrong."""
+        """Notices: parts that are left out, and errors."""
         out = list(self._configured.notices)
         for entry in self.informers:
             name, statistics = entry.resource.name, entry.statistics()
@@ -293,7 +293,7 @@ def _keep(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> asynci
 
 
 def _write_file(chosen: flags.Flags, content: str) -> str:
-    """Write the report; returns what went wrong, empty: nothing."""
+    """Write the report; returns the error, empty if there is none."""
     try:
         report_file.write(chosen.report, content)
     except report_file.ReportError as error:

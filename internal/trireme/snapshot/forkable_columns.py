@@ -83,7 +83,7 @@ class ColumnVersion:
 
     @property
     def nbytes(self) -> int:
-        """Memory of what it has saved, in bytes."""
+        """Memory of its saved columns, in bytes."""
         whole = sum(each.nbytes for each in self._copies.values()) if self._copies is not None else 0
         return whole + sum(each.nbytes for each in self._saved)
 
@@ -113,7 +113,7 @@ class ColumnVersion:
         return at
 
     def copy_all(self) -> None:
-        """Hold copies of all columns, instead of what has changed of them."""
+        """Hold copies of all columns in place of the changes."""
         self._copies = self.copies(self.size, self.capacity)
         self._saved.clear()
 
@@ -160,7 +160,7 @@ class Family:
 
 
 class ForkableColumns:
-    """What tables with columns have in common: `before_change` is called before each change, `share` by forks.
+    """The base of tables with columns: `before_change` is called before each change, `share` by forks.
 
     It is a base class because a column that a fork has not got is made when the attribute is read.
 

@@ -1,4 +1,4 @@
-"""What nodes have of each resource and what their pods use of it; also with pods that the snapshot does not have yet.
+"""How much of each resource nodes have and their pods use; also with pods that the snapshot does not have yet.
 
 Resources are numbers of `ResourceNames`. What needs no more of a node works with pods placed in thought as with real
 ones.
@@ -90,7 +90,7 @@ class NodeUsage:
         return self._table.resource_names.names[resource]
 
     def allocatable(self, resource: int) -> arrays.Int64Array:
-        """What the nodes have; read-only."""
+        """The nodes' allocatable amounts; read-only."""
         out: arrays.Int64Array = self._table.allocatable[resource, self._where]
         return out
 
@@ -103,12 +103,12 @@ class NodeUsage:
         return known.at(self._where)
 
     def requested(self, resource: int) -> arrays.Int64Array:
-        """What their pods request; read-only."""
+        """The requests of their pods; read-only."""
         out: arrays.Int64Array = self._requested[resource, self._where]
         return out
 
     def requested_nonzero(self, resource: int) -> arrays.Int64Array:
-        """What their pods request of CPU or memory, with defaults where they request none; read-only."""
+        """The requests of their pods for CPU or memory, with defaults where they request none; read-only."""
         out: arrays.Int64Array = self._nonzero[resource, self._where]
         return out
 

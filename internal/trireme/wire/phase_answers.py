@@ -1,4 +1,4 @@
-"""What filter and score answer about pods of one class: one record each, and its message.
+"""The answers of filter and score about pods of one class: one record each, and its message.
 
 The engines fill the records, the phases' services send them, and scheduling decides by them. So a new field of an
 answer is a field of its message, of the record here with both conversions, and whatever fills and uses it.

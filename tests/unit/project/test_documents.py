@@ -1,13 +1,21 @@
 """Documents that are written from the code are those that the code would write now."""
 
+import functools
 import pathlib
 import re
 import tomllib
+from collections.abc import Callable
 
 import pytest
 
 from tests.contract import metrics_document
-from tests.helpers import configuration_document
+from tests.helpers import (
+    command_line_document,
+    configuration_document,
+    flags_document,
+    http_document,
+    tutorials_document,
+)
 from trireme.framework import cluster_event
 
 _ROOT = pathlib.Path(__file__).parents[3]
@@ -21,6 +29,26 @@ def test_the_configuration_reference_is_up_to_date() -> None:
 def test_the_metrics_page_is_up_to_date(tmp_path: pathlib.Path) -> None:
     """The page lists the metrics that the processes serve, with their present meaning."""
     assert metrics_document.write(tmp_path) == metrics_document.DOCUMENT.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("path", "write"),
+    [
+        (configuration_document.KUBE_DOCUMENT, configuration_document.write_kube),
+        (flags_document.DOCUMENT, flags_document.write),
+        (command_line_document.DOCUMENT, command_line_document.write),
+        (http_document.DOCUMENT, http_document.write),
+        *((path, functools.partial(str, text)) for path, text in tutorials_document.write().items()),
+    ],
+    ids=lambda value: value.stem if isinstance(value, pathlib.Path) else "",
+)
+def test_a_reference_is_up_to_date(path: pathlib.Path, write: Callable[[], str]) -> None:
+    assert write() == path.read_text(), "run `make docs`"
+
+
+def test_help_names_no_tests() -> None:
+    """A command's description is its module's docstring, which names them for developers."""
+    assert "tests/" not in command_line_document.write()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +89,8 @@ def test_fragments_of_the_changelog_have_a_known_type() -> None:
 def test_the_documents_stay_short() -> None:
     """A reader finishes them: outside of decisions and generated parts."""
     generated = re.compile(r"<!-- (?:from here on )?written by `make docs`|<!-- begin: make chaos", re.IGNORECASE)
-    pages = (path for path in (*_ROOT.glob("*.md"), *(_ROOT / "docs").rglob("*.md")) if path.parent.name != "adr")
+    found = (*_ROOT.glob("*.md"), *(_ROOT / "docs").rglob("*.md"), *(_ROOT / "docs").rglob("*.template"))
+    pages = (path for path in found if path.parent.name != "adr")
     words = [word for path in pages for word in generated.split(path.read_text())[0].split() if re.search(r"\w", word)]
     assert len(words) < 45_000
 

@@ -52,4 +52,5 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: pathlib.Path) ->
             if not other.exists() or (link.fragment and other in pages and link.fragment not in pages[other].anchors):
                 broken.append(f"{path.name}: {target}")
     assert broken == []
+    assert [path.name for path in pages if "<p><code>sh " in path.read_text() or "```" in path.read_text()] == []
     assert [each for page in pages.values() for each in page.loaded if urllib.parse.urlsplit(each).netloc] == []

@@ -38,9 +38,10 @@ RULES = (
     Rule((b"for ever",), r"\bfor ever\b", "forever, or never ends"),
     # "one of which" and its like are plain English; "a class of which a pod" is not.
     Rule(
-        (b"of which",),
+        (b"of which", b"of\n"),
+        # Also at the end of a line, which the comment's next one continues; a word before it is on the same line.
         "".join(rf"(?<!{word} )" for word in ("one", "all", "each", "some", "most", "any", "last", r"\d", r"\}", "%"))
-        + r"\bof which\b",
+        + r"(?<=\S )of(?: |\n[ \t]*(?:#:? |//+ |\* )?)which\b",
         "whose, with, or a sentence of its own",
     ),
     Rule((b"once more",), r"\bonce more\b", "again"),

@@ -92,7 +92,7 @@ def build_packages(language: str, builder: pathlib.Path) -> None:
 
 
 def _check(name: str, folder: pathlib.Path) -> None:
-    """Check what was asked for. Raises: InitError."""
+    """Check the arguments. Raises: InitError."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise InitError(f"NAME: {name!r}: must begin with a capital letter and have letters and digits, as MyPlugin")
     try:
@@ -113,7 +113,7 @@ def project_name(name: str) -> str:
 
 
 def _words(name: str) -> Mapping[str, str]:
-    """What stands in a template, and what is to stand there."""
+    """A text of a template, and its replacement."""
     project = project_name(name)
     return {
         "PLUGIN_NAME": name,

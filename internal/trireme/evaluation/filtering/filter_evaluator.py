@@ -23,7 +23,7 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class FilterEvaluatorStatistics:
-    """What the evaluator has done."""
+    """Counters of the evaluator."""
 
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers, in bytes."})
@@ -34,7 +34,7 @@ class FilterEvaluatorStatistics:
 
 
 class _ProfileEvaluation:
-    """What evaluates classes under one profile, step by step: prepare, filter, and filter with nominated pods."""
+    """The steps that evaluate classes under one profile: prepare, filter, and filter with nominated pods."""
 
     def __init__(self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain) -> None:
         self.chain = chain
@@ -52,7 +52,7 @@ class FilterEvaluator:
         self._cache = column_cache.ColumnCache(snap, self._make_columns)
 
     def statistics(self) -> FilterEvaluatorStatistics:
-        """Counters of what was evaluated and cached so far."""
+        """Counters of evaluations and cached columns so far."""
         slots_evaluated = sum(profile.filter.slots_evaluated for profile in self._profiles.values())
         return FilterEvaluatorStatistics(len(self._cache), self._cache.nbytes, self._cache.made, slots_evaluated)
 
@@ -62,7 +62,7 @@ class FilterEvaluator:
         return self._cache
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_verdicts.ClassVerdicts:
-        """What is cached of the class, as of its last evaluation."""
+        """The class's cached columns, as of its last evaluation."""
         return self._cache.columns_of(profile, pod_class)
 
     def _make_columns(self, profile: str, sibling: class_verdicts.ClassVerdicts | None) -> class_verdicts.ClassVerdicts:
@@ -77,17 +77,17 @@ class FilterEvaluator:
         return [name for name in names if name in columns and columns[name].prefilter.skip]
 
     def drop(self, profile: str, class_id: int) -> None:
-        """Drop what was computed for a class: plugins may answer otherwise than the snapshot's changes let expect."""
+        """Drop a class's cached columns: its plugins changed for a reason that the snapshot does not show."""
         self._cache.drop(profile, class_id)
 
     def drop_all(self) -> None:
-        """Drop what was computed for all classes."""
+        """Drop the cached columns of all classes."""
         self._cache.clear()
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_verdicts.ClassVerdicts:
-        """Return the class's columns, no older than the snapshot was when called. `timer` gets what took how long.
+        """Return the class's columns, no older than the snapshot was when called. `timer` gets the durations.
 
         If a remote plugin fails, the columns refuse everywhere by error; so they do if no node passes and nodes change
         faster than the plugin can be called about them. A node that changed while the plugin was called is refused

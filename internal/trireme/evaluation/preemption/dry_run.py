@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """What a dry run of some nodes found: candidates, and for each other slot the number of its status."""
+    """The result of a dry run of some nodes: candidates, and for each other slot the number of its status."""
 
     candidates: tuple[Candidate, ...]
     refused: tuple[tuple[int, int], ...]

@@ -22,7 +22,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class ScoreEvaluatorStatistics:
-    """What the evaluator has done."""
+    """Counters of the evaluator."""
 
     classes: int  # whose columns are cached
     column_bytes: int
@@ -43,11 +43,11 @@ class ScoreEvaluator:
         )
 
     def statistics(self) -> ScoreEvaluatorStatistics:
-        """Counters of what was evaluated and cached so far."""
+        """Counters of evaluations and cached scores so far."""
         return ScoreEvaluatorStatistics(len(self._cache), self._cache.nbytes, self._slots_evaluated)
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_scores.ClassScores:
-        """What is cached of the class, made if nothing is."""
+        """The class's cached scores, empty if there are none yet."""
         return self._cache.columns_of(profile, pod_class)
 
     def _make_columns(self, profile: str, sibling: class_scores.ClassScores | None) -> class_scores.ClassScores:
@@ -58,11 +58,11 @@ class ScoreEvaluator:
         return sibling.of_sibling(chain.ignoring_requests, chain.by_node_terms)
 
     def drop(self, profile: str, class_id: int) -> None:
-        """Drop what is cached of a class: plugins may answer otherwise than the snapshot's changes let expect."""
+        """Drop a class's cached scores: its plugins changed for a reason that the snapshot does not show."""
         self._cache.drop(profile, class_id)
 
     def drop_all(self) -> None:
-        """Drop what was computed for all classes."""
+        """Drop the cached scores of all classes."""
         self._cache.clear()
 
     async def evaluate(
@@ -74,7 +74,7 @@ class ScoreEvaluator:
     ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
 
-        `timer` gets what took how long. `before`: plugins that look at usage alone score nodes with these pods, too;
+        `timer` gets the durations. `before`: plugins that look at usage alone score nodes with these pods, too;
         the next evaluation scores these nodes again.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
@@ -228,7 +228,7 @@ class ScoreEvaluator:
         cached: class_scores.ClassScores,
         timer: plugin_timer.PluginTimer,
     ) -> status.Status | None:
-        """Let asynchronous plugins score what changed, nodes that change meanwhile too; a status where one failed.
+        """Let asynchronous plugins score changed nodes, also those that change meanwhile; a status where one failed.
 
         A node that has changed again after the last round counts with the score that it had, or with 0.
         """
@@ -303,7 +303,7 @@ class ScoreEvaluator:
 
 
 def _pre_score_code_for_metrics(state: object) -> status.Code:
-    """How a PreScore ended, as metrics say it."""
+    """How a PreScore ended, as metrics label it."""
     if isinstance(state, status.Status):
         return state.code
     return status.Code.SKIP if state is None else status.Code.SUCCESS

@@ -53,7 +53,7 @@ class DecisionLog:
         return bool(self._waiting or self._bound)
 
     def take(self) -> bytes:
-        """What was added since the last call, as the fields of a serialised SyncRequest; empty: nothing."""
+        """The decisions added since the last call, as the fields of a serialised SyncRequest; empty: nothing."""
         if self._bound:
             self._number += 1
             bound, self._bound = _bound_message(self._bound), []

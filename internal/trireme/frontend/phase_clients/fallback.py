@@ -172,7 +172,7 @@ class Fallback:
         return local
 
     def _reasons_text(self) -> str:
-        """Why nobody answers: names and Services that stand for no address, and replicas that cannot be called."""
+        """Why no replica answers: names and Services that stand for no address, and replicas that cannot be called."""
         problems = [
             (each.endpoint, each.error() or "no addresses" * (not each.addresses)) for each in self._lookups.values()
         ]

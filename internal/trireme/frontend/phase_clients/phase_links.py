@@ -84,7 +84,7 @@ def make_links(
 
 
 def _make_dialer(completed: commandline.CompletedConfig, service: str) -> dialing.Dialer:
-    """Make what connects to the replicas of a service, by the TLS settings; insight has its own identities."""
+    """Make the connector to the replicas of a service, by the TLS settings; insight has its own identities."""
     config = completed.trireme
     tls = config.tls
     if not tls.enabled:

@@ -83,7 +83,7 @@ class SnapshotPublisher:
         return self._cache.generation
 
     def _end_waits(self) -> int:
-        """Everything is published: wake who waits for that, and return the generation."""
+        """Wake those that wait until everything is published, and return the generation."""
         if self._published is not None:
             self._published.set()
             self._published = None

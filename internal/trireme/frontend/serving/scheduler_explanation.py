@@ -44,7 +44,7 @@ def explain(state: FrontendState, key: str) -> insight_pb2.ExplainResponse | Non
 
 
 def leadership(state: FrontendState) -> scheduler_explanation_pb2.Leadership:
-    """Who leads."""
+    """The leader and its Lease."""
     leader = state.context.leader
     out = scheduler_explanation_pb2.Leadership(lease=leader.lease, last_error=state.lease_error())
     term = leader.term
@@ -58,7 +58,7 @@ def leadership(state: FrontendState) -> scheduler_explanation_pb2.Leadership:
 def _explain_pending_pod(
     out: scheduler_explanation_pb2.SchedulerExplanation, state: FrontendState, queued: queued_pod.QueuedPodInfo
 ) -> None:
-    """Add what a pod in the queue waits for, and what became of its last attempt."""
+    """Add why a pod in the queue waits, and the result of its last attempt."""
     out.pending.CopyFrom(state.pending_report().entry_of(queued))
     out.summary = out.pending.summary
     pending = queued.record.pod

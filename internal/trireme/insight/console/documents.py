@@ -25,7 +25,7 @@ MAX_FOUND = 50
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the reader may list in the whole cluster, and what replaces names in texts."""
+    """The reader's rights to list in the whole cluster, and the function that replaces names in texts."""
 
     lists_nodes: bool
     lists_pods: bool

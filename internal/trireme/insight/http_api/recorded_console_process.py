@@ -19,6 +19,7 @@ from typing import Any
 
 from trireme.insight.http_api import access, recorded_console, recorded_site
 from trireme.rpc import parent_death
+from trireme_kube.componentbase.cli import arguments
 from trireme_kube.componentbase.server import plain_server
 
 _NICE = 5
@@ -32,7 +33,7 @@ _NO_LIMIT = 1 << 48
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=arguments.description_of(__doc__))
     parser.add_argument("--socket-descriptor", type=int, required=True, help="of the socket that listens")
     parser.add_argument("--parent", type=int, required=True, help="process id of insight")
     parser.add_argument("--record-dir", type=pathlib.Path, required=True, help="folder that insight records in")

@@ -39,7 +39,7 @@ def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
 
 
 def _problems_of_args(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
-    """Return what is wrong with the two time-outs; setting one whose feature gate is off is an error too."""
+    """Return the problems of the two time-outs; setting one whose feature gate is off is an error too."""
     problems: list[Problem] = []
     timeout, where = args.get("filterTimeout"), child(path, "filterTimeout")
     if timeout is not None:

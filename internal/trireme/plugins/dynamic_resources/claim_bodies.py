@@ -65,8 +65,8 @@ def reserved_claim(
 ) -> dict[str, Any]:
     """The claim as used by the user, and with the allocation if it has none yet.
 
-    `now` is when it got its devices, for a claim that does not say; None: nobody waits for devices, and it is not
-    stated.
+    `now` is when it got its devices, for a claim without that time; None: no time is
+    written, as nobody waits for devices.
     """
     status = dict(claim.get("status") or {})
     given = dict(status.get("allocation") or {}) if allocation is None else dict(allocation)

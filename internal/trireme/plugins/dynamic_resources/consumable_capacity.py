@@ -1,4 +1,4 @@
-"""Shares of a device: what a request takes of each capacity, and whether that is left.
+"""Shares of a device: how much a request takes of each capacity, and whether so much is free.
 
 A request is rounded up to what the device's policy offers. What cannot be computed exactly in 64 bits is an error that
 ends the search, and not a reason to try another device.
@@ -24,7 +24,7 @@ Requests = Mapping[str, quantity.Quantity]
 
 
 class CapacityError(Exception):
-    """What is requested cannot be computed."""
+    """The requested amount cannot be computed."""
 
 
 def fits(
@@ -73,7 +73,7 @@ def _requests_by_qualified_name(stated: Requests, device: devices.Device) -> Req
 
 
 def consumption(stated: Requests, device: devices.Device, fractional: bool) -> dict[str, quantity.Quantity]:
-    """What the request takes, by the qualified name of the capacity. Raises: CapacityError."""
+    """The amounts that the request takes, by the qualified name of the capacity. Raises: CapacityError."""
     requests = _requests_by_qualified_name(stated, device) or {}
     out = {}
     for name, capacity in device.capacity.items():

@@ -1,4 +1,4 @@
-"""How a claim shows that it is a PodGroup's, to who knows the group by its name alone, as a pod does.
+"""Tells whether a claim belongs to a PodGroup by the group's name alone, as a pod names it.
 
 Apart from the rest, and light: the frontend's hints need no more than this.
 

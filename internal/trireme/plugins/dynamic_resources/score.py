@@ -87,7 +87,7 @@ class DynamicResourcesScore:
         snap: snapshot_view.SnapshotView,
         slot: int,
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
-        """Return what the allocated claims take of the node's resources; None: nothing, or it cannot be counted."""
+        """Return the share of the node's resources that allocated claims take; None: nothing, or not countable."""
         try:
             return self._search.claim_statuses(pod_class, state, snap, slot, ())
         except node_allocatable.NodeAllocatableError:

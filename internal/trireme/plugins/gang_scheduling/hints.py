@@ -1,4 +1,4 @@
-"""What may help a pod that GangScheduling holds back: its group is there, asks for fewer pods, or has one pod more.
+"""Events that may help a pod that GangScheduling holds back: its group comes, needs fewer pods, or gets another pod.
 
 Where groups may be in groups (gate CompositePodGroup), whatever happens to one group of a tree helps all pods of it.
 

@@ -38,7 +38,7 @@ Terms = affinity_terms.AffinityTerms
 
 @dataclass(frozen=True, slots=True)
 class _FilterState:
-    """What Filter goes by.
+    """Filter's state for a class.
 
     `first`: no pod counts for the class's affinity anywhere, and the pod may be the first. `apart` are the topology
     keys in whose domains a pod of the class keeps out the next one.
@@ -179,7 +179,7 @@ class InterPodAffinityFilter:
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
-        """Return what a placement changes for the next: the first of a group draws others, copies keep apart.
+        """Return the constraints of a placement on the next: the first of a group attracts others, copies keep apart.
 
         Anti-affinity by single nodes is left out: capacity says it.
         """

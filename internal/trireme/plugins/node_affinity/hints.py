@@ -1,4 +1,4 @@
-"""What may help a pod that NodeAffinity refused.
+"""Events that may help a pod that NodeAffinity refused.
 
 Source: pkg/scheduler/framework/plugins/nodeaffinity.
 """
@@ -38,7 +38,7 @@ def _matches_any_term(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) 
 
 
 def _matches_required_affinity(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
-    """Whether the node is as the pod asks. Raises: ValueError where only a term that cannot be read might say so."""
+    """Whether the node is as the pod asks. Raises: ValueError where only an unreadable term might match."""
     wanted = required_affinity.required_affinity_of(pod_class)
     if any(node.metadata.labels.get(key) != value for key, value in wanted.labels.items()):
         return False

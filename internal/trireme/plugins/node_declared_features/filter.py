@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: what a pod needs of the kubelet, the node must say that it has.
+"""NodeDeclaredFeatures: a node must declare the kubelet's features that a pod needs.
 
 Decided once per distinct set of declared features; a cluster has a few.
 """

@@ -27,7 +27,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
-    """Return what is wrong with the resources: listed twice, or a weight other than 1."""
+    """Return the problems of the resources: listed twice, or a weight other than 1."""
     problems: list[Problem] = []
     seen: set[str] = set()
     for position, resource in enumerate(args.get("resources") or ()):

@@ -12,7 +12,7 @@ from trireme.framework.reason_codes import Kind, ReasonCode
 
 
 def _requested(parameters: Mapping[str, str]) -> str:
-    """What the pod requests, with its unit."""
+    """The pod's request, with its unit."""
     return f"{amount_words.amount(parameters['resource'], parameters['asked'])} requested"
 
 

@@ -87,7 +87,7 @@ class PodTopologySpreadArgs:
 
 
 def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
-    """Return what is wrong with the default constraints; two with the same key and action are duplicates."""
+    """Return the problems of the default constraints; two with the same key and action are duplicates."""
     problems: list[Problem] = []
     kind, constraints = args["defaultingType"], args.get("defaultConstraints") or ()
     where = child(path, "defaultingType")
@@ -107,7 +107,7 @@ def _problems_of_args(path: str, args: JsonArgs, _gates: feature_gates.Gates) ->
 
 
 def _constraint_problems(path: str, constraint: JsonArgs) -> list[Problem]:
-    """Return what is wrong with one default constraint; it must have no selector, which is found for each pod."""
+    """Return the problems of one default constraint; it must have no selector, which is found for each pod."""
     problems: list[Problem] = []
     if constraint["maxSkew"] <= 0:
         problems.append(invalid(child(path, "maxSkew"), constraint["maxSkew"], "not in valid range (0, inf)"))

@@ -128,7 +128,7 @@ class VolumeBindingFilter:
 
 
 def _problem_of_first_unusable_claim(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
-    """Return what is wrong with the first claim that cannot be used; empty where all can."""
+    """Return the problem of the first unusable claim; empty if all can be used."""
     for use in volumes_claims.claims_of(pod_class):
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
         if claim is None:

@@ -50,7 +50,7 @@ class VolumeBindings:
 
     @staticmethod
     def from_bytes(data: bytes) -> "VolumeBindings":
-        """Decode what `to_bytes` made. Raises: ValueError for anything else."""
+        """Decode the bytes of `to_bytes`. Raises: ValueError for anything else."""
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             return VolumeBindings(

@@ -1,4 +1,4 @@
-"""GroupSettings: what the queue has to know of groups from the configuration, and what it calls for them."""
+"""GroupSettings: the queue's settings for groups, and the functions that it calls for them."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What the queue has to know of groups, and calls."""
+    """The queue's settings for groups, and functions that it calls."""
 
     #: The profiles with the plugin of gangs at PreEnqueue: there a group waits until it has its minimum of members.
     gang_profiles: Set[str]

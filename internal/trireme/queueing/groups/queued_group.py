@@ -28,7 +28,7 @@ from trireme.queueing.states import GONE, Gated, Gone, QueueState
 
 
 class PodGroupInfo(NamedTuple):
-    """What the queue orders a group by. It is a batch of its own, ordered by priority, then by age.
+    """The sort key of a group in the queue. It is a batch of its own, ordered by priority, then by age.
 
     Where a remote QueueSort plugin orders pods, the group is where the first of its waiting members would be.
     """
@@ -46,7 +46,7 @@ class PodGroupInfo(NamedTuple):
 
 
 class QueuedPodGroupInfo:
-    """What is scheduled together: the pods of one tree of groups, named after its root.
+    """The pods of one tree of groups, which are scheduled together, named after the root.
 
     While members wait it is queued in their place. Times are Unix seconds of the steady clock.
     """
@@ -116,12 +116,12 @@ class QueuedPodGroupInfo:
 
     @property
     def key(self) -> str:
-        """What the queue calls it: no pod has a name with a slash in it."""
+        """Its key in the queue; its slash keeps it apart from names of pods."""
         return self.record.key
 
     @property
     def uid(self) -> str:
-        """The same: what preemption for the group is known by."""
+        """The same key, by which preemption knows the group."""
         return self.record.uid
 
     @property
@@ -192,7 +192,7 @@ class QueuedPodGroupInfo:
 
 
 class PodGroupBatch(NamedTuple):
-    """What `pop` hands out of groups: one, with all members that wait (`group.attempt`)."""
+    """A batch of one group, with all members that wait (`group.attempt`)."""
 
     key: GroupKey
     profile: str
@@ -289,7 +289,7 @@ class PodGroups:
         return group
 
     def missing_text(self, group: QueuedPodGroupInfo) -> str:
-        """What a group without a tree waits for, to be written after "waits"."""
+        """The object that a group without a tree waits for, as words that follow "waits"."""
         missing = self.forest.missing_ancestor(group.group_key) or group.group_key
         if self.forest.knows(missing):
             return f"in vain: {missing.api_kind} {missing.name} is part of itself"

@@ -62,7 +62,7 @@ def _hint_by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
     """
 
     def hint(event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[Hint]:
-        """What the event means for each of these pods."""
+        """The hint's answer for each of these pods."""
         helps = event_hint(old, new)
         return [_hint_for(pod, helps, cluster) for pod in pods]
 
@@ -70,7 +70,7 @@ def _hint_by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
 
 
 def _hint_for(pod: QueuedPodInfo, helps: ClassHint, cluster: CacheView) -> Hint:
-    """What the event means for one pod; ERROR, which wakes it, where that cannot be found out."""
+    """The hint's answer for one pod; ERROR, which wakes it, where the hint fails."""
     try:
         return Hint.QUEUE if helps(cluster.class_of_waiting_pod(pod.record.class_id)) else Hint.SKIP
     except Exception:

@@ -102,8 +102,8 @@ class PodGroupCycle:
     async def _attempt_group(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
         """Try the group once, and have its members bound or reported.
 
-        During the trial its members' nominations are withheld, and deltas are marked. Returns how it ended; a group of
-        which nobody is left to be tried counts as scheduled.
+        During the trial its members' nominations are withheld, and deltas are marked. Returns how it ended; a group
+        without members to try counts as scheduled.
         """
         tree = group.tree
         members = self._members_to_try(group)
@@ -166,7 +166,7 @@ class PodGroupCycle:
         tree: forest.GroupNode,
         members: Sequence[queued_pod.QueuedPodInfo],
     ) -> PodGroupRequest:
-        """Say what is to be tried: the members by PodGroup, how many have a node, and whether minimums apply."""
+        """Describe the trial: the members by PodGroup, how many have a node, and whether minimums apply."""
         by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
             by_group.setdefault(queued_group.pod_group_name(pod), []).append(pod)
@@ -174,7 +174,7 @@ class PodGroupCycle:
         return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
 
     async def _evict_victims(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
-        """Have the victims deleted. Answers what failed; empty if nothing did, or if others are scheduled meanwhile."""
+        """Have the victims deleted. Returns the failure; empty: none, or others are scheduled meanwhile."""
         if self._asynchronous:
             self._preemptions.evict_in_background(group, "", victims)
             return ""

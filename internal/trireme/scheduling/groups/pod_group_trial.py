@@ -166,7 +166,7 @@ class PodGroupTrials:
         return ""
 
     async def _reserve_again(self, member: MemberAttempt) -> str:
-        """Reserve for the member what it had reserved, beside the members before it; answers what failed."""
+        """Reserve for the member what it had reserved, beside the members before it; returns the failure."""
         assert member.assumed is not None
         assert member.cycle is not None
         member.assumed = assumed = dataclasses.replace(member.assumed, reserved=False)
@@ -265,7 +265,7 @@ class PodGroupTrials:
         return attempts
 
     def end_claim_sharing(self, attempts: Sequence[MemberAttempt]) -> None:
-        """The trial is over, and these members are going to be bound: no other pod shares their claims any more."""
+        """End the trial of members that will be bound: no other pod shares their claims any more."""
         uids = {member.pod.uid for member in attempts if member.assumed is not None and member.assumed.reserved}
         if uids:
             self._reserved.end_claim_sharing(uids)

@@ -1,4 +1,4 @@
-"""What of a kube-scheduler's flags, gates and configuration carries over, what differs, and which step comes next.
+"""Findings about a kube-scheduler's flags, gates and configuration: which carry over, which differ, and the next step.
 
 Pure: what was read is an argument. Judged by the same code that the frontend starts with, so that a finding is what the
 frontend would do.

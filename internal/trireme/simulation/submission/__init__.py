@@ -1,1 +1,1 @@
-"""What would be submitted to the cluster: manifests as `kubectl apply` takes them, and the pods that they make."""
+"""Submissions to the cluster: manifests as `kubectl apply` takes them, and the pods that they make."""

@@ -65,6 +65,11 @@ def read(options: type[T], values: argparse.Namespace) -> T:
     return options(**{field.name: getattr(values, field.name) for field, _ in _declared(options)})
 
 
+def description_of(docstring: str | None) -> str:
+    """The description of a command: its module's docstring without the lines that name tests."""
+    return (docstring or "").partition("\n\nTests: ")[0]
+
+
 def parse_bool(text: str) -> bool:
     """Parse a boolean as Go's flag package does. Raises: ValueError."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):

@@ -22,7 +22,7 @@ def _parse_modules(text: str) -> tuple[tuple[str, int], ...]:
 class LogFlags:
     """Format and verbosity of the log."""
 
-    logging_format: Annotated[str, Argument("default %(default)s", choices=("text", "json"))] = "text"
+    logging_format: Annotated[str, Argument("form of the log (default %(default)s)", choices=("text", "json"))] = "text"
     v: Annotated[int, Argument("log verbosity", letter="v")] = 0
     vmodule: Annotated[
         tuple[tuple[str, int], ...],
