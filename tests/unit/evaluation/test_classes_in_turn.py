@@ -136,7 +136,7 @@ def _ten_nodes() -> Any:
     cluster.close()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_classes_that_state_the_same_about_nodes_follow_each_change(data: st.DataObject) -> None:
     """They share scores: of each class a node counts as it is now, whichever class was evaluated since its change."""
@@ -162,7 +162,7 @@ def test_classes_that_state_the_same_about_nodes_follow_each_change(data: st.Dat
         known.close()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_class_that_differs_from_another_in_requests_is_decided_as_if_it_were_the_first(data: st.DataObject) -> None:
     """It begins with what the other was told, though nodes and pods may have changed since."""
