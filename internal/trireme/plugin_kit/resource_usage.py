@@ -83,8 +83,8 @@ def allocatable_and_usage(
         base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
     has = usage.allocatable(entry.number)
-    more = own if copies == 1 else np.arange(copies, dtype=np.int64) * placed + own
-    used = base[:, None] + more
+    more = _amounts_of_copies(placed, own, copies)
+    used = arrays.saturated(base[:, None] + more)
     name = usage.name_of(entry.number)
     if devices is None or not device_resources.may_come_from_devices(name):
         return has[:, None], used
@@ -92,3 +92,29 @@ def allocatable_and_usage(
     by_device = (has == 0) & (count > 0)
     used = np.where(by_device[:, None], taken[:, None] + more, used)
     return np.where(by_device, count, has)[:, None], used
+
+
+def scaled_fraction(
+    part: arrays.Int64Array, whole: arrays.Int64Array, scale: int, out: arrays.Int64Array | None = None
+) -> arrays.Int64Array:
+    """`part` times `scale` by `whole`, rounded down, exactly; `part` is limited to 0 and `whole`, which is positive.
+
+    `out`: an array to write to. Shapes: that of `part`, or one that broadcasts to it.
+
+    Source: pkg/scheduler/framework/plugins/noderesources (scaledFraction).
+    """
+    out = np.clip(part, 0, whole, out=out)
+    if not whole.size or int(whole.max()) <= arrays.INT64_MAX // scale:
+        out *= scale
+        out //= whole
+        return out
+    exact = out.astype(object) * scale // whole
+    out[...] = exact.astype(np.int64)
+    return out
+
+
+def _amounts_of_copies(placed: int, own: int, copies: int) -> arrays.Int64Array:
+    """What one copy, two, … add to what a node's pods use, at most what 64 bits hold. Shape: (copy,)."""
+    if placed * (copies - 1) + own <= arrays.INT64_MAX:
+        return np.arange(copies, dtype=np.int64) * placed + own
+    return np.array([min(number * placed + own, arrays.INT64_MAX) for number in range(copies)], dtype=np.int64)

@@ -38,13 +38,11 @@ class NodeUsage:
 
     def requested(self, resource: int) -> arrays.Int64Array:
         """What their pods request; read-only."""
-        out: arrays.Int64Array = self._requested[resource, self._where]
-        return out
+        return arrays.saturated(self._requested[resource, self._where])
 
     def requested_nonzero(self, resource: int) -> arrays.Int64Array:
         """What their pods request of CPU or memory, with defaults where they request none; read-only."""
-        out: arrays.Int64Array = self._nonzero[resource, self._where]
-        return out
+        return arrays.saturated(self._nonzero[resource, self._where])
 
     def nodes_with_more_pods(self) -> arrays.SlotArray:
         """The numbers of the nodes with pods that the snapshot does not have."""
@@ -103,7 +101,8 @@ class UsageWithPods:
             number = table.resource_names.find(name)
             if number is None or number >= self.requested.shape[0]:
                 return np.zeros(slots.shape[0], dtype=np.int64)
-            copies = np.minimum(copies, (table.allocatable[number, slots] - self.requested[number, slots]) // amount)
+            used = arrays.saturated(self.requested[number, slots])
+            copies = np.minimum(copies, (table.allocatable[number, slots] - used) // amount)
         return np.maximum(copies, 0)
 
     def _copy_usage(self) -> None:

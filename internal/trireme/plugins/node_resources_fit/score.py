@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trireme.framework.plugin_spec import MAX_SCORE
 from trireme.plugin_api import interfaces, scorers
 from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.plugins.node_resources_fit import args as fit_args
@@ -97,11 +98,8 @@ class NodeResourcesFitScore:
         """Return the score of one resource, 0 to 100, for what is requested of each capacity. Shape: as `requested`."""
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
             left = capacity - requested
-            np.maximum(left, 0, out=left)
-            left *= 100
-            left //= capacity
-            return left
-        utilization = np.clip(requested, 0, capacity) * 100 // capacity
+            return resource_usage.scaled_fraction(left, capacity, MAX_SCORE, out=left)
+        utilization = resource_usage.scaled_fraction(requested, capacity, MAX_SCORE)
         return utilization if self._shape is None else self._shape[utilization]
 
 
