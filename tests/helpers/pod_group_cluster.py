@@ -6,7 +6,7 @@ class, and score fills the nodes in their order. So a test can say exactly who f
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,10 @@ class Cluster:
         self.groups = self.queue.groups
         self.failures: dict[str, Failure] = {}
         self.written: list[bind_pb2.Action] = []
-        self.started: list[tuple[list[str], dict[str, float]]] = []
-        self.allowed: list[str] = []
+        self.started: list[list[str]] = []
         self.preempting: list[bind_pb2.Action] = []
+        #: The nodes that a group preempted for.
+        self.room_made_on: frozenset[str] = frozenset()
         #: What becomes of evictions that are waited for.
         self.refusal = ""
         #: (what was asked, class, how many) in order.
@@ -332,11 +333,8 @@ class _Binding:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def start(self, cycle: cycle_pb2.Cycle, assumed: Any, waits: Any = ()) -> None:
-        self._cluster.started.append(([one.pod.key.removeprefix("ns/") for one in assumed], dict(waits)))
-
-    def allow(self, uids: Any, plugin: str) -> None:
-        self._cluster.allowed += uids
+    def start(self, cycle: cycle_pb2.Cycle, assumed: Any) -> None:
+        self._cluster.started.append([one.pod.key.removeprefix("ns/") for one in assumed])
 
 
 class _Preempting:
@@ -345,10 +343,13 @@ class _Preempting:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def evict_in_background(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
+    def evict_in_background(
+        self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action], nodes: Collection[str]
+    ) -> None:
         self._cluster.preempting.extend(actions)
+        self._cluster.room_made_on = frozenset(nodes)
 
-    async def evict(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
+    async def evict(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action], nodes: Collection[str]) -> str:
         self._cluster.preempting.extend(actions)
         return self._cluster.refusal
 

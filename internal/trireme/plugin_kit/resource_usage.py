@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.framework import amounts
+from trireme.framework import amounts, plugin_spec
 from trireme.plugin_kit import device_resources, plugin_context
 from trireme.snapshot import arrays, classes, node_usage, resources, snapshot_view
+
+# A quotient of whole numbers below this, as floating point divides them, is never rounded up to a whole one.
+_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ def capacity_and_usage(
     else:
         base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
-    more = own if copies == 1 else np.arange(copies, dtype=np.int64) * placed + own
-    used = base[:, None] + more
+    more = _amounts_of_copies(placed, own, copies)
+    used = arrays.saturated(base[:, None] + more)
     name = usage.name_of(entry.number)
     if devices is None or not device_resources.may_come_from_devices(name):
         return usage.capacity(entry.number), used
@@ -92,3 +95,28 @@ def capacity_and_usage(
     by_device = (has == 0) & (count > 0)
     used = np.where(by_device[:, None], taken[:, None] + more, used)
     return node_usage.Capacity.of(np.where(by_device, count, has)), used
+
+
+def percentage(part: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
+    """The whole percentage that `part` is of the capacity, exactly; `part` is limited to 0 and the capacity.
+
+    Shape: as `part`, which is spent.
+
+    Source: pkg/scheduler/framework/plugins/noderesources (scaledFraction).
+    """
+    np.clip(part, 0, capacity.amounts, out=part)
+    if capacity.largest > arrays.INT64_MAX // plugin_spec.MAX_SCORE:
+        return (part.astype(object) * plugin_spec.MAX_SCORE // capacity.amounts).astype(np.int64)
+    part *= plugin_spec.MAX_SCORE
+    if capacity.largest * plugin_spec.MAX_SCORE < _EXACT:
+        # A third of the time that dividing whole numbers takes.
+        return (part / capacity.floats).astype(np.int64)
+    part //= capacity.amounts
+    return part
+
+
+def _amounts_of_copies(placed: int, own: int, copies: int) -> arrays.Int64Array:
+    """What one copy, two, … add to what a node's pods use, at most what 64 bits hold. Shape: (copy,)."""
+    if placed * (copies - 1) + own <= arrays.INT64_MAX:
+        return np.arange(copies, dtype=np.int64) * placed + own
+    return np.array([min(number * placed + own, arrays.INT64_MAX) for number in range(copies)], dtype=np.int64)

@@ -18,35 +18,31 @@ from trireme.snapshot import arrays, snapshot
 # A class's number, and a slot.
 PlacedPod = tuple[int, int]
 
-# A quotient of whole numbers below this, as Python and NumPy divide them, is never rounded up to a whole one.
-_EXACT = 2**53
-
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """What nodes have of a resource, to divide by: 1 where they have none of it.
 
-    `is_there` marks the nodes that have it (None: all). `scales_exactly`: a percentage of it that is computed by
-    floating point and cut off is that of whole numbers. Shapes: (node, 1).
+    `is_there` marks the nodes that have it (None: all); `largest` is no less than any. Shapes: (node, 1).
     """
 
     amounts: arrays.Int64Array
     floats: arrays.Float64Array
     is_there: arrays.BoolArray | None
-    scales_exactly: bool
+    largest: int
 
     @classmethod
     def of(cls, allocatable: arrays.Int64Array) -> "Capacity":
         """Make it of what nodes have. Shape: (node,)."""
         is_there = (allocatable > 0)[:, None]
         amounts = np.maximum(allocatable, 1)[:, None]
-        exact = int(amounts.max(initial=1)) * 100 < _EXACT
-        return cls(amounts, amounts.astype(np.float64), None if is_there.all() else is_there, exact)
+        largest = int(amounts.max(initial=1))
+        return cls(amounts, amounts.astype(np.float64), None if is_there.all() else is_there, largest)
 
     def at(self, where: arrays.SlotArray | slice) -> "Capacity":
         """The same of some of the nodes."""
         there = None if self.is_there is None else self.is_there[where]
-        return Capacity(self.amounts[where], self.floats[where], there, self.scales_exactly)
+        return Capacity(self.amounts[where], self.floats[where], there, self.largest)
 
 
 class _CapacityColumn:
@@ -104,13 +100,11 @@ class NodeUsage:
 
     def requested(self, resource: int) -> arrays.Int64Array:
         """The requests of their pods; read-only."""
-        out: arrays.Int64Array = self._requested[resource, self._where]
-        return out
+        return arrays.saturated(self._requested[resource, self._where])
 
     def requested_nonzero(self, resource: int) -> arrays.Int64Array:
         """The requests of their pods for CPU or memory, with defaults where they request none; read-only."""
-        out: arrays.Int64Array = self._nonzero[resource, self._where]
-        return out
+        return arrays.saturated(self._nonzero[resource, self._where])
 
     def at(self, slots: arrays.SlotArray) -> "NodeUsage":
         """The same of the nodes at other slots."""
@@ -161,7 +155,8 @@ class UsageWithPods:
             number = table.resource_names.find(name)
             if number is None or number >= self.requested.shape[0]:
                 return np.zeros(slots.shape[0], dtype=np.int64)
-            copies = np.minimum(copies, (table.allocatable[number, slots] - self.requested[number, slots]) // amount)
+            used = arrays.saturated(self.requested[number, slots])
+            copies = np.minimum(copies, (table.allocatable[number, slots] - used) // amount)
         return np.maximum(copies, 0)
 
     def _copy_usage(self) -> None:

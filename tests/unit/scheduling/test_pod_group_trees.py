@@ -1,10 +1,22 @@
 """Groups of groups in the queue and in their cycle: one attempt for a whole tree, all or nothing."""
 
 import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
+from tests.helpers.pod_group_builders import (
+    PROFILE,
+    T0,
+    Notified,
+    grouping_queue,
+    member,
+    of_groups,
+    pod_group,
+    too_few,
+)
 from tests.helpers.pod_group_cluster import Cluster
 from tests.helpers.queue_builders import NODE_ADD
 from trireme.queueing.batch_key import GroupKey
@@ -14,8 +26,7 @@ from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForG
 from trireme.scheduling import ports
 from trireme.v1 import filter_phase_pb2, scheduling_pb2, status_pb2
 
-UNSCHEDULABLE = "pod group is unschedulable"
-NOWHERE = f"{UNSCHEDULABLE}, 0/1 placements are available, first placement status: "
+NOWHERE = "0/1 placements are available, first placement status: "
 
 Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
 
@@ -65,12 +76,10 @@ async def test_placed_groups_are_undone_when_their_tree_fails() -> None:
     await asyncio.sleep(0)
     assert cluster.nodes == {}
     assert sorted(cluster.unreserved) == ["a0", "a1", "b0"]
-    failed = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
-    assert conditions(cluster)["b"][2] == f"{NOWHERE}{failed}, "
-    # The root's status is a's too, so what was said after it is said for both.
-    assert conditions(cluster)["a"][2] == f"{NOWHERE}{failed}, , "
-    assert cluster.text("a0") == f"{NOWHERE}{failed}"
-    assert cluster.text("b0") == f"{UNSCHEDULABLE}, {NOWHERE}{failed}, "
+    assert conditions(cluster)["b"][2] == f"{NOWHERE}{too_few(2, 1, 1, 0)}"
+    assert conditions(cluster)["a"][2] == 'ancestor composite pod group "root" is unschedulable'
+    assert cluster.text("a0") == 'parent pod group "a" is unschedulable'
+    assert cluster.text("b0") == 'parent pod group "b" is unschedulable'
     assert cluster.text("b1") == "0/2 nodes are available: 2 Insufficient room."
 
 
@@ -94,8 +103,8 @@ async def test_groups_after_the_last_that_can_help_are_not_tried() -> None:
     tree_of_two(cluster)
     filled(cluster, {"a": 2, "b": 2})
     await cluster.run()
-    failed = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
-    assert cluster.text("b0") == f"{NOWHERE}{failed}"
+    assert conditions(cluster)["b"][2] == 'ancestor composite pod group "root" is unschedulable'
+    assert cluster.text("b0") == 'parent pod group "b" is unschedulable'
     assert cluster.text("a1") == "0/1 nodes are available: 1 Insufficient room."
     assert {kind for kind, _, _ in cluster.asked} == {"filter", "place"}
 
@@ -140,12 +149,12 @@ async def test_the_message_counts_no_nodes_of_other_domains() -> None:
     await cluster.run()
     assert cluster.nodes == {}
     assert cluster.text("a1") == "0/1 nodes are available: 1 Insufficient room."
-    assert "0/2 placements are available" in cluster.text("b0")
+    assert conditions(cluster)["a"][2] == f"{NOWHERE}{too_few(2, 1, 1, 0)}"
 
 
 @pytest.mark.parametrize("fault", [ports.PhaseFault("filter is odd"), RuntimeError("a defect")], ids=["odd", "defect"])
 async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) -> None:
-    """Nothing of it is left, and everybody is told the same."""
+    """Nothing of it is left, and everybody is told where it happened."""
     cluster = Cluster([9], composite=True)
     tree_of_two(cluster)
     filled(cluster, {"a": 2, "b": 2})
@@ -161,10 +170,68 @@ async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) 
     else:
         await cluster.run()
         why = "failed to schedule other pod from a pod group: filter is odd"
-        text = f"composite pod group evaluation failed due to child error: {why}"
-        assert conditions(cluster) == dict.fromkeys("ab", ("False", "SchedulerError", text))
-        assert {each.message for each in cluster.failures.values()} == {text}
+        ancestor = 'ancestor composite pod group "root" encountered an error'
+        assert conditions(cluster) == {
+            "a": ("False", "SchedulerError", ancestor),
+            "b": ("False", "SchedulerError", why),
+        }
+        others = {name: f'parent pod group "{name[0]}" encountered an error' for name in ("a0", "a1", "b1")}
+        assert {name: cluster.text(name) for name in cluster.failures} == {**others, "b0": "filter is odd"}
     assert cluster.nodes == {}
+
+
+def _refused_trees() -> Iterator[Any]:
+    """Groups that must not be in one tree, of which `a` is the one with a pod, and what is said of them."""
+    names = [f"x{number}" for number in range(4)]
+    deep = [of_groups(name, parent=parent) for name, parent in itertools.pairwise([*names, ""])]
+    text = 'hierarchy depth exceeds maximum allowed depth 4 at "compositepodgroup/ns/x0"'
+    yield pytest.param([*deep, pod_group("a", parent="x0")], text, id="depth")
+
+    of_workload = pod_group("a", parent="root")
+    of_workload.spec.workload_ref.workload_name = "w"
+    text = (
+        'pod group workload does not match root workload, got: "w" ("podgroup/ns/a") and "" '
+        '("compositepodgroup/ns/root")'
+    )
+    yield pytest.param([of_groups("root"), of_workload], text, id="workload")
+
+    text = (
+        "all pod groups in a hierarchy should have the same priority as the root pod group's priority, got 7 "
+        '("podgroup/ns/a") and 0 ("compositepodgroup/ns/root")'
+    )
+    yield pytest.param([of_groups("root"), pod_group("a", priority=7, parent="root")], text, id="priority")
+
+    never = pod_group("a", parent="root")
+    never.spec.preemption_policy = "Never"
+    text = (
+        'all pod groups in a hierarchy should have the same preemption policy, got Never ("podgroup/ns/a") and '
+        "PreemptLowerPriority"
+    )
+    yield pytest.param([of_groups("root"), never], text, id="policy")
+
+    text = 'gang parent "compositepodgroup/ns/root" cannot have basic child "podgroup/ns/a"'
+    yield pytest.param([of_groups("root", 1), pod_group("a", parent="root")], text, id="gang over basic")
+
+    together, alone = of_groups("root"), pod_group("a", parent="root")
+    together.spec.disruption_mode.all.SetInParent()
+    alone.spec.disruption_mode.single.SetInParent()
+    text = (
+        'parent "compositepodgroup/ns/root" with All disruption mode cannot have child "podgroup/ns/a" with Single '
+        "disruption mode"
+    )
+    yield pytest.param([together, alone], text, id="disruption")
+
+
+@pytest.mark.parametrize(("groups", "text"), list(_refused_trees()))
+async def test_groups_of_a_tree_that_contradict_each_other_are_an_error(groups: list[Group], text: str) -> None:
+    """kubernetes/kubernetes#142719: such trees were scheduled, or waited for ever."""
+    cluster = Cluster([9], composite=True)
+    for group in groups:
+        cluster.group(group)
+    cluster.add("p", "a")
+    await cluster.run()
+    assert (cluster.asked, cluster.text("p")) == ([], text)
+    assert cluster.conditions == [("False", "PodGroupError", text)]
 
 
 async def test_the_topmost_group_preempts_for_all() -> None:
@@ -174,7 +241,7 @@ async def test_the_topmost_group_preempts_for_all() -> None:
         cluster.occupy(f"old{number}", f"n{number}")
     cluster.group(of_groups("root", 2, priority=5))
     for name in "ab":
-        cluster.group(pod_group(name, 1, parent="root"))
+        cluster.group(pod_group(name, 1, parent="root", priority=5))
         cluster.add(name, name, priority=5)
     cluster.victims = ("old0", "old1")
 
@@ -195,6 +262,7 @@ async def test_the_topmost_group_preempts_for_all() -> None:
     assert [each.pod.name for each in second.placed] == ["a", "b"]
     assert {name: each.nominated_node for name, each in cluster.failures.items()} == {"a": "n0", "b": "n1"}
     assert [action.pod.name for action in cluster.preempting] == ["old0"]
+    assert cluster.room_made_on == {"n0", "n1"}
     assert sorted(cluster.nodes) == ["old0", "old1"]
 
 
@@ -204,8 +272,8 @@ async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> No
     for number in range(2):
         cluster.occupy(f"old{number}", f"n{number}")
     cluster.group(of_groups("root", 1, priority=5))
-    cluster.group(pod_group("a", 3, parent="root"))
-    cluster.group(pod_group("b", 1, parent="root"))
+    cluster.group(pod_group("a", 3, parent="root", priority=5))
+    cluster.group(pod_group("b", 1, parent="root", priority=5))
     for name, group in (("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b")):
         cluster.add(name, group, priority=5)
     cluster.victims = ("old0", "old1")

@@ -94,21 +94,9 @@ class NodeResourcesFitScore:
     def _score_by_strategy(self, requested: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
         """Return the score of one resource, 0 to 100, for what is requested of each capacity. Shape: as `requested`."""
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
-            left = capacity.amounts - requested
-            np.maximum(left, 0, out=left)
-            return _percentage(left, capacity)
-        utilization = _percentage(np.clip(requested, 0, capacity.amounts), capacity)
+            return resource_usage.percentage(capacity.amounts - requested, capacity)
+        utilization = resource_usage.percentage(requested, capacity)
         return utilization if self._shape is None else self._shape[utilization]
-
-
-def _percentage(part: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
-    """The whole percentage that the part is of the capacity, at most all of it. Shape: as `part`, which is spent."""
-    part *= 100
-    if capacity.scales_exactly:
-        # A third of the time that dividing whole numbers takes.
-        return (part / capacity.floats).astype(np.int64)
-    part //= capacity.amounts
-    return part
 
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesFitScore:

@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -16,7 +16,6 @@ from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, queue_groups, queued_group
 from trireme.queueing.groups.queue_groups import GroupAttemptResult
-from trireme.registry import in_tree
 from trireme.scheduling import assumed_pod, attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_agreement, pod_group_post_filters, pod_group_reporter
@@ -31,9 +30,6 @@ from trireme.v1 import bind_pb2, cycle_pb2
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
-
-# How long a member may wait on Permit for the others, in seconds.
-PERMIT_SECONDS = 300.0
 
 _ATTEMPTS = {
     GroupCode.SUCCESS: GroupAttemptResult.SCHEDULED,
@@ -97,7 +93,9 @@ class PodGroupCycle:
             end = await self._attempt_group(group)
         finally:
             self._execute(self._groups.finish_attempt(group, end, self._now()))
-            self._observer.on_group_attempted(batch.profile, end.value, self._observer.clock() - started)
+            self._observer.on_group_attempted(
+                batch.profile, group.group_key.kind, end.value, self._observer.clock() - started
+            )
 
     async def _attempt_group(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
         """Try the group once, and have its members bound or reported.
@@ -111,7 +109,7 @@ class PodGroupCycle:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
             self._reporter.report_failures(members, Failure(text, nominated_node=""))
             return GroupAttemptResult.ERROR
-        disagreement = pod_group_agreement.find_disagreement(self._cache, group, members)
+        disagreement = pod_group_agreement.find_disagreement(self._cache, group, tree, members)
         if disagreement:
             self._group_reporter.report_error(tree, members, disagreement)
             return GroupAttemptResult.ERROR
@@ -125,7 +123,7 @@ class PodGroupCycle:
         try:
             started = self._observer.clock()
             result = await self._try(request)
-            self._observer.on_group_evaluated(self._observer.clock() - started)
+            self._observer.on_group_evaluated(request.profile, tree.key.kind, self._observer.clock() - started)
             end, post_filter = _ATTEMPTS[result.status.code], None
             if end is GroupAttemptResult.UNSCHEDULABLE:
                 post_filter = await self._run_post_filters(request, result)
@@ -134,7 +132,7 @@ class PodGroupCycle:
             self._queue.nominator.restore_withheld()
             self._cache.end_trial()
         if result.succeeded:
-            self._bind_placed_members(group, result)
+            self._bind_placed_members(result)
         self._group_reporter.report_result(request, result, post_filter)
         return end
 
@@ -150,9 +148,8 @@ class PodGroupCycle:
         await self._release_claims(group, post_filter.actions)
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
-        failed = await self._evict_victims(
-            group, [action for action in post_filter.actions if action.HasField("evict")]
-        )
+        victims = [action for action in post_filter.actions if action.HasField("evict")]
+        failed = await self._evict_victims(group, victims, post_filter.nominated.values())
         return pod_group_post_filters.failed_preemption_result(failed) if failed else post_filter
 
     def _members_to_try(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
@@ -173,12 +170,17 @@ class PodGroupCycle:
         minimums = members[0].record.profile in self._gang_profiles
         return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
 
-    async def _evict_victims(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
-        """Have the victims deleted. Returns the failure; empty: none, or others are scheduled meanwhile."""
+    async def _evict_victims(
+        self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action], nodes: Iterable[str]
+    ) -> str:
+        """Have the victims deleted, so that there is room on these nodes.
+
+        Returns the failure; empty: none, or others are scheduled meanwhile.
+        """
         if self._asynchronous:
-            self._preemptions.evict_in_background(group, "", victims)
+            self._preemptions.evict_in_background(group, "", victims, frozenset(nodes))
             return ""
-        return await self._preemptions.evict(group, "", victims)
+        return await self._preemptions.evict(group, "", victims, frozenset(nodes))
 
     async def _release_claims(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Have bind release claims that the group cannot use as they are; a failure is only logged."""
@@ -205,12 +207,8 @@ class PodGroupCycle:
             return False
         return True
 
-    def _bind_placed_members(self, group: queued_group.QueuedPodGroupInfo, result: PodGroupResult) -> None:
-        """Have the members that fitted bound; those that were deleted meanwhile are unassumed.
-
-        If by now too few have a node for the group's minimum, all wait on Permit for the gang plugin. Otherwise members
-        that waited for it since an earlier attempt are allowed too.
-        """
+    def _bind_placed_members(self, result: PodGroupResult) -> None:
+        """Have the members that fitted bound; those that were deleted meanwhile are unassumed."""
         attempts = list(result.placed_members())
         self._trials.end_claim_sharing(attempts)
         placed = []
@@ -222,14 +220,8 @@ class PodGroupCycle:
                 self._trials.unassume(member)
             else:
                 placed.append((member.cycle, member.assumed))
-        gang = bool(placed) and placed[0][0].profile in self._gang_profiles
-        waits: Mapping[str, float] = {}
-        if gang and not result.node.has_minimum(self._scheduled_per_group(group).__getitem__):
-            waits = {in_tree.GANG_PLUGIN: PERMIT_SECONDS}
         for cycle, batch in self._binding_batches(placed):
-            self._binding.start(cycle, batch, waits)
-        if gang and not waits:
-            self._binding.allow(group.members, in_tree.GANG_PLUGIN)
+            self._binding.start(cycle, batch)
 
     def _binding_batches(
         self, placed: Sequence[tuple[cycle_pb2.Cycle, assumed_pod.AssumedPod]]

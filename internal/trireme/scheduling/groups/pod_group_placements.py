@@ -23,7 +23,6 @@ from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE_TEXT,
     GroupCode,
     GroupStatus,
     PodGroupRequest,
@@ -75,8 +74,8 @@ class PodGroupPlacements:
         """Try a group of the tree in each of its placements, and assume it in the best; each lies within `around`.
 
         A group without a topology constraint is tried in `around` itself (None: on all nodes). An error ends it, and so
-        does success if there is only one placement. On failure nothing is assumed, and the first placement's status is
-        the result's.
+        does success if there is only one placement, or in the one that members are nominated to, which is tried first.
+        On failure nothing is assumed, and the first placement's status is the result's.
         """
         candidates: Sequence[GroupPlacement | None] = (around,)
         generator = self._generators.get(request.profile)
@@ -84,18 +83,23 @@ class PodGroupPlacements:
             try:
                 candidates = self._generate_placements(generator, request, node, around)
             except placements.NoPlacementError as error:
-                return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (str(error),)))
+                return PodGroupResult(node, GroupStatus(GroupCode.ERROR, str(error)))
         if not candidates:
-            return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, ("no feasible placements found",)))
-        if not node.composite:
-            self._observer.on_placements_generated(request.profile, len(candidates))
+            return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found"))
+        self._observer.on_placements_generated(request.profile, node.key.kind, len(candidates))
+        nominated = None if node.composite or node is not request.tree else self._nominated(request, candidates)
         found: list[tuple[GroupPlacement | None, PodGroupResult]] = []
         first: PodGroupResult | None = None
-        for placement in candidates:
+        for placement in sorted(candidates, key=lambda each: each is not nominated) if nominated else candidates:
             result = await self._try_placement(request, node, placement)
             if result.status.code is GroupCode.ERROR or (result.succeeded and len(candidates) == 1):
                 return result
             first = first or result
+            if nominated is not None and placement is nominated and result.succeeded:
+                if any(result.placed_members()):
+                    return result
+                why = "nominated placement is feasible but no pending pod was scheduled"
+                result.status = GroupStatus(GroupCode.UNSCHEDULABLE, why)
             if result.succeeded:
                 self._trials.unassume_all(list(result.placed_members()))
                 found.append((placement, result))
@@ -104,15 +108,26 @@ class PodGroupPlacements:
             return first
         return await self._reassume_best(request, node, found)
 
+    def _nominated(
+        self, request: PodGroupRequest, candidates: Sequence[GroupPlacement | None]
+    ) -> GroupPlacement | None:
+        """The placement with the nodes that members are nominated to; None: there is none, or more than one."""
+        names = {pod.record.nominated_node for pod in request.all_pods()} - {""}
+        slots = {self._cache.slot_of(name) for name in names}
+        found = [each for each in candidates if each is not None and not slots.isdisjoint(each.slots)]
+        return found[0] if len(found) == 1 else None
+
     async def _try_placement(
         self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
     ) -> PodGroupResult:
-        if node.composite:
-            return await self._try_children(request, node, placement)
         started = self._observer.clock()
-        result = await self._trials.try_pod_group(request, node, placement)
+        if node.composite:
+            result = await self._try_children(request, node, placement)
+        else:
+            result = await self._trials.try_pod_group(request, node, placement)
         if result.status.code is not GroupCode.ERROR:
-            self._observer.on_placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
+            seconds = self._observer.clock() - started
+            self._observer.on_placement_evaluated(request.profile, node.key.kind, result.succeeded, seconds)
         return result
 
     async def _try_children(
@@ -123,20 +138,21 @@ class PodGroupPlacements:
         Each sees those before it.
         """
         min_count = node.min_count if request.minimums_apply else 0
-        result = PodGroupResult(node, placement_feasible(min_count, 0, len(node.children)))
+        result = PodGroupResult(node, placement_feasible(min_count, 0, 0, len(node.children)))
         if result.status.code is GroupCode.UNSCHEDULABLE:
             return result
         prospect, scheduled = result.status, 0
         try:
             for index, child in enumerate(node.children):
                 tried = await self._try_group(request, child, placement)
-                if tried.status.code is GroupCode.ERROR:
-                    self._undo_results(result.children)
-                    text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
-                    return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (text,)))
                 result.children.append(tried)
+                if tried.status.code is GroupCode.ERROR:
+                    text = f'evaluation failed due to child "{child.name}" error: {tried.status.message}'
+                    prospect = GroupStatus(GroupCode.ERROR, f'composite pod group "{node.name}" {text}')
+                    break
                 scheduled += tried.succeeded
-                prospect = placement_feasible(min_count, scheduled, len(node.children) - index - 1)
+                count = index + 1
+                prospect = placement_feasible(min_count, scheduled, count - scheduled, len(node.children) - count)
                 if prospect.code is GroupCode.UNSCHEDULABLE:
                     break
         except BaseException:
@@ -177,9 +193,7 @@ class PodGroupPlacements:
         return None if entry is None else entry.metadata.labels
 
     def _scheduled_members(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
-        """The members of the group that have a node. Raises: NoPlacementError if the tree is too deep."""
-        if node.too_deep_to_place:
-            raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
+        """The members of the group that have a node."""
         group, names = request.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)
         members = (uid for uid, pod in group.members.items() if queued_group.pod_group_name(pod) in names)
@@ -199,7 +213,7 @@ class PodGroupPlacements:
             return PodGroupResult(node, result)
         failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
-            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (f"failed to assume the subtree: {failed}",)))
+            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, f"failed to assume the subtree: {failed}"))
         return result
 
     async def _best_scored_result(
@@ -224,15 +238,14 @@ class PodGroupPlacements:
         try:
             response = await self._evaluators.score_pod_group_placements(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupStatus(GroupCode.ERROR, (str(error),))
+            return GroupStatus(GroupCode.ERROR, str(error))
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
-            return GroupStatus(GroupCode.ERROR, tuple(response.status.messages))
+            return GroupStatus(GroupCode.ERROR, ", ".join(response.status.messages))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
         return found[max(rated)[2]][1]
 
 
 def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status of a group that fits in none of `count` placements: their number, and the first one's status."""
-    why = UNSCHEDULABLE_TEXT if first.summary else first.message
-    text = f"0/{count} placements are available, first placement status: {why}"
-    return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)
+    text = f"0/{count} placements are available, first placement status: {first.message}"
+    return GroupStatus(GroupCode.UNSCHEDULABLE, text)
