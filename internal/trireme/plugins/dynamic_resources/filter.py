@@ -78,7 +78,9 @@ class DynamicResourcesFilter:
             return interfaces.PreFilterResult(status=refused.status)
         if state is None:
             return interfaces.SKIPPED
-        return interfaces.PreFilterResult(state=state, max_batch=1, reserves=True)
+        return interfaces.PreFilterResult(
+            state=state, max_batch=1, reserves=True, takes=None if self._search.on.node_allocatable else state.takes()
+        )
 
     def filter(
         self,

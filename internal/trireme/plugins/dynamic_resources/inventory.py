@@ -60,6 +60,8 @@ class DeviceInventory:
         # Outcomes for views, by the specs of claims; valid for `version` alone.
         self._remembered: OrderedDict[bytes, search_outcomes.OutcomeColumns] = OrderedDict()
         self._standing_for_resources = 0
+        # Pools whose devices more than one node may reach.
+        self._spread_pools: set[devices.PoolId] = set()
         self.allocated = allocated_devices.AllocatedDevices()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
         self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
@@ -85,6 +87,11 @@ class DeviceInventory:
     def stands_for_resources(self) -> bool:
         """Whether any device stands for a resource of its node, or costs some of one in addition."""
         return self._standing_for_resources > 0
+
+    @property
+    def is_node_local(self) -> bool:
+        """Whether all slices of each pool name one node, so that no other node reaches its devices."""
+        return not self._spread_pools
 
     def claim_made_for(self, uid: str) -> resource_pb2.ResourceClaim | None:
         """The claim that was made for the extended resources of the pod, the first one by name; None: there is none."""
@@ -195,6 +202,7 @@ class DeviceInventory:
             self._slices.clear()
             self._standing_for_resources = 0
             self._touched.clear()
+            self._spread_pools.clear()
             self.by_pool.clear()
             self.views = node_views.NodeViews()
             self._remembered.clear()
@@ -206,6 +214,11 @@ class DeviceInventory:
         for pool in changed:
             if pool not in self.by_pool:
                 self._touched.pop(pool, None)
+            nodes = {entry.placement.node_name for entry in self.by_pool.get(pool, ())}
+            if len(nodes) > 1 or "" in nodes:
+                self._spread_pools.add(pool)
+            else:
+                self._spread_pools.discard(pool)
         # A node that sees none of these pools keeps what it knows.
         for gone in self.views.drop_views_of(changed):
             for found in self._remembered.values():
