@@ -88,7 +88,7 @@ def _objects(devices: Sequence[int], spread: bool, attachments: int, claims: Seq
     """A node for each number of devices; `spread`: a pool more that all nodes reach."""
     names = [f"n{number}" for number in range(len(devices))]
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "20"}
-    pools = [
+    pools: list[tuple[str, Json, list[Json]]] = [
         (
             name,
             {"nodeName": name},

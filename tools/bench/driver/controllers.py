@@ -17,7 +17,7 @@ AT_ONCE = 4
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControllerPod:
-    """One pod: of which controller, and which of its pods."""
+    """One pod, and where it stands in its controller."""
 
     kind: step.ControllerKind
     controller: int

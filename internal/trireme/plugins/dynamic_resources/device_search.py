@@ -223,10 +223,11 @@ class DeviceSearch:
                 known.refused[views], known.refusals, lambda at: known.at(int(views[at]))
             )
         _, first, number = np.unique(views, return_index=True, return_inverse=True)
-        late = first[number] >= late_from
+        late = (first[number] >= late_from).tolist()
+        of_late = next((each for each in kept_from_others.values() if each.late), None)
         return search_outcomes.of_positions(
             [
-                kept_from_others[views[late_from]] if late[at] else kept_from_others.get(view) or known.at(view)
+                of_late if late[at] else kept_from_others.get(view) or known.at(view)
                 for at, view in enumerate(views.tolist())
             ]
         )
