@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import orjson
 import pytest
 
 from tools.bench import run
-from tools.bench.driver import api, rounds, sides, workload
+from tools.bench.driver import api, provisioner, rounds, sides, workload
 from tools.controlplane import controlplane_fixture
 
 
@@ -76,6 +76,43 @@ async def test_a_watch_that_was_closed_goes_on_where_it_ended() -> None:
         await pods.follow(cast(api.Api, Server()))
     assert [query.get("resourceVersion") for query in asked] == [None, "9", None, "4"]
     assert set(pods.seen_at) == {"a/x", "a/y", "a/z"}
+
+
+async def test_a_claim_gets_one_volume_once_it_has_a_node() -> None:
+    """Pods with volumes would wait forever, or a claim get a second volume when it is seen again."""
+    written: list[tuple[str, dict[str, Any]]] = []
+
+    def claim(name: str, **annotations: str) -> bytes:
+        metadata = {"namespace": "a", "name": name, "uid": name, "resourceVersion": "1", "annotations": annotations}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "s",
+        }
+        return orjson.dumps({"type": "MODIFIED", "object": {"metadata": metadata, "spec": spec}})
+
+    class Server:
+        async def watch(self, _path: str, **_query: str) -> AsyncIterator[bytes]:
+            chosen = claim("x", **{"volume.kubernetes.io/selected-node": "n"})
+            for line in (claim("x"), claim("y"), chosen, chosen):
+                yield line
+            await asyncio.Event().wait()
+
+        async def create(self, path: str, body: bytes) -> None:
+            written.append((path, orjson.loads(body)))
+
+        async def patch(self, path: str, body: bytes) -> None:
+            written.append((path, orjson.loads(body)))
+            done.set()
+
+    done = asyncio.Event()
+    running = asyncio.create_task(provisioner.Provisioner(cast(api.Api, Server())).run())
+    await done.wait()
+    running.cancel()
+    (_, volume), (path, bound_claim) = written
+    assert volume["metadata"]["name"] == bound_claim["spec"]["volumeName"]
+    assert volume["spec"]["claimRef"]["uid"] == "x"
+    assert path.endswith("/a/persistentvolumeclaims/x")
 
 
 def test_plan_alternates_sides_and_leaves_the_limit_out_where_it_has_no_meaning() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tools.bench.driver import step, template, workload
+from tools.bench.driver import controllers, step, template, workload
 
 BENCH = Path(__file__).resolve().parent
 OURS = BENCH / "workloads" / "performance-config.yaml"
@@ -98,6 +101,11 @@ def read(steps: str, params: str = "{}", extra: str = "") -> workload.Workload:
     return result
 
 
+def _of_kind(kind: str) -> str:
+    """A step that creates the pods of one kind of controllers."""
+    return f"{{opcode: createPods, count: 1, controllers: {{seed: 1, kinds: [{{{kind}}}]}}}}"
+
+
 def test_parameters_and_paths_are_resolved() -> None:
     """A workload would run with another number of pods, or with another template, than its variant says."""
     found = read(
@@ -134,6 +142,11 @@ def test_parameters_and_paths_are_resolved() -> None:
         pytest.param(
             "{opcode: createPods, count: 1, podTemplatePath: p, createPodsPerSecond: 0}", "above zero", id="rate"
         ),
+        pytest.param("{opcode: deletePods}", "namespace is missing", id="delete-where"),
+        pytest.param("{opcode: createPods, count: 1, controllers: {seed: 1}}", "kinds is missing", id="no-kinds"),
+        pytest.param(_of_kind("share: 100, pods: [1, 2]"), r"kinds\[0\]: podTemplatePath is missing", id="no-template"),
+        pytest.param(_of_kind("share: 100, podTemplatePath: p, pods: [3, 2]"), r"not \[3, 2\]", id="sizes"),
+        pytest.param(_of_kind("share: 99, podTemplatePath: p, pods: [1, 2]"), "should be 100 together", id="shares"),
     ],
 )
 def test_steps_refused(steps: str, message: str) -> None:
@@ -159,16 +172,23 @@ def test_error_names_test_variant_and_step() -> None:
         read("{opcode: startScheduler}, {opcode: sleep, duration: x}")
 
 
+def _paths_in(value: object) -> Iterator[Path]:
+    """All paths in a record and in those within it."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _paths_in(each)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _paths_in(getattr(value, field.name))
+
+
 def test_our_workloads_are_readable_and_their_templates_exist() -> None:
     """`make bench` would fail an hour into its run."""
     for each in workload.load(OURS):
-        for one in each.steps:
-            for field in dataclasses.fields(one):
-                value = getattr(one, field.name)
-                paths = value if isinstance(value, tuple) else (value,)
-                for path in paths:
-                    if isinstance(path, Path):
-                        template.Template.load(path)
+        for path in _paths_in(each.steps):
+            template.Template.load(path)
         assert each.steps, each.name
 
 
@@ -195,3 +215,38 @@ def test_select() -> None:
         workload.select(known, ["basics"], [])
     with pytest.raises(workload.WorkloadError, match="7 nodes"):
         workload.select(known, ["basic"], [7])
+
+
+def _mix() -> step.Controllers:
+    """The controllers of our workload `mix`."""
+    (mix,) = workload.select(workload.load(OURS, ["mix"]), ["mix"], [5000])
+    (kinds,) = [one.controllers for one in mix.steps if isinstance(one, step.CreatePods) and one.controllers]
+    return kinds
+
+
+def test_controllers_have_their_share_of_the_pods() -> None:
+    """A workload of two percent gangs would have none, or be half gangs."""
+    pods = controllers.draw(_mix(), 2000)
+    assert 2000 <= len(pods) < 2060, "the last controller is completed"
+    counts = collections.Counter(pod.kind.share for pod in pods)
+    for kind in _mix().kinds:
+        alike = sum(other.share == kind.share for other in _mix().kinds)
+        assert abs(counts[kind.share] / alike - kind.share * 20) <= kind.sizes[1], kind.template.name
+
+
+def test_controllers_are_complete_and_overlap() -> None:
+    """A group would wait forever for its last pod; or pods would come one controller after the other."""
+    pods = controllers.draw(_mix(), 2000)
+    of_controller: dict[int, list[controllers.ControllerPod]] = {}
+    for pod in pods:
+        of_controller.setdefault(pod.controller, []).append(pod)
+    for members in of_controller.values():
+        assert [pod.index for pod in members] == list(range(members[0].size))
+    turns = sum(one.controller != other.controller for one, other in itertools.pairwise(pods))
+    assert turns > 2 * len(of_controller)
+
+
+def test_every_side_gets_the_same_controllers() -> None:
+    """Sides would be compared on different pods."""
+    assert controllers.draw(_mix(), 300) == controllers.draw(_mix(), 300)
+    assert controllers.draw(_mix(), 300) != controllers.draw(dataclasses.replace(_mix(), seed=2), 300)

@@ -106,22 +106,28 @@ class FilterEngine:
     ) -> Sequence[phase_answers.FilterAnswer]:
         """As `filter`, of several classes of the cycle's profile: of the first ones that all have a `demand`.
 
-        It ends before a class that no node takes, too. Raises: InvalidRequestError without classes.
+        It ends before a class that no node takes, too, and one with the claims of another, or several pods with claims.
+        Raises: InvalidRequestError without classes.
         """
         if not wanted:
             raise request_errors.InvalidRequestError("classes: there is none")
         out: list[phase_answers.FilterAnswer] = []
+        taken: set[tuple[str, str, str]] = set()
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         for each in wanted:
             about.pod_class = each.pod_class
+            if each.count > 1 and self._class_of_cycle(about).has_claims:
+                break
             timer = self._timers.timer_of_next_call()
             cached, answers = await self.evaluate(about, timer), self._answers[about.profile]
             if cached.refusal is not None:
                 break
             demand = answers.demand_of_class(self._class_of_cycle(about), cached)
-            if demand is None or cached.has_error or not cached.has_feasible_node:
+            takes = answers.taken_objects(cached)
+            if demand is None or cached.has_error or not cached.has_feasible_node or not taken.isdisjoint(takes):
                 break
+            taken |= takes
             columns = answers.columns_of_class(cached, each.base_generation)
             out.append(dataclasses.replace(answers.answer_of_class(cached, columns, (), timer), demand=demand))
         return out

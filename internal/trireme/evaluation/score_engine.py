@@ -271,9 +271,13 @@ class ScoreEngine:
             if known.open_count < 2:
                 return None
             ranked, factory = self._rank(chain, pod_class, known, before)
-            if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count):
+            # What pods with claims take beside resources is unknown here: their nodes may be closed to this one.
+            unknown = before.slots if pod_class.has_claims else arrays.EMPTY_SLOTS
+            if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count + unknown.shape[0]):
                 return None
             slots = ranked.best_open_slots(wanted.count)
+            if np.isin(slots, unknown).any():
+                return None
             if wanted.count == 1:
                 choices = [placement.ChosenNode(0, total) for total in ranked.totals(slots).tolist()]
             else:

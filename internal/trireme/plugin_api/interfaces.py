@@ -95,7 +95,8 @@ class PreFilterResult:
     these names (None: not narrowed); `state` is handed to this plugin's Filter. `unanswered`: the plugin could not be
     called and is left out for now; it is called again next time. `max_batch` is how many pods of the class may be
     placed by one answer (0: the plugin sets no limit). `reserves`: Reserve and PreBind have work to do for pods of the
-    class.
+    class. `takes`: the objects (kind, namespace, name) that Reserve takes for a pod, if that changes answers and scores
+    of pods that use none of them on the pod's node alone (None: it may change more).
     """
 
     status: "status.Status | None" = None
@@ -105,6 +106,7 @@ class PreFilterResult:
     unanswered: bool = False
     max_batch: int = 0
     reserves: bool = False
+    takes: frozenset[tuple[str, str, str]] | None = None
 
 
 SKIPPED = PreFilterResult(skip=True)

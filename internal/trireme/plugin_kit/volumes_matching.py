@@ -138,6 +138,16 @@ def match_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Volume
     return matches
 
 
+def may_take_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> bool:
+    """Whether there are volumes that one of the waiting claims may take: other pods lose those, on any node."""
+    index = volumes_index.volume_index_of(snap)
+    return any(
+        bool(index.volumes_reserved_for(claim))
+        or any(index.available_volumes(volumes_objects.storage_class_of_claim(claim), _requested_size(claim)))
+        for claim in claims.delayed
+    )
+
+
 class _ClaimMatcher:
     """Matches one pod's claims with volumes on all slots at once, and writes what it finds into VolumeMatches."""
 

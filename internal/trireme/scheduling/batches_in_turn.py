@@ -2,8 +2,8 @@
 
 Real clusters have pods of many kinds, down to one class for each pod, and a call costs more than what it computes. So
 places are found together for the batches that come next, if their pods take nothing from each other but resources of
-their nodes: each as if the pods before it were on their nodes. A batch leaves the queue when its places are known. The
-decisions are those of one batch after the other.
+their nodes, or claims of their own: each as if the pods before it were on their nodes. A batch leaves the queue when
+its places are known. The decisions are those of one batch after the other.
 
 Here is decided which classes may take part, by what their pods are; filter and score end early where more is needed,
 and how many are tried together the next time follows from that.
@@ -83,14 +83,14 @@ class BatchesInTurn:
         return max(ahead[0].waiting, sum(each.waiting for each in together))
 
     def may_take_part(self, ahead: active.NextClass) -> bool:
-        """Whether the class's pods may take nothing from others but resources, and others nothing else from them."""
+        """Whether the class's pods may take nothing from others but on their nodes, and others nothing from them."""
         head = ahead.head
         if not isinstance(head, queued_pod.QueuedPodInfo) or not isinstance(ahead.key, int) or not ahead.key:
             return False
         first = head.record
         if first.profile not in self._profiles or first.nominated or first.pod.has_deferred_resize:
             return False
-        return takes_resources_only(self._cache.registry[ahead.key].pod)
+        return takes_from_own_node_only(self._cache.registry[ahead.key].pod)
 
     def note_placed(self, tried: int, placed: int) -> None:
         """So many batches were tried together, and so many of them were placed.
@@ -110,17 +110,21 @@ class BatchesInTurn:
         self._pause_left = max(self._pause_left - 1, 0)
 
 
-def takes_resources_only(pod: core_pb2.Pod) -> bool:
-    """Whether a pod with this spec takes nothing but resources of its node, and is placed without regard to other pods.
+def takes_from_own_node_only(pod: core_pb2.Pod) -> bool:
+    """Whether a pod with this spec takes nothing but from its node, and is placed without regard to other pods.
 
-    It may say yes where filter or score know better: by default constraints, existing pods, or devices.
+    It may say yes where filter or score know better: by default constraints, existing pods, shared claims or devices.
     """
     spec = pod.spec
     if spec.affinity.HasField("pod_affinity") or spec.affinity.HasField("pod_anti_affinity"):
         return False
-    if spec.topology_spread_constraints or spec.resource_claims or spec.host_network or spec.node_name:
+    if spec.topology_spread_constraints or spec.host_network or spec.node_name or spec.HasField("scheduling_group"):
         return False
-    if spec.HasField("scheduling_group") or any(volume.HasField("volume_source") for volume in spec.volumes):
+    if any(volume.HasField("volume_source") and not _is_claim(volume.volume_source) for volume in spec.volumes):
         return False
     containers = (*spec.containers, *spec.init_containers)
     return not any(port.host_port for container in containers for port in container.ports)
+
+
+def _is_claim(source: core_pb2.VolumeSource) -> bool:
+    return source.HasField("persistent_volume_claim") or source.HasField("ephemeral")

@@ -95,6 +95,12 @@ class PodClass:
         return affinity.HasField("pod_affinity") or affinity.HasField("pod_anti_affinity")
 
     @property
+    def has_claims(self) -> bool:
+        """Whether the class uses objects that pods take: claims for devices, or volumes."""
+        spec = self.pod.spec
+        return bool(spec.resource_claims) or any(volume.HasField("volume_source") for volume in spec.volumes)
+
+    @property
     def node_terms(self) -> bytes:
         """What the class states about nodes by themselves: tolerations, node selector, affinity, name; and its images.
 

@@ -200,7 +200,8 @@ class FilterPhaseFilterResponse(_message.Message):
     @_builtins.property
     def demand(self) -> Global___ResourceDemand:
         """OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
-        classes that have this set too, but what is left of its node's resources and room for pods.
+        classes that have this set too, but what is left of its node's resources and room for pods, and for classes with
+        claims or volumes what is left of those on its node: PlaceClasses puts their pods on no node of a pod before them.
         """
 
     def __init__(

@@ -221,7 +221,8 @@ type FilterPhaseFilterResponse struct {
 	// PreFilter left by itself; names that no node has do not count. Empty: not refused so, or not known.
 	NodesLeft map[string]uint32 `protobuf:"bytes,12,rep,name=nodes_left,json=nodesLeft,proto3" json:"nodes_left,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
-	// classes that have this set too, but what is left of its node's resources and room for pods.
+	// classes that have this set too, but what is left of its node's resources and room for pods, and for classes with
+	// claims or volumes what is left of those on its node: PlaceClasses puts their pods on no node of a pod before them.
 	Demand        *ResourceDemand `protobuf:"bytes,13,opt,name=demand,proto3" json:"demand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -227,11 +227,12 @@ _TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
         ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}}}, False),
         ({"affinity": {"podAntiAffinity": {}}}, False),
         ({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]}, False),
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, False),
-        ({"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}, False),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, True),
+        ({"volumes": [{"name": "v", "rbd": {"monitors": ["m"], "image": "i"}}]}, False),
+        ({"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}, True),
         ({"schedulingGroup": {"podGroupName": "g"}}, False),
     ],
 )
-def test_which_pods_take_nothing_but_resources(spec: Json, only: bool) -> None:
+def test_which_pods_take_nothing_but_from_their_nodes(spec: Json, only: bool) -> None:
     pod = decode.decode({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}], **spec}}, core_pb2.Pod)
-    assert batches_in_turn.takes_resources_only(pod) is only
+    assert batches_in_turn.takes_from_own_node_only(pod) is only

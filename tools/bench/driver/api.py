@@ -132,6 +132,34 @@ class Api:
                     yield line
 
 
+async def follow(api: Api, path: str, take: Callable[[bytes], str], **query: str) -> None:
+    """Watches until cancelled; `take` gets each line, some of them twice, and answers its version."""
+    version: dict[str, str] = {}
+    while True:
+        # The first watch has no version and begins with all there is. One that the API server closed, as it does on a
+        # busy machine, goes on where it ended: to begin again with everything takes seconds there, in which it would
+        # look as if nothing were bound.
+        try:
+            async for line in api.watch(path, **query, **version):
+                version = {"resourceVersion": take(line)}
+        except aiohttp.ClientPayloadError:
+            pass
+        except ApiError as error:
+            # 504: on a busy machine the API server's own watch of etcd is late, and it says so.
+            if error.status not in (410, 504):
+                raise
+            version = {}
+
+
+def event_of_watch(path: str, line: bytes) -> tuple[str, Any]:
+    """The version of an event, and its object (None: it was deleted). Raises ApiError for an error sent instead."""
+    event = orjson.loads(line)
+    if event["type"] == "ERROR":
+        raise ApiError("WATCH", path, int(event["object"].get("code", 0)), str(event["object"]))
+    version = str(event["object"]["metadata"]["resourceVersion"])
+    return version, None if event["type"] == "DELETED" else event["object"]
+
+
 class Sightings:
     """When the API server first showed something about each pod, and who is waiting for that."""
 
@@ -173,31 +201,15 @@ class Sightings:
 
     async def follow(self, api: Api) -> None:
         """Watches every namespace until cancelled."""
-        version: dict[str, str] = {}
-        while True:
-            # The first watch has no version and begins with all there is. One that the API server closed, as it does
-            # on a busy machine, goes on where it ended: to begin again with everything takes seconds there, in which
-            # it would look as if nothing were bound. What is seen twice counts once.
-            try:
-                async for line in api.watch(self._path, fieldSelector=self._selector, **version):
-                    version = {"resourceVersion": self.take(line)}
-            except aiohttp.ClientPayloadError:
-                pass
-            except ApiError as error:
-                # 504: on a busy machine the API server's own watch of etcd is late, and it says so.
-                if error.status not in (410, 504):
-                    raise
-                version = {}
+        await follow(api, self._path, self.take, fieldSelector=self._selector)
 
     def take(self, line: bytes) -> str:
         """Notes one event of the watch; answers its version. Raises ApiError for an error sent instead of one."""
-        event = orjson.loads(line)
-        if event["type"] == "ERROR":
-            raise ApiError("WATCH", self._path, int(event["object"].get("code", 0)), str(event["object"]))
-        if event["type"] != "DELETED":
-            pod = self._pod_of(event["object"])
+        version, changed = event_of_watch(self._path, line)
+        if changed is not None:
+            pod = self._pod_of(changed)
             self.seen(f"{pod['namespace']}/{pod['name']}")
-        return str(event["object"]["metadata"]["resourceVersion"])
+        return version
 
 
 def bound_pods(clock: Callable[[], float] = time.perf_counter) -> Sightings:

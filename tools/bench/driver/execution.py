@@ -13,12 +13,13 @@ import contextlib
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.bench.driver import figures, processes, step
+from tools.bench.driver import controllers, figures, processes, step
 from tools.bench.driver.api import Api, Awaited, bound_pods, scheduled_events
+from tools.bench.driver.provisioner import Provisioner
 from tools.bench.driver.template import Template, Value
 from tools.bench.driver.workload import Workload
 
@@ -129,10 +130,15 @@ class Execution:
             if not self._workload.starts_scheduler:
                 self._start_scheduler()
             for number, each in enumerate(self._workload.steps):
-                if isinstance(each, step.Churn):
-                    background.append(group.create_task(self._churn(each)))
-                else:
-                    await self._carry_out(number, each)
+                match each:
+                    case step.Churn():
+                        background.append(group.create_task(self._churn(each)))
+                    case step.StartProvisioner():
+                        background.append(group.create_task(Provisioner(self._api).run()))
+                    case step.DeletePods(wait=False):
+                        background.append(group.create_task(self._delete_pods(each)))
+                    case _:
+                        await self._carry_out(number, each)
             for task in background:
                 task.cancel()
         if self._window is None:
@@ -161,6 +167,8 @@ class Execution:
             case step.CreatePodSets():
                 for index in range(each.count):
                     await self._create_pods(f"{number}-{index}", each.pods, f"{each.prefix}-{index}")
+            case step.DeletePods():
+                await self._delete_pods(each)
             case step.CreateAny():
                 await self._create_any(each)
             case step.Barrier():
@@ -175,8 +183,8 @@ class Execution:
                 await self._close()
             case step.StartScheduler():
                 self._start_scheduler()
-            case step.Churn():
-                raise AssertionError("churn runs in the background")
+            case step.Churn() | step.StartProvisioner():
+                raise AssertionError(f"{each} runs in the background")
 
     async def _create_nodes(self, number: int, each: step.CreateNodes) -> None:
         templates = [_node_template(each, value) for value in each.label_values or ("",)]
@@ -195,7 +203,10 @@ class Execution:
 
     async def _create_pods(self, prefix: str, each: step.CreatePods, namespace: str) -> None:
         await self._namespace(namespace)
-        pods = self._pods(prefix, each, namespace)
+        if each.controllers is None:
+            pods = self._pods(prefix, each, namespace)
+        else:
+            pods = await self._pods_of_controllers(prefix, each, each.controllers, namespace)
         awaited = self._bound.expect(() if each.one_at_a_time else (pod.key for pod in pods))
         if each.measured:
             self._open(frozenset((namespace,)))
@@ -205,7 +216,7 @@ class Execution:
                 await self._send(pod)
                 await self._wait(alone)
         elif each.per_second is not None:
-            await self._at_a_rate(pods, each.per_second)
+            await self._at_a_rate((self._send(pod) for pod in pods), each.per_second)
         else:
             await self._in_parallel(self._send(pod) for pod in pods)
         self._created[namespace] = time.perf_counter()
@@ -226,6 +237,30 @@ class Execution:
             if each.preassigned:
                 body = body.replace(ASSIGNED.encode(), self._nodes[index % len(self._nodes)].encode())
             pods.append(Pod(f"{namespace}/{name}", path, body))
+        return pods
+
+    async def _pods_of_controllers(
+        self, prefix: str, each: step.CreatePods, kinds: step.Controllers, namespace: str
+    ) -> list[Pod]:
+        """The pods, once all that they need is created."""
+        templates = {
+            path: Template.load(path)
+            for kind in kinds.kinds
+            for path in (kind.template, *kind.controller_objects, *kind.pod_objects)
+        }
+        pods = []
+        objects: dict[str, tuple[str, bytes]] = {}
+        for drawn in controllers.draw(kinds, each.count):
+            values = {**each.values, **drawn.values}
+            default = f"{prefix}-{drawn.controller}-{drawn.index}"
+            name, body = templates[drawn.kind.template].make(f"pod-{default}", values)
+            pods.append(Pod(f"{namespace}/{name}", f"/api/v1/namespaces/{namespace}/pods", body))
+            for path in (*drawn.kind.controller_objects, *drawn.kind.pod_objects):
+                template = templates[path]
+                name, body = template.make(f"{template.kind.lower()}-{default}", values)
+                where = collection(template.api_version, template.kind, namespace)
+                objects[f"{where}/{name}"] = where, body
+        await self._in_parallel(self._api.create(where, body) for where, body in objects.values())
         return pods
 
     async def _send(self, pod: Pod) -> None:
@@ -255,21 +290,36 @@ class Execution:
             bound = f"bound to {pod['spec']['nodeName']}, unseen" if pod["spec"].get("nodeName") else why
             raise RuntimeError(f"{error}; {namespace}/{name}: {bound}") from error
 
-    async def _at_a_rate(self, pods: Sequence[Pod], per_second: float) -> None:
+    async def _at_a_rate(self, requests: Iterable[Coroutine[Any, Any, None]], per_second: float) -> None:
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:
-            for index, pod in enumerate(pods):
+            for index, request in enumerate(requests):
                 await asyncio.sleep(max(started + index / per_second - time.perf_counter(), 0))
-                group.create_task(self._send(pod))
+                group.create_task(request)
 
     async def _create_any(self, each: step.CreateAny) -> None:
         template = Template.load(each.template)
         if each.namespace is not None:
             await self._namespace(each.namespace)
         path = collection(template.api_version, template.kind, each.namespace)
-        for index in range(each.count):
-            _, body = template.make(f"{template.kind.lower()}-{index}", _values(each.values, index, each.count))
-            await self._api.create(path, body)
+        made = (
+            template.make(f"{template.kind.lower()}-{index}", _values(each.values, index, each.count))
+            for index in range(each.count)
+        )
+        await self._in_parallel(self._api.create(path, body) for _, body in made)
+
+    async def _delete_pods(self, each: step.DeletePods) -> None:
+        """Deletes the pods that have a node; no kubelet confirms their end, so they go at once."""
+        paths = [
+            f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0"
+            for namespace, _, name in (key.partition("/") for key in self._bound.seen_at)
+            if namespace == each.namespace
+        ]
+        requests = (self._api.delete(path) for path in paths)
+        if each.per_second is None:
+            await self._in_parallel(requests)
+        else:
+            await self._at_a_rate(requests, each.per_second)
 
     async def _churn(self, each: step.Churn) -> None:
         """Creates one object of each template an interval; in recreate mode the oldest goes where they get too many."""

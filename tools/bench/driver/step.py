@@ -34,6 +34,30 @@ class CreateNamespaces:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ControllerKind:
+    """A kind of controllers: what each of them creates."""
+
+    share: int
+    """Units: percent of all pods."""
+    sizes: tuple[int, int]
+    """The least and the most pods of one controller."""
+    template: Path
+    """Of a pod; as all templates of a kind it knows the numbers .Controller and .Size, and .Index in its controller."""
+    controller_objects: tuple[Path, ...]
+    """Created once for each controller, before any pod."""
+    pod_objects: tuple[Path, ...]
+    """Created for each pod, before any pod."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Controllers:
+    """The kinds of controllers that pods come from; `seed` decides their sizes and the order of their pods."""
+
+    seed: int
+    kinds: tuple[ControllerKind, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CreatePods:
     """Creates pods, and waits until the last is bound unless told not to."""
 
@@ -47,6 +71,23 @@ class CreatePods:
     preassigned: bool
     one_at_a_time: bool
     per_second: float | None
+    controllers: Controllers | None = None
+    """Whose pods these are, each kind by its own template; None: they are all of `template`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeletePods:
+    """Deletes the bound pods of a namespace, in the background unless told to wait."""
+
+    namespace: str
+    per_second: float | None
+    """None: as fast as possible."""
+    wait: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartProvisioner:
+    """From now on makes volumes for claims for which the scheduler has chosen a node."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +166,8 @@ Step = (
     | CreateNamespaces
     | CreatePods
     | CreatePodSets
+    | DeletePods
+    | StartProvisioner
     | CreateAny
     | Churn
     | Barrier

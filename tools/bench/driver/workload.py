@@ -3,10 +3,11 @@
 A file is a list of tests; a test has a `workloadTemplate` (steps, each with an `opcode`) and `workloads` (variants,
 each with the parameters that steps name as `$parameter`). Opcodes and fields are kube-scheduler's own, so its files can
 be read too. What a black-box driver needs beyond them is ours: `startScheduler` (else the scheduler runs from the
-beginning), `idle` (after all was measured: what the scheduler needs while nothing happens), and in `createPods` the
-fields `preassigned` (already on nodes, round robin), `oneAtATime` (each is created when the one before is bound) and
-`createPodsPerSecond`. A test may say `limited: false` where binding without deciding would not be the same work, and
-`sides: [...]` where others than the usual ones compete.
+beginning), `startProvisioner` (makes volumes, as nothing else does here), `idle` (after all was measured: what the
+scheduler needs while nothing happens), and in `createPods` the fields `preassigned` (already on nodes, round robin),
+`oneAtATime` (each is created when the one before is bound), `createPodsPerSecond`, and `controllers` (pods of several
+kinds of controllers: `step.Controllers`). A test may say `limited: false` where binding without deciding would not be
+the same work, and `sides: [...]` where others than the usual ones compete.
 
 Pure: files in, frozen values out. A field or opcode that this driver does not know is an error that names it, because a
 step carried out without it would measure something else under the same name.
@@ -140,6 +141,13 @@ class Fields:
             raise self.error(f"{key} is missing")
         return Fields(raw, self._params, self._folder, f"{self._where}, {key}")
 
+    def list_of(self, key: str) -> list[Fields]:
+        """The entries of a list that has to be given."""
+        raw = self.get(key)
+        if not isinstance(raw, list) or not raw:
+            raise self.error(f"{key} is missing")
+        return [Fields(each, self._params, self._folder, f"{self._where}, {key}[{at}]") for at, each in enumerate(raw)]
+
     def finish(self) -> None:
         """Raises where a field was given that nobody asked for."""
         unknown = sorted(self._raw.keys() - self._asked)
@@ -186,10 +194,34 @@ def _create_pods(fields: Fields, default: Path | None) -> step.CreatePods:
         preassigned=fields.flag("preassigned"),
         one_at_a_time=fields.flag("oneAtATime"),
         per_second=fields.rate("createPodsPerSecond"),
+        controllers=None if fields.get("controllers") is None else _controllers(fields.nested("controllers")),
     )
     if pods.measured and not pods.wait:
         raise fields.error("collectMetrics and skipWaitToCompletion exclude each other")
     return pods
+
+
+def _controllers(fields: Fields) -> step.Controllers:
+    kinds = []
+    for each in fields.list_of("kinds"):
+        template, sizes = each.path("podTemplatePath"), each.get("pods")
+        if template is None:
+            raise each.error("podTemplatePath is missing")
+        if not isinstance(sizes, list) or len(sizes) != 2 or not 0 < sizes[0] <= sizes[1]:
+            raise each.error(f"pods should be the least and the most pods of a controller, not {sizes!r}")
+        objects = each.paths("controllerTemplatePaths"), each.paths("podObjectTemplatePaths")
+        kinds.append(step.ControllerKind(each.integer("share"), (sizes[0], sizes[1]), template, *objects))
+        each.finish()
+    result = step.Controllers(fields.integer("seed"), tuple(kinds))
+    fields.finish()
+    if sum(kind.share for kind in kinds) != 100:
+        raise fields.error("the shares of all kinds should be 100 together")
+    return result
+
+
+def _delete_pods(fields: Fields, _: Path | None) -> step.Step:
+    per_second = fields.rate("deletePodsPerSecond")
+    return step.DeletePods(fields.text("namespace"), per_second, not fields.flag("skipWaitToCompletion"))
 
 
 def _create_pod_sets(fields: Fields, default: Path | None) -> step.Step:
@@ -240,6 +272,8 @@ OPCODES: Mapping[str, Callable[[Fields, Path | None], step.Step]] = {
     "createPodSets": _create_pod_sets,
     "createAny": _create_any,
     "createPodGroups": _create_any,
+    "deletePods": _delete_pods,
+    "startProvisioner": lambda fields, _: step.StartProvisioner(),
     "churn": _churn,
     "barrier": _barrier,
     "sleep": lambda fields, _: step.Sleep(_duration(fields)),

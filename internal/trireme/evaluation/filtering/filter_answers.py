@@ -21,6 +21,9 @@ class FilterAnswers:
         self._snap = snap
         self._chain = chain
         self._always_reserve = always_reserve
+        self._looking_beyond_node = tuple(
+            plugin.name for plugin in chain.plugins if plugin.depends_on == interfaces.Dependency.CLUSTER
+        )
 
     def answer_of_class(
         self,
@@ -112,17 +115,23 @@ class FilterAnswers:
     ) -> Mapping[str, int] | None:
         """What a pod of the class takes of its node, where a placed pod changes nothing else for those that have this.
 
-        None: some plugin that looks at placed pods is not skipped, the pods need Reserve, or nominated pods count.
+        Of a class with claims it may change more on its node, and for pods with the same claims. None: some plugin that
+        looks at placed pods is not skipped, Reserve may change more, or nominated pods count.
         """
         plugins, demanding = cached.plugins, self._chain.demanding
         if demanding is None or cached.nominated.size or self._always_reserve or pod_class.resize_deferred:
             return None
-        if any(name in plugins and not plugins[name].prefilter.skip for name in self._chain.depending_on_pods):
+        looking = self._looking_beyond_node if pod_class.has_claims else self._chain.depending_on_pods
+        if any(name in plugins and not plugins[name].prefilter.skip for name in looking):
             return None
-        if any(each.max_batch or each.reserves for each in self._pre_filter_results(cached)):
+        if any((each.max_batch or each.reserves) and each.takes is None for each in self._pre_filter_results(cached)):
             return None
         own = plugins.get(demanding.name)
         return None if own is None or own.prefilter.skip else demanding.demand(pod_class, own.prefilter.state)
+
+    def taken_objects(self, cached: class_verdicts.ClassVerdicts) -> frozenset[tuple[str, str, str]]:
+        """The objects that Reserve takes for a pod of the class."""
+        return frozenset().union(*(each.takes for each in self._pre_filter_results(cached) if each.takes))
 
     def _needs_reserve_and_pre_bind(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
         reserves = any(result.reserves for result in self._pre_filter_results(cached))

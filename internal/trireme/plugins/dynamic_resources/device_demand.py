@@ -39,6 +39,19 @@ class DeviceDemand:
         """Whether devices have to be found: for a claim without any, or for extended resources."""
         return bool(self.extended_resources) or bool(self.claims_to_allocate)
 
+    def takes(self) -> frozenset[tuple[str, str, str]] | None:
+        """The claims, if devices for them are taken on the pod's node alone, and it is the same which; None: it is not.
+
+        Which alternative of a request is chosen counts for the score of the node.
+        """
+        if self.extended_resources or self.shared or not self.inventory.is_node_local:
+            return None
+        if len(self.claims_to_allocate) < len(self.claims):
+            return None
+        if any(request.first_available for claim in self.claims for request in claim.spec.devices.requests):
+            return None
+        return frozenset((inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) for claim in self.claims)
+
     @property
     def claim_specs(self) -> bytes:
         """The specs of the claims to allocate, serialized: equal for claims that ask for the same."""

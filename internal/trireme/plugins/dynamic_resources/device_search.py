@@ -8,12 +8,12 @@ searched once.
 Tests: tests/unit/plugins/dynamic_resources/test_preparing.py, tests/conformance/test_decisions.py.
 """
 
-import collections
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
@@ -24,6 +24,8 @@ from trireme.plugins.dynamic_resources import (
     extended_resources,
     inventory,
     node_allocatable,
+    node_views,
+    search_outcomes,
 )
 from trireme.plugins.dynamic_resources import args as device_args
 from trireme.plugins.dynamic_resources.spec import SPEC
@@ -41,29 +43,20 @@ CANNOT_FIT = "cannot fit resource"
 _ROUNDS = 3
 
 
-@dataclass(slots=True, eq=False)
-class SearchOutcome:
-    """What the search came to for all nodes of one kind."""
-
-    solutions: list[allocator.ClaimSolution] | None = None
-    refusal: status.Status | None = None
-    late: bool = False
-
-
 # What the nodes of one kind have in common: their view, and which resources devices must give there.
-NodeKind = tuple[inventory.NodeView, tuple[str, ...]]
+NodeKind = tuple[node_views.NodeView, tuple[str, ...]]
 
 
 _instances = itertools.count()
 
 
 class _PreparedOutcomes:
-    """Outcomes that `prepare` found ahead of a question: by class and kind, each with the version that it is of."""
+    """Outcomes that `prepare` found for one class alone: by class and kind, each with the version that it is of."""
 
     nbytes = None
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
-        self.found: dict[tuple[int, NodeKind], tuple[int, SearchOutcome]] = {}
+        self.found: dict[int, dict[NodeKind, tuple[int, search_outcomes.SearchOutcome]]] = {}
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Nothing to update: readers of an outcome compare its version."""
@@ -93,9 +86,7 @@ class DeviceSearch:
         The question itself then finds the answers. Where the devices of a node have changed during its search, they are
         searched anew. `remembering`: as for the question.
         """
-        prepared = self._prepared_outcomes(snap)
-        for key in [key for key in prepared if key[0] == pod_class.id]:
-            del prepared[key]
+        self._prepared_outcomes(snap).pop(pod_class.id, None)
         for _ in range(_ROUNDS):
             generation = snap.generation
             if not await self._prepare_round(pod_class, snap, slots, remembering) or snap.generation == generation:
@@ -108,58 +99,68 @@ class DeviceSearch:
 
         False: the class needs no search, or one took too long, which ends the attempt anyway.
         """
-        left = collections.deque(slots.tolist())
-        while left:
+        demand = self.demand_or_none(pod_class, snap)
+        if demand is None:
+            return False
+        for slot in self._slots_to_search(demand, slots, remembering):
             demand = self.demand_or_none(pod_class, snap)
             if demand is None or not demand.needs_allocation or demand.stale_claim is not None:
                 return False
-            kind = self._first_kind_to_search(pod_class, demand, snap, left, remembering)
+            kind = self._kind_to_search(pod_class, demand, snap, slot, remembering)
             if kind is None:
-                break
-            version = demand.inventory.version(kind[0])
-            slot = left[0]
+                continue
+            version = demand.inventory.views.version(kind[0])
             outcome = await pausing.run(functools.partial(self._search_for_kind, pod_class, demand, snap, kind, slot))
             known = inventory.inventory_of(snap, self.on)
-            if known is demand.inventory and known.version(kind[0]) == version:
-                self._prepared_outcomes(snap)[pod_class.id, kind] = version, outcome
+            if known is demand.inventory and known.views.version(kind[0]) == version:
+                if remembering and outcome.holds_for_others and not demand.extended_resources:
+                    self._remembered_outcomes(demand).store(kind[0].number, version, outcome)
+                else:
+                    self._prepared_outcomes(snap).setdefault(pod_class.id, {})[kind] = version, outcome
                 if outcome.late:
                     return False
         return True
 
     def _prepared_outcomes(
         self, snap: snapshot_view.SnapshotView
-    ) -> "dict[tuple[int, NodeKind], tuple[int, SearchOutcome]]":
+    ) -> dict[int, dict[NodeKind, tuple[int, search_outcomes.SearchOutcome]]]:
         """Return the snapshot's prepared outcomes, to be read and changed in place."""
         return snap.derived(self._key, _PreparedOutcomes).found
 
-    def _first_kind_to_search(
+    def _slots_to_search(
+        self, demand: device_demand.DeviceDemand, slots: arrays.SlotArray, remembering: bool
+    ) -> list[int]:
+        """Return slots of all kinds where it may have to be searched."""
+        if demand.extended_resources or not remembering:
+            return slots.tolist()
+        return slots[_first_of_each(*self._unknown_views(demand, slots, self._remembered_outcomes(demand)))].tolist()
+
+    def _kind_to_search(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
-        snap: snapshot_view.SnapshotView,
-        left: collections.deque[int],
+        snap: snapshot.Snapshot,
+        slot: int,
         remembering: bool,
-    ) -> "NodeKind | None":
-        """Return the kind of the first slot where it has to be searched, or None; slots before it are taken off `left`.
-
-        Passed over are slots without a node, with known outcomes, or where there is nothing to search for.
-        """
-        known = demand.inventory
-        memory = self._remembered_outcomes(demand) if remembering else {}
-        prepared = self._prepared_outcomes(snap)
-        while left:
-            slot = left[0]
-            if snap.nodes.alive[slot] and not (
-                demand.extended_resources and self._lacks_extended_resource(demand, snap, slot)
-            ):
-                lacking = self.resources_lacking_on(demand, snap, slot) if demand.extended_resources else ()
-                kind = (known.view(slot), lacking)
-                version = known.version(kind[0])
-                there = prepared.get((pod_class.id, kind)) or memory.get(kind[0])
-                if (demand.claims or lacking) and (there is None or there[0] != version):
-                    return kind
-            left.popleft()
-        return None
+    ) -> NodeKind | None:
+        """Return the kind of the slot; None where it holds no node, its outcome is known or nothing is to be found."""
+        if not snap.nodes.alive[slot]:
+            return None
+        lacking: tuple[str, ...] = ()
+        if demand.extended_resources:
+            if self._lacks_extended_resource(demand, snap, slot):
+                return None
+            lacking = self.resources_lacking_on(demand, snap, slot)
+        view = demand.inventory.views.at(slot)
+        version = demand.inventory.views.version(view)
+        if not (demand.claims or lacking):
+            return None
+        there = self._prepared_outcomes(snap).get(pod_class.id, {}).get((view, lacking))
+        if there is not None and there[0] == version:
+            return None
+        remembers = remembering and not demand.extended_resources
+        is_known = remembers and self._remembered_outcomes(demand).versions[view.number] == version
+        return None if is_known else (view, lacking)
 
     def demand_or_none(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
@@ -170,92 +171,131 @@ class DeviceSearch:
         except device_demand.RefusedError:
             return None
 
-    def outcomes_by_node_kind(
+    def outcomes(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         remembering: bool = True,
-    ) -> Iterator[tuple[list[int], "SearchOutcome | None"]]:
-        """Yield positions in `slots` of nodes of one kind, each with the outcome there; None: nothing to search for.
+    ) -> search_outcomes.SlotOutcomes:
+        """The outcomes of the search for these slots, which hold nodes.
 
         A search that takes too long ends it: the nodes that are left get the same outcome. `remembering`: solutions may
         be those of other claims that ask for the same.
         """
         if demand.stale_claim is not None:
-            yield list(range(slots.shape[0])), SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))
-            return
-        kinds, without_search, unfit = self._slots_by_kind(demand, snap, slots)
-        if unfit:
-            yield unfit, SearchOutcome(refusal=device_demand.unresolvable(CANNOT_FIT))
-        if without_search:
-            yield without_search, None
-        memory = self._remembered_outcomes(demand) if remembering and kinds else {}
-        late: SearchOutcome | None = None
-        for kind, positions in kinds.items():
-            if late is not None:
-                yield positions, late
-                continue
-            outcome = self._outcome_for_kind(pod_class, demand, snap, kind, int(slots[positions[0]]), memory)
+            stale = search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))
+            return search_outcomes.of_positions([stale] * slots.shape[0])
+        if not demand.needs_allocation:
+            return search_outcomes.nothing_to_search(slots.shape[0])
+        if demand.extended_resources:
+            return self._outcomes_of_kinds(pod_class, demand, snap, slots)
+        known = self._remembered_outcomes(demand) if remembering else search_outcomes.OutcomeColumns()
+        return self._outcomes_of_views(pod_class, demand, snap, slots, known)
+
+    def _outcomes_of_views(
+        self,
+        pod_class: classes.PodClass,
+        demand: device_demand.DeviceDemand,
+        snap: snapshot_view.SnapshotView,
+        slots: arrays.SlotArray,
+        known: search_outcomes.OutcomeColumns,
+    ) -> search_outcomes.SlotOutcomes:
+        """The outcomes for claims alone: nodes that see the same devices are alike."""
+        views, unknown = self._unknown_views(demand, slots, known)
+        kept_from_others: dict[int, search_outcomes.SearchOutcome] = {}
+        late_from = slots.shape[0]
+        for at in _first_of_each(views, unknown).tolist():
+            slot = int(slots[at])
+            view = demand.inventory.views.at(slot)
+            outcome = self._prepared_or_found(pod_class, demand, snap, (view, ()), slot)
+            if outcome.holds_for_others:
+                known.store(view.number, demand.inventory.views.version(view), outcome)
+            else:
+                kept_from_others[view.number] = outcome
             if outcome.late:
                 # One node on which it takes too long ends the attempt; the others need not be tried.
-                late = outcome
-            yield positions, outcome
+                late_from = at
+                break
+        if not kept_from_others:
+            return search_outcomes.SlotOutcomes(
+                known.refused[views], known.refusals, lambda at: known.at(int(views[at]))
+            )
+        _, first, number = np.unique(views, return_index=True, return_inverse=True)
+        late = (first[number] >= late_from).tolist()
+        of_late = next((each for each in kept_from_others.values() if each.late), None)
+        return search_outcomes.of_positions(
+            [
+                of_late if late[at] else kept_from_others.get(view) or known.at(view)
+                for at, view in enumerate(views.tolist())
+            ]
+        )
 
-    def _outcome_for_kind(
+    def _unknown_views(
+        self, demand: device_demand.DeviceDemand, slots: arrays.SlotArray, known: search_outcomes.OutcomeColumns
+    ) -> tuple[arrays.Int32Array, arrays.SlotArray]:
+        """The views of these slots, and the positions among them of those whose outcome is not known."""
+        all_views = demand.inventory.views
+        known.ensure_views(all_views.versions.shape[0])
+        views = all_views.of_slot[slots]
+        return views, np.flatnonzero(known.versions[views] != all_views.versions[views])
+
+    def _outcomes_of_kinds(
+        self,
+        pod_class: classes.PodClass,
+        demand: device_demand.DeviceDemand,
+        snap: snapshot_view.SnapshotView,
+        slots: arrays.SlotArray,
+    ) -> search_outcomes.SlotOutcomes:
+        """The outcomes for extended resources, too: nodes are alike that see the same devices and lack the same."""
+        kinds, unfit = self._slots_by_kind(demand, snap, slots)
+        outcomes: list[search_outcomes.SearchOutcome | None] = [None] * slots.shape[0]
+        cannot_fit = search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(CANNOT_FIT))
+        for at in unfit:
+            outcomes[at] = cannot_fit
+        outcome: search_outcomes.SearchOutcome | None = None
+        for kind, positions in kinds.items():
+            if outcome is None or not outcome.late:
+                outcome = self._prepared_or_found(pod_class, demand, snap, kind, int(slots[positions[0]]))
+            for at in positions:
+                outcomes[at] = outcome
+        return search_outcomes.of_positions(outcomes)
+
+    def _prepared_or_found(
         self,
         pod_class: classes.PodClass,
         demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         kind: NodeKind,
         slot: int,
-        memory: dict[inventory.NodeView, tuple[int, SearchOutcome]],
-    ) -> SearchOutcome:
-        """The outcome for nodes like that of the slot: from memory, as prepared, or of a search now.
+    ) -> search_outcomes.SearchOutcome:
+        """The outcome for nodes like that of the slot: as prepared, which counts once, or of a search now."""
+        prepared = self._prepared_outcomes(snap).get(pod_class.id, {}).pop(kind, None)
+        if prepared is not None and prepared[0] == demand.inventory.views.version(kind[0]):
+            return prepared[1]
+        return self._search_for_kind(pod_class, demand, snap, kind, slot)
 
-        A prepared outcome is used once. Errors and timeouts are not remembered.
-        """
-        version = demand.inventory.version(kind[0])
-        known = memory.get(kind[0])
-        if known is not None and known[0] == version:
-            return known[1]
-        prepared = self._prepared_outcomes(snap).pop((pod_class.id, kind), None)
-        if prepared is not None and prepared[0] == version:
-            outcome = prepared[1]
-        else:
-            outcome = self._search_for_kind(pod_class, demand, snap, kind, slot)
-        # An error of a claim names it, so it is not reused for another.
-        if not outcome.late and (outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR):
-            memory[kind[0]] = (version, outcome)
-        return outcome
-
-    def _remembered_outcomes(
-        self, demand: device_demand.DeviceDemand
-    ) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
-        """Outcomes for claims that ask for the same, by what nodes see; those for extended resources are not kept."""
-        return {} if demand.extended_resources else demand.inventory.remembered_outcomes(demand.claim_specs)
+    def _remembered_outcomes(self, demand: device_demand.DeviceDemand) -> search_outcomes.OutcomeColumns:
+        """Outcomes for claims that ask for the same, without extended resources: those are not kept."""
+        known = demand.inventory.remembered_outcomes(demand.claim_specs)
+        known.ensure_views(demand.inventory.views.versions.shape[0])
+        return known
 
     def _slots_by_kind(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
-    ) -> tuple[dict[NodeKind, list[int]], list[int], list[int]]:
-        """Sort positions in `slots`: by kind of node, where nothing has to be searched for, where nothing can fit."""
+    ) -> tuple[dict[NodeKind, list[int]], list[int]]:
+        """Sort positions in `slots`: by kind of node where something has to be found, and where nothing can fit."""
         kinds: dict[NodeKind, list[int]] = {}
-        without_search: list[int] = []
         unfit: list[int] = []
-        if not demand.needs_allocation:
-            return kinds, list(range(slots.shape[0])), unfit
-        view = demand.inventory.view
         for at, slot in enumerate(slots.tolist()):
-            if not demand.extended_resources:
-                kinds.setdefault((view(slot), ()), []).append(at)
-            elif self._lacks_extended_resource(demand, snap, slot):
+            if self._lacks_extended_resource(demand, snap, slot):
                 unfit.append(at)
-            else:
-                lacking = self.resources_lacking_on(demand, snap, slot)
-                searched = bool(demand.claims) or bool(lacking)
-                (kinds.setdefault((view(slot), lacking), []) if searched else without_search).append(at)
-        return kinds, without_search, unfit
+                continue
+            lacking = self.resources_lacking_on(demand, snap, slot)
+            if demand.claims or lacking:
+                kinds.setdefault((demand.inventory.views.at(slot), lacking), []).append(at)
+        return kinds, unfit
 
     def _lacks_extended_resource(
         self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
@@ -311,7 +351,7 @@ class DeviceSearch:
         snap: snapshot_view.SnapshotView,
         kind: NodeKind,
         slot: int,
-    ) -> SearchOutcome:
+    ) -> search_outcomes.SearchOutcome:
         """Search for devices on nodes that see the same devices and lack the same resources; `slot` is one of them.
 
         Never raises for what a claim or a driver states: errors of the search are refusals.
@@ -332,14 +372,14 @@ class DeviceSearch:
             solutions = search.allocate()
         except allocation_errors.TimedOutError:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
-            return SearchOutcome(refusal=self.error_outcome(text).refusal, late=True)
+            return search_outcomes.SearchOutcome(refusal=self.error_outcome(text).refusal, late=True)
         except allocation_errors.UnusablePoolsError as error:
-            return SearchOutcome(refusal=device_demand.unresolvable(str(error)))
+            return search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(str(error)))
         except allocation_errors.AllocationError as error:
             return self.error_outcome(str(error))
         if solutions is None:
-            return SearchOutcome(refusal=device_demand.unresolvable(CANNOT_ALLOCATE))
-        return SearchOutcome(solutions=solutions)
+            return search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(CANNOT_ALLOCATE))
+        return search_outcomes.SearchOutcome(solutions=solutions)
 
     def _make_deadline_check(self) -> Callable[[], bool]:
         """Return a function that the search calls often: it lets other work run, and says whether the time is up.
@@ -355,9 +395,17 @@ class DeviceSearch:
 
         return is_time_up
 
-    def error_outcome(self, text: str) -> SearchOutcome:
+    def error_outcome(self, text: str) -> search_outcomes.SearchOutcome:
         """Return the outcome of a failed search: an error of Filter, which ends the attempt."""
-        return SearchOutcome(refusal=status.error(SPEC.name, f'running "{SPEC.name}" filter plugin: {text}'))
+        return search_outcomes.SearchOutcome(
+            refusal=status.error(SPEC.name, f'running "{SPEC.name}" filter plugin: {text}')
+        )
+
+
+def _first_of_each(views: arrays.Int32Array, positions: arrays.SlotArray) -> arrays.SlotArray:
+    """Those of the positions at which a view comes first, ascending. Shape: views (position,)."""
+    _, first = np.unique(views[positions], return_index=True)
+    return positions[np.sort(first)]
 
 
 def _allocatable_amount(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:

@@ -78,7 +78,9 @@ class DynamicResourcesFilter:
             return interfaces.PreFilterResult(status=refused.status)
         if state is None:
             return interfaces.SKIPPED
-        return interfaces.PreFilterResult(state=state, max_batch=1, reserves=True)
+        return interfaces.PreFilterResult(
+            state=state, max_batch=1, reserves=True, takes=None if self._search.on.node_allocatable else state.takes()
+        )
 
     def filter(
         self,
@@ -95,18 +97,18 @@ class DynamicResourcesFilter:
         blocks overwrite or pass over what is there.
         """
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
-        refused: dict[status.Status, list[int]] = {}
-        for positions, outcome in self._search.outcomes_by_node_kind(pod_class, state, snap, slots):
-            if outcome is not None and outcome.refusal is not None:
-                refused.setdefault(outcome.refusal, []).extend(positions)
-            elif self._search.on.node_allocatable:
+        outcomes = self._search.outcomes(pod_class, state, snap, slots)
+        for number, refusal in enumerate(outcomes.refusals, start=1):
+            refused = outcomes.refused == number
+            if refused.any():
+                index[refused] = table.intern(refusal)
+        if self._search.on.node_allocatable:
+            for at in np.flatnonzero(outcomes.refused == 0).tolist():
+                outcome = outcomes.outcome_at(at)
                 solutions = [] if outcome is None else outcome.solutions or []
-                for at in positions:
-                    refusal = self._node_resources_refusal(pod_class, state, snap, int(slots[at]), solutions)
-                    if refusal is not None:
-                        refused.setdefault(refusal, []).append(at)
-        for refusal, positions in refused.items():
-            index[positions] = table.intern(refusal)
+                lack = self._node_resources_refusal(pod_class, state, snap, int(slots[at]), solutions)
+                if lack is not None:
+                    index[at] = table.intern(lack)
         unavailable: arrays.BoolArray = np.logical_or.reduce(
             self._unavailable_claim_mask(state, snap, slots, {}), axis=0
         )

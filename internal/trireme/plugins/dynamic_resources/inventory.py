@@ -1,19 +1,17 @@
 """All devices of a snapshot: slices, classes, taint rules, what claims hold; and which of them each node sees.
 
 There is one `DeviceInventory` a snapshot, in its store of derived values. It is brought up to date by what changed: a
-slice is read again when it changes, a claim counted again, a node looked at again when its labels may be others. Nodes
-that see the same slices share one `NodeView`, and so whatever is found out for one of them.
+slice is read again when it changes, a claim counted again, a node looked at again when its labels may be others.
 
 Tests: tests/unit/plugins/dynamic_resources/test_inventory.py,
 tests/unit/plugins/dynamic_resources/test_node_allocatable.py.
 """
 
+import functools
 import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from trireme.plugin_kit import device_resources
 from trireme.plugins.dynamic_resources import (
@@ -22,8 +20,10 @@ from trireme.plugins.dynamic_resources import (
     expressions,
     features,
     node_operations,
+    node_views,
     pools,
     reserve_state,
+    search_outcomes,
 )
 from trireme.snapshot import arrays, node_selection, objects, snapshot, snapshot_view
 from trireme.v1 import resource_pb2
@@ -40,27 +40,6 @@ RULE = "device_taint_rule"
 _REMEMBERED = 64
 
 
-@dataclass(slots=True, eq=False)
-class NodeView:
-    """What some nodes see alike: slices, and of those that say so device by device, the devices within reach."""
-
-    slices: tuple[devices.DeviceSlice, ...]
-    reachable: frozenset[devices.DeviceId]
-    pool_ids: frozenset[devices.PoolId]
-    # Whether the nodes support slices that skip steps on the node.
-    skips_operations: bool = False
-    # Why it is unknown which slices the nodes see; empty: it is known.
-    problem: str = ""
-    pools: "tuple[pools.Pool, ...] | None" = field(default=None)
-
-    def reaches(self, device: devices.Device) -> bool:
-        """Whether the nodes reach a device of a slice that says so device by device."""
-        return device.id in self.reachable
-
-
-_Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool, str]
-
-
 class DeviceInventory:
     """The devices, device classes and what claims hold of them, as of the snapshot; each snapshot has one."""
 
@@ -74,13 +53,15 @@ class DeviceInventory:
         self._rules_at = self._classes_at = -1
         self._slices: dict[str, devices.DeviceSlice] = {}
         self._held: dict[objects.Key, tuple[allocated_devices.ClaimedDevice, ...]] = {}
-        self._views: list[NodeView | None] = []
-        self._view_of: dict[_Key, NodeView] = {}
+        self.views = node_views.NodeViews()
         # When a device of a pool was last taken, or given back; of pools that are there.
         self._touched: dict[devices.PoolId, int] = {}
         self.by_pool: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
         # Outcomes for views, by the specs of claims; valid for `version` alone.
-        self.remembered: OrderedDict[bytes, dict[NodeView, tuple[int, Any]]] = OrderedDict()
+        self._remembered: OrderedDict[bytes, search_outcomes.OutcomeColumns] = OrderedDict()
+        self._standing_for_resources = 0
+        # Pools whose devices more than one node may reach.
+        self._spread_pools: set[devices.PoolId] = set()
         self.allocated = allocated_devices.AllocatedDevices()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
         self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
@@ -102,38 +83,32 @@ class DeviceInventory:
             self._assign_views_to_slots(changed[snap.nodes.alive[changed]])
         self._generation = snap.generation
 
-    def view(self, slot: int) -> NodeView:
-        """What the node at the slot sees."""
-        view = self._views[slot]
-        assert view is not None, f"slot {slot} holds no node"
-        return view
-
-    def version(self, view: NodeView) -> int:
-        """Return a number that grows whenever a device of the view is allocated or freed, or device classes change."""
-        touched = self._touched
-        return max(self._classes_at, *(touched.get(pool, 0) for pool in view.pool_ids), 0)
-
     @property
     def stands_for_resources(self) -> bool:
         """Whether any device stands for a resource of its node, or costs some of one in addition."""
-        return any(entry.stands_for_resources for entry in self._slices.values())
+        return self._standing_for_resources > 0
+
+    @property
+    def is_node_local(self) -> bool:
+        """Whether all slices of each pool name one node, so that no other node reaches its devices."""
+        return not self._spread_pools
 
     def claim_made_for(self, uid: str) -> resource_pb2.ResourceClaim | None:
         """The claim that was made for the extended resources of the pod, the first one by name; None: there is none."""
         made = self._made_for.get(uid)
         return made[min(made)] if made else None
 
-    def remembered_outcomes(self, claim_specs: bytes) -> dict[NodeView, tuple[int, Any]]:
-        """Outcomes of searches for claims of these specs, by view, each with the version that it is of."""
-        found = self.remembered.get(claim_specs)
+    def remembered_outcomes(self, claim_specs: bytes) -> search_outcomes.OutcomeColumns:
+        """Outcomes of searches for claims of these specs."""
+        found = self._remembered.get(claim_specs)
         if found is None:
-            found = self.remembered[claim_specs] = {}
-            if len(self.remembered) > _REMEMBERED:
-                self.remembered.popitem(last=False)
-        self.remembered.move_to_end(claim_specs)
+            found = self._remembered[claim_specs] = search_outcomes.OutcomeColumns()
+            if len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        self._remembered.move_to_end(claim_specs)
         return found
 
-    def pools(self, view: NodeView) -> tuple[pools.Pool, ...]:
+    def pools(self, view: node_views.NodeView) -> tuple[pools.Pool, ...]:
         """Return the pools of a view; made at the first call."""
         if view.pools is None:
             view.pools = pools.gather_pools(view.slices, self.by_pool, self._on)
@@ -147,7 +122,8 @@ class DeviceInventory:
         if generation == self._classes_at:
             return
         self._classes_at = generation
-        self.remembered.clear()
+        self.views.touch_all(generation)
+        self._remembered.clear()
         known: list[resource_pb2.DeviceClass] = list(self._snap.objects.all(CLASS))
         self.classes = {entry.metadata.name: entry for entry in known}
         self.class_of_resource = {
@@ -172,7 +148,7 @@ class DeviceInventory:
             self._made_for.clear()
             self._owner.clear()
             self.allocated = allocated_devices.AllocatedDevices()
-            self.remembered.clear()
+            self._remembered.clear()
             claims = self._snap.objects.all(CLAIM)
             keys = [(claim.metadata.namespace, claim.metadata.name) for claim in claims]
         for key in keys:
@@ -207,6 +183,7 @@ class DeviceInventory:
         """Note that a device of the pool is taken or given back; a pool that is not there yet is seen with that."""
         if pool in self.by_pool:
             self._touched[pool] = self._snap.generation
+            self.views.touch(pool, self._snap.generation)
 
     # Slices
 
@@ -220,25 +197,33 @@ class DeviceInventory:
         keys = table.changed_since(SLICE, seen)
         if rules_at != self._rules_at:
             self._rules_at, keys = rules_at, None
+        everything = keys is None
         if keys is None:
             self._slices.clear()
+            self._standing_for_resources = 0
             self._touched.clear()
+            self._spread_pools.clear()
             self.by_pool.clear()
-            self._view_of.clear()
-            self.remembered.clear()
+            self.views = node_views.NodeViews()
+            self._remembered.clear()
             keys = [("", entry.metadata.name) for entry in table.all(SLICE)]
         rules = list(table.all(RULE)) if self._on.taint_rules else []
         changed: set[devices.PoolId] = set()
         for _, name in keys:
             changed |= self._replace_slice(name, table.get(SLICE, "", name), rules)
-        for pool in changed - self.by_pool.keys():
-            self._touched.pop(pool, None)
+        for pool in changed:
+            if pool not in self.by_pool:
+                self._touched.pop(pool, None)
+            nodes = {entry.placement.node_name for entry in self.by_pool.get(pool, ())}
+            if len(nodes) > 1 or "" in nodes:
+                self._spread_pools.add(pool)
+            else:
+                self._spread_pools.discard(pool)
         # A node that sees none of these pools keeps what it knows.
-        for key in [key for key, view in self._view_of.items() if not view.pool_ids.isdisjoint(changed)]:
-            gone = self._view_of.pop(key)
-            for found in self.remembered.values():
-                found.pop(gone, None)
-        return bool(keys) or seen < 0
+        for gone in self.views.drop_views_of(changed):
+            for found in self._remembered.values():
+                found.forget(gone)
+        return bool(keys) or everything or seen < 0
 
     def _replace_slice(
         self, name: str, message: resource_pb2.ResourceSlice | None, rules: list[resource_pb2.DeviceTaintRule]
@@ -251,6 +236,7 @@ class DeviceInventory:
         old = self._slices.pop(name, None)
         if old is not None:
             concerned.add(old.pool)
+            self._standing_for_resources -= old.stands_for_resources
             self.by_pool[old.pool].remove(old)
             if not self.by_pool[old.pool]:
                 del self.by_pool[old.pool]
@@ -263,6 +249,7 @@ class DeviceInventory:
             log.warning("resourceslice %s is left out: %s", name, error)
             return concerned
         self._slices[name] = entry
+        self._standing_for_resources += entry.stands_for_resources
         self.by_pool.setdefault(entry.pool, []).append(entry)
         return {*concerned, entry.pool}
 
@@ -273,7 +260,7 @@ class DeviceInventory:
 
         A slice is seen by every node, by those that it names or selects, or by each device for itself.
         """
-        self._views.extend([None] * (self._snap.nodes.size - len(self._views)))
+        self.views.ensure_slots(self._snap.nodes.size)
         if not slots.size:
             return
         names: dict[int, list[str]] = {slot: [] for slot in slots.tolist()}
@@ -299,7 +286,8 @@ class DeviceInventory:
         for slot in slots.tolist():
             seen = tuple(sorted([*names[slot], *everywhere]))
             reaches = frozenset(reached.get(slot, ()))
-            self._views[slot] = self._shared_view((seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]))
+            key = seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]
+            self.views.assign(slot, key, functools.partial(self._make_view, key), self._version_of_new_view)
 
     def _slots_declaring_skips(self, slots: arrays.SlotArray) -> frozenset[int]:
         declared = node_operations.declares_skipping(self._snap.nodes, slots)
@@ -343,14 +331,15 @@ class DeviceInventory:
             return []
         return list(slots[node_selection.matches_any(nodes, placement.terms, slots)].tolist())
 
-    def _shared_view(self, key: _Key) -> NodeView:
-        """Return the view of nodes that see the same; one object for all of them."""
-        view = self._view_of.get(key)
-        if view is None:
-            slices = tuple(self._slices[name] for name in key[0])
-            pool_ids = frozenset(entry.pool for entry in slices)
-            view = self._view_of[key] = NodeView(slices, key[1], pool_ids, key[2], key[3])
-        return view
+    def _make_view(self, key: node_views.ViewKey, number: int) -> node_views.NodeView:
+        """Make the view of nodes that see the same."""
+        slices = tuple(self._slices[name] for name in key[0])
+        pool_ids = frozenset(entry.pool for entry in slices)
+        return node_views.NodeView(number, slices, key[1], pool_ids, key[2], key[3])
+
+    def _version_of_new_view(self, view: node_views.NodeView) -> int:
+        """When a device of the view was last allocated or freed, or device classes changed."""
+        return max(self._classes_at, *(self._touched.get(pool, 0) for pool in view.pool_ids), 0)
 
 
 def _keep_first_problem(problems: dict[int, tuple[str, str]], slots: Iterable[int], name: str, text: str) -> None:

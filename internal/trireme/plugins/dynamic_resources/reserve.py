@@ -45,9 +45,7 @@ class DeviceReserve:
             return interfaces.ReserveResult(refused.status)
         if demand is None:
             return interfaces.ReserveResult()
-        [(_, outcome)] = self._search.outcomes_by_node_kind(
-            pod_class, demand, snap, np.array([slot]), remembering=False
-        )
+        outcome = self._search.outcomes(pod_class, demand, snap, np.array([slot]), remembering=False).outcome_at(0)
         if outcome is not None and outcome.refusal is not None:
             return interfaces.ReserveResult(_reserve_error("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []

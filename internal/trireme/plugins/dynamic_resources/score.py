@@ -18,6 +18,7 @@ from trireme.plugins.dynamic_resources import (
     node_allocatable,
     pod_claims,
     prioritized_list,
+    search_outcomes,
 )
 from trireme.plugins.dynamic_resources.spec import SPEC
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
@@ -69,16 +70,28 @@ class DynamicResourcesScore:
                 ]
                 scores[np.array(counted, dtype=np.bool_)] = fixed
             return scores
-        for positions, outcome in self._search.outcomes_by_node_kind(pod_class, state, snap, slots):
-            if outcome is None and not state.needs_allocation:
-                # All was found for the pods before it.
-                scores[positions] = fixed
-            elif outcome is not None and outcome.solutions is not None:
-                scores[positions] = fixed + sum(
-                    prioritized_list.alternatives_score(each.claim, prioritized_list.solution_request_names(each))
-                    for each in outcome.solutions
-                )
+        outcomes = self._search.outcomes(pod_class, state, snap, slots)
+        score_of: dict[search_outcomes.SearchOutcome | None, int] = {}
+        for at in range(slots.shape[0]):
+            outcome = outcomes.outcome_at(at)
+            if outcome not in score_of:
+                score_of[outcome] = self._score_of_outcome(state, outcome, fixed)
+            scores[at] = score_of[outcome]
         return scores
+
+    def _score_of_outcome(
+        self, state: device_demand.DeviceDemand, outcome: search_outcomes.SearchOutcome | None, fixed: int
+    ) -> int:
+        """Score nodes with this outcome; `fixed` is what claims count that have their devices."""
+        if outcome is None:
+            # All was found for the pods before it, unless something lacks.
+            return 0 if state.needs_allocation else fixed
+        if outcome.solutions is None:
+            return 0
+        return fixed + sum(
+            prioritized_list.alternatives_score(each.claim, prioritized_list.solution_request_names(each))
+            for each in outcome.solutions
+        )
 
     def _statuses_of_allocated_claims(
         self,

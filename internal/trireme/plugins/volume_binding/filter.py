@@ -69,7 +69,10 @@ class VolumeBindingFilter:
             )
             return interfaces.PreFilterResult(status=late)
         return interfaces.PreFilterResult(
-            state=claims, max_batch=1 if claims.delayed else 0, reserves=bool(claims.delayed)
+            state=claims,
+            max_batch=1 if claims.delayed else 0,
+            reserves=bool(claims.delayed),
+            takes=None if volumes_matching.may_take_volumes(claims, snap) else _claims_taken(pod_class),
         )
 
     def filter(
@@ -125,6 +128,12 @@ class VolumeBindingFilter:
     def _reserve_error(self, text: str) -> status.Status:
         """Make the error status of Reserve, in kube-scheduler's words."""
         return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
+
+
+def _claims_taken(pod_class: classes.PodClass) -> frozenset[tuple[str, str, str]]:
+    return frozenset(
+        (volumes_claims.CLAIM, pod_class.namespace, use.name) for use in volumes_claims.claims_of(pod_class)
+    )
 
 
 def _problem_of_first_unusable_claim(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:

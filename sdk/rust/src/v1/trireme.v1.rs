@@ -8422,7 +8422,8 @@ pub struct FilterPhaseFilterResponse {
     #[prost(map = "string, uint32", tag = "12")]
     pub nodes_left: ::std::collections::HashMap<::prost::alloc::string::String, u32>,
     /// OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
-    /// classes that have this set too, but what is left of its node's resources and room for pods.
+    /// classes that have this set too, but what is left of its node's resources and room for pods, and for classes with
+    /// claims or volumes what is left of those on its node: PlaceClasses puts their pods on no node of a pod before them.
     #[prost(message, optional, tag = "13")]
     pub demand: ::core::option::Option<ResourceDemand>,
 }

@@ -49,7 +49,7 @@ def test_nothing_is_known_of_pools_that_are_gone(claim_first: bool) -> None:
         inventory.inventory_of(builder.snap, ON)
         builder.apply(objects=[_claim(claim, pool)])
         known = inventory.inventory_of(builder.snap, ON)
-        assert known.version(known.view(0)) == builder.snap.generation
+        assert known.views.version(known.views.at(0)) == builder.snap.generation
         gone = [_key("resource_claim", claim, namespace="default"), _key("resource_slice", f"slice-{pool}")]
         for key in gone if claim_first else reversed(gone):
             builder.apply(removed_objects=[key])
@@ -65,11 +65,11 @@ def test_a_pool_that_comes_with_a_claim_of_its_device_is_seen_with_it() -> None:
     inventory.inventory_of(builder.snap, ON)
     builder.apply(objects=[_slice("pool")])
     known = inventory.inventory_of(builder.snap, ON)
-    view, before = known.view(0), known.version(known.view(0))
+    view, before = known.views.at(0), known.views.version(known.views.at(0))
     builder.apply(objects=[_claim("c", "")])
     known = inventory.inventory_of(builder.snap, ON)
-    assert known.view(0) is view
-    assert known.version(view) > before
+    assert known.views.at(0) is view
+    assert known.views.version(view) > before
 
 
 @pytest.mark.parametrize(("gone", "left"), [("a", "b"), ("b", "a")])
