@@ -75,6 +75,12 @@ def test_a_generation_from_the_future_is_refused() -> None:
         remote_response.read_filter(response, "P", 1, NODE, 7)
 
 
+def test_as_many_statuses_as_are_allowed_are_read() -> None:
+    """If this fails, a plugin that keeps to the limit is failed."""
+    response = columns([2000], [0], *[REFUSED] * 2000)
+    assert len(remote_response.read_filter(response, "P", 1, NODE).statuses) == 2000
+
+
 @pytest.mark.parametrize(
     ("response", "words"),
     [
