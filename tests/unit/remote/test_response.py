@@ -137,6 +137,26 @@ def test_a_plugin_that_depends_on_the_node_only_cannot_limit_copies() -> None:
         remote_response.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
 
 
+def test_a_node_may_take_one_pod_more() -> None:
+    """If this fails, a plugin's last free place is lost to a complaint."""
+    answers = remote_response.read_filter(columns([0], [1]), "P", 1, NODE_PODS)
+    assert answers.capacity.tolist() == [1]
+
+
+def test_scorers_fail_or_skip_and_refuse_nothing() -> None:
+    """If this fails, a score plugin that has no place to refuse a pod makes it unschedulable, or its error is lost."""
+    error = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk"])
+    failed = status.error("P", "disk")
+    assert (
+        remote_response.read_score(score_pb2.ScoreResponse(status=error), "P", 2, scorers.Normalization.NONE) == failed
+    )
+    assert remote_response.read_pre_score(score_pb2.PreScoreResponse(status=error), "P") == (failed, b"")
+    skip = status_pb2.Status(code=status_pb2.CODE_SKIP)
+    assert remote_response.read_pre_score(score_pb2.PreScoreResponse(status=skip), "P")[0].code is status.Code.SKIP
+    with pytest.raises(ValueError, match=r"Unschedulable does not belong here; allowed: Success, Skip, Error$"):
+        remote_response.read_pre_score(score_pb2.PreScoreResponse(status=REFUSED), "P")
+
+
 def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
     """If this fails, a node that the plugin failed on counts as refused by it."""
     failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk"])
