@@ -122,7 +122,7 @@ async def test_a_failed_stream_raises_its_error() -> None:
 class World:
     """A PreBind plugin that writes, for seconds by pod, and the jobs that call it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, writes: bool = True, delay: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = asyncio.get_running_loop().time
         self.guard = EpochGuard()
         self.guard.admit(7)
@@ -130,11 +130,12 @@ class World:
         self.seconds: dict[str, float] = {}
         self.running: list[str] = []
         self.log: list[str] = []
-        self.turns = write_turns.WriteTurns(write_turns.UNLIMITED)
+        self.turns = write_turns.WriteTurns(write_turns.RateLimit(0.0, delay))
         self.in_flight = WorkInFlight(self.clock)
         self.jobs = pre_binder.PreBinder(self.turns, self.in_flight, self.clock)
         pre_flight, calls = (("Writes", always_has_work),), (("Writes", self._pre_bind),)
-        self.chain = profile_plugins.ProfilePlugins((), pre_flight, calls, (), (), frozenset({"Writes"}))
+        writing = frozenset({"Writes"} if writes else ())
+        self.chain = profile_plugins.ProfilePlugins((), pre_flight, calls, (), (), writing)
 
     async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         (item,) = request.items
@@ -182,6 +183,16 @@ async def test_each_result_is_sent_when_it_is_known() -> None:
     assert [index for index, _ in await anext(stream)] == [1]
     assert [index for index, _ in await anext(stream)] == [0]
     assert len(world.in_flight) == 0
+
+
+@pytest.mark.parametrize(("writes", "seconds"), [(True, 5.0), (False, 0.1)])
+@on_virtual_time
+async def test_only_a_plugin_that_writes_waits_for_a_turn(writes: bool, seconds: float) -> None:
+    """PreBind of a plugin that waits for something else would use up the turns, or writes exceed the limit."""
+    started = asyncio.get_running_loop().time()
+    world = World(writes=writes, delay=lambda: started + 5.5 - world.clock())
+    assert await world.results("a") == {"a": ""}
+    assert world.clock() - started == pytest.approx(seconds, abs=0.2)
 
 
 @on_virtual_time
