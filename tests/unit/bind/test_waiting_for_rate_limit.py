@@ -60,6 +60,24 @@ def test_no_request_waits_for_long_and_the_limit_is_used_up(qps: float) -> None:
     virtual_time.run(main)
 
 
+@pytest.mark.parametrize(("qps", "most"), [(0.5, 1), (1.0, 1), (1.5, 2), (1000.0, 64), (0.0, 64), (-1.0, 64)])
+@on_virtual_time
+async def test_little_is_under_way_at_once(qps: float, most: int) -> None:
+    """What has begun holds its deadline only if few others are before it."""
+    turns = write_turns.WriteTurns(write_turns.RateLimit(qps, lambda: 0.0))
+    running = [0]
+
+    async def work() -> int:
+        async with turns:
+            running[0] += 1
+            await asyncio.sleep(1.0)
+            now = running[0]
+            running[0] -= 1
+            return now
+
+    assert max(await asyncio.gather(*(work() for _ in range(200)))) == most
+
+
 @on_virtual_time
 async def test_cancelled_turns_are_not_lost() -> None:
     delay = [10.0]
