@@ -148,3 +148,6 @@ def test_pods_of_a_fork_are_found_by_uid_whatever_rows_they_have_since() -> None
         assert [fork.pods.row_of(uid) for uid in ("v0", "", "unknown")] == [None] * 3
         assert builder.snap.pods.row_of("v0") == 0
         assert builder.snap.pods.row_of("u0") is None
+    here = fork.generation
+    fork.apply(snapshot_pb2.Delta(from_generation=here, to_generation=here + 1, removed_pods=[3]))
+    assert [fork.pods.row_of(uid) for uid in ("u2", "u3", "", "u4")] == [2, None, None, 4]
