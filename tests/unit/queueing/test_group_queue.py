@@ -471,6 +471,23 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
     assert names(popped(queue)[1]) == ["p0", "p1", "p2"]
 
 
+def test_a_failed_call_about_a_member_is_made_again_while_its_answer_counts() -> None:
+    """Plugins would be called for ever about a pod that nobody waits for."""
+    queue = _asking_queue()
+    calls = _calls(queue.add(member("alone", ""), T0))
+    assert queue.repeat_pre_enqueue(calls["alone"])
+    queue.groups.set_group(pod_group("g"), T0)
+    calls |= _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
+    assert queue.repeat_pre_enqueue(calls["p0"])
+    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
+    assert place(queue, "p0") is Gated
+    queue.delete("ns/alone", "uid-alone", T0)
+    assert [queue.repeat_pre_enqueue(call_id) for call_id in calls.values()] == [False] * 3
+    for call_id in (calls["alone"], 1000):
+        assert not queue.pre_enqueue_answered(call_id, "", T0)
+    assert queue.pop(T0, 100) is None
+
+
 @pytest.mark.parametrize("how", ["deleted", "bound", "changed"])
 def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
     """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""
