@@ -407,6 +407,24 @@ def test_statistics_count_pods_and_groups_separately() -> None:
     assert (queue.statistics().in_flight, len(queue.contents.in_flight_pods())) == (3, 3)
 
 
+def test_a_group_that_was_refused_waits_by_its_refusals_alone() -> None:
+    """Errors of long ago would make it wait longer."""
+    queue = grouping_queue()
+    queue.groups.set_group(pod_group("g"), T0)
+    queue.add(member("p0", "g"), T0)
+    found = []
+    results = (GroupAttemptResult.ERROR, GroupAttemptResult.ERROR, GroupAttemptResult.UNSCHEDULABLE)
+    for number, how in enumerate(results):
+        now = T0 + 100 * number
+        queue.flush_backoff(now)
+        group, pods = popped(queue, now)
+        for pod in pods:
+            queue.requeue(pod, now)
+        queue.groups.finish_attempt(group, how, now)
+        found.append((group.consecutive_errors, group.unschedulable_count))
+    assert found == [(1, 0), (2, 0), (0, 1)]
+
+
 def _asking_queue(registrations: tuple[EventRegistration, ...] = ()) -> SchedulingQueue:
     """A queue whose profile has a PreEnqueue plugin in another process."""
     return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
