@@ -1,6 +1,7 @@
 """Back-off: its arithmetic, who may be taken early, and who is due when."""
 
 import itertools
+import random
 
 import pytest
 
@@ -126,3 +127,23 @@ def test_a_pod_taken_out_is_out(errors: int) -> None:
     assert len(list(backoff)) == backoff.refused_count + backoff.error_count == 1
     assert keys(backoff.take_completed(T0 + 60)) == ["p7"]
     assert list(backoff) == []
+
+
+def test_the_order_of_errors_holds_after_many_were_taken_out() -> None:
+    """A pod whose time has come would wait behind one whose time has not."""
+    backoff = BackoffQueue(BackoffPolicy())
+    draw = random.Random(1)
+    seconds = [draw.randrange(1000) for _ in range(600)]
+    pods = [failed(f"p{number}", T0 + at, errors=1) for number, at in enumerate(seconds)]
+    for pod in pods:
+        add(backoff, pod)
+    left = set(draw.sample(range(600), 40))
+    for number in set(range(600)) - left:
+        found = pods[number].container
+        assert found is not None
+        found.discard(pods[number])
+    for now in range(0, 1010, 7):
+        due = [number for number in left if seconds[number] + 1 < now]
+        left.difference_update(due)
+        assert sorted(keys(backoff.take_completed(T0 + now))) == sorted(f"p{number}" for number in due)
+    assert not left
