@@ -74,7 +74,7 @@ class Hosts:
         index, capacity = np.zeros(nodes, dtype=np.int16), np.zeros(nodes, dtype=np.int32)
         refused = node_columns.NodeColumns(0, 0, nodes, None, (), index, capacity)
         cycle = cycle_pb2.Cycle(fence=CYCLE.fence, profile="p", pod_class=self.pod_class.id)
-        cycle.pod.metadata.name = "preemptor"
+        cycle.pod.metadata.name, cycle.pod.status.nominated_node_name = "preemptor", "node-3"
         context: Any = types.SimpleNamespace(cycle=cycle, pre_filter=pre_filter)
         return await self.post_filter.post_filter(context, self.snap, refused)
 

@@ -79,3 +79,37 @@ async def test_the_time_that_a_configuration_takes_counts(tmp_path: Path) -> Non
             await connection.call(METHOD, b"", lambda response: "answered")
         await connection.close()
     assert len(answers) == 1, "called though its time was over"
+
+
+async def test_a_plugin_that_refuses_its_configuration_fails_the_call_with_its_reason(tmp_path: Path) -> None:
+    """If this fails, a plugin that restarts with other rules crashes the phase, or nobody learns what it refuses."""
+    refusal = plugin_pb2.ConfigureResponse(errors=[{"field": "args.a", "message": "unknown"}])
+    target = f"unix:{tmp_path}/plugin.sock"
+    config = remote(target, configurations=[plugin_pb2.ConfigureRequest(plugin="P", profile="p")])
+    connection = remote_connection.PluginConnection(config)
+    plugin = ScriptedPlugin({FILTER: lambda _: UNCONFIGURED, CONFIGURE: lambda _: refusal})
+    async with scripted(target, plugin):
+        with pytest.raises(remote_connection.PluginError) as caught:
+            await connection.call(METHOD, b"", lambda response: "answered")
+        statistics = connection.statistics()
+        await connection.close()
+    assert str(caught.value) == f"{target}: profile p: pluginConfig: args.a: unknown"
+    assert (statistics.failed, statistics.breakers["Filter"].failures_in_a_row) == (1, 1)
+
+
+async def test_an_endpoint_that_took_all_the_time_is_the_last(tmp_path: Path) -> None:
+    """If this fails, the next endpoint is blamed for a deadline that was over before it was called."""
+    now = [0.0]
+
+    def fail(_: Any) -> Any:
+        now[0] += 20.0
+        return grpc.StatusCode.UNAVAILABLE, "going down"
+
+    one, two = f"unix:{tmp_path}/one.sock", f"unix:{tmp_path}/two.sock"
+    connection = remote_connection.PluginConnection(remote(one, two, deadline_ms=20_000), lambda: now[0])
+    slow, untried = ScriptedPlugin({FILTER: fail}), ScriptedPlugin({FILTER: lambda _: filter_pb2.FilterResponse()})
+    async with scripted(one, slow), scripted(two, untried):
+        with pytest.raises(remote_connection.PluginError, match=r"one\.sock: UNAVAILABLE: going down"):
+            await connection.call(METHOD, b"", lambda response: "answered")
+        await connection.close()
+    assert (len(slow.requests), untried.requests) == (1, [])

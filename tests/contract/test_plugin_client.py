@@ -393,6 +393,29 @@ async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "skips"),
+    [
+        (filter_pb2.PreFilterResponse(status=SUCCESS), True),
+        (filter_pb2.PreFilterResponse(status=SUCCESS, narrowed=True, node_names=["node-0"]), False),
+        (filter_pb2.PreFilterResponse(status=REFUSED), False),
+    ],
+    ids=["passes", "narrows", "refuses"],
+)
+async def test_a_plugin_without_filter_counts_where_its_pre_filter_says_something(
+    bench: Bench, answer: filter_pb2.PreFilterResponse, skips: bool
+) -> None:
+    """If this fails, Filter is called though it is not served, or what PreFilter said is lost."""
+    target = await bench.serve(ScriptedPlugin({PRE_FILTER: lambda _: answer}))
+    plugin = bench.filter_plugin(1, target, info={"extension_points": [plugin_pb2.EXTENSION_POINT_PRE_FILTER]})
+    result = await plugin.pre_filter(bench.pod_class, bench.snap)
+    assert (result.skip, result.nodes, result.status is not None) == (
+        skips,
+        frozenset({"node-0"}) if answer.narrowed else None,
+        answer.status.code == status_pb2.CODE_UNSCHEDULABLE,
+    )
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         lambda _: filter_pb2.PreFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["bad"])),

@@ -78,7 +78,7 @@ async def test_the_steps_after_filter(stack: Stack) -> None:
     assert plugin.given_back == ["a"]
     preemptor = core_pb2.Pod()
     preemptor.CopyFrom(hosts.pod_class.pod)
-    preemptor.metadata.name = "preemptor"
+    preemptor.metadata.name, preemptor.status.nominated_node_name = "preemptor", "node-3"
     assert plugin.pods == [preemptor] * 2 + [hosts.pod_class.pod] * 3, "each call has the pod of its class"
 
 

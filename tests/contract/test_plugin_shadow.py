@@ -103,6 +103,20 @@ async def test_what_the_others_refuse_as_well_makes_no_difference(side: Side) ->
     assert (side.comparisons.compared, side.comparisons.differed, side.comparisons.refused_nodes) == (1, 0, 0)
 
 
+async def test_only_nodes_that_are_there_are_compared(side: Side) -> None:
+    """If this fails, a node that came or went since Filter's answer breaks the comparison."""
+    filters, _ = side.filters()
+    fill(side.snap, NODES + 2)
+    side.snap.apply(snapshot_pb2.Delta(from_generation=7, to_generation=8, removed_slots=[1]))
+    await filters.compare("p", side.pod_class.id)
+    assert sorted(side.plugin.asked) == ["node-0", "node-2", "node-3"]
+    fill(side.snap, 1)
+    side.plugin.asked.clear()
+    await filters.compare("p", side.pod_class.id)
+    assert side.plugin.asked == ["node-0"]
+    assert (side.comparisons.compared, side.comparisons.failed) == (2, 0)
+
+
 @pytest.mark.parametrize(
     ("totals", "weight", "differs"),
     [

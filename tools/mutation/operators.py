@@ -109,12 +109,17 @@ def _changes_of_comparison(node: ast.Compare, parent: ast.AST) -> Iterator[Chang
 
 def _changes_of_constant(node: ast.Constant, parent: ast.AST) -> Iterator[Change]:
     value = node.value
-    if isinstance(value, bool):
+    if isinstance(value, bool) and not _is_strictness(parent):
         yield _change(node, value=not value)
     elif isinstance(value, int) and isinstance(parent, (ast.Compare, ast.BinOp, ast.Return, ast.Assign)):
         yield _change(node, value=value + 1)
     elif isinstance(value, str) and isinstance(parent, _STRINGS_COUNT_IN):
         yield _change(node, value=f"{value}X")
+
+
+def _is_strictness(parent: ast.AST) -> bool:
+    """Whether it is zip's `strict`, which matters only where two lists differ in length that never do."""
+    return isinstance(parent, ast.keyword) and parent.arg == "strict"
 
 
 def _changes_of_dict(node: ast.Dict, parent: ast.AST) -> Iterator[Change]:

@@ -1,7 +1,8 @@
 """Which test files may notice a change of a file: those of its folder, those that it names, and those that import it.
 
-Of unit tests all that import it count, of others, which take longer, only where they are few.
-Which of their tests get to a mutant is measured (`tried_mutants`); this only says where to look.
+Where many import it, those count that import the fewest modules: they are about it, and the others pass by. Unit tests
+come before others, which take longer. Which of their tests get to a mutant is measured (`tried_mutants`); this only
+says where to look.
 """
 
 import ast
@@ -12,7 +13,7 @@ from collections.abc import Collection, Iterator
 ROOT = pathlib.Path(__file__).parents[2]
 _TESTS = ("tests/unit", "tests/contract")
 _HINT_TESTS = ("tests/conformance/test_hint_rows.py", "tests/unit/queueing/test_hint_evaluation.py")
-_FEW = 20
+_FEW = 10
 
 
 def of(paths: Collection[str]) -> list[str]:
@@ -21,10 +22,7 @@ def of(paths: Collection[str]) -> list[str]:
     found: set[str] = set()
     for path in paths:
         found |= set(_mirrored(path)) | set(_named(path))
-        importers = imported.get(_module(path), set())
-        unit = {each for each in importers if each.startswith("tests/unit/")}
-        others = importers - unit
-        found |= unit | (others if len(others) <= _FEW else set())
+        found.update(imported.get(_module(path), [])[:_FEW])
     return sorted(found)
 
 
@@ -60,8 +58,11 @@ def _named(path: str) -> Iterator[str]:
                 yield each
 
 
-def _importers() -> dict[str, set[str]]:
-    """The test files by the modules that they import, themselves or through the modules that tests share."""
+def _importers() -> dict[str, list[str]]:
+    """The test files by the modules that they import, themselves or through the modules that tests share.
+
+    Unit tests come first, and of these those with the fewest imports.
+    """
     direct: dict[str, set[str]] = {}
     tests: list[str] = []
     for folder in (*_TESTS, "tests/helpers"):
@@ -71,10 +72,11 @@ def _importers() -> dict[str, set[str]]:
             if file.name.startswith("test_"):
                 tests.append(path)
     shared = {path.removesuffix(".py").replace("/", "."): path for path in direct}
-    out: dict[str, set[str]] = {}
-    for test in tests:
-        for name in _reachable(test, direct, shared):
-            out.setdefault(name, set()).add(test)
+    reachable = {test: _reachable(test, direct, shared) for test in tests}
+    out: dict[str, list[str]] = {}
+    for test in sorted(tests, key=lambda each: (not each.startswith("tests/unit/"), len(reachable[each]))):
+        for name in reachable[test]:
+            out.setdefault(name, []).append(test)
     return out
 
 

@@ -56,9 +56,11 @@ def test_a_change_is_made(
     assert compile(file.tree, "code", "exec") != original
 
 
-def test_what_is_only_logged_is_left_alone(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = 'def f(x):\n    """Say it."""\n    _log.info("%s", min(x))\n'
-    assert _file(tmp_path, monkeypatch, text).mutants == []
+@pytest.mark.parametrize("statement", ['_log.info("%s", min(x))', "x = zip(y, z, strict=True)"], ids=["log", "strict"])
+def test_what_no_test_can_notice_is_left_alone(
+    statement: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _file(tmp_path, monkeypatch, f'def f(x):\n    """Say it."""\n    {statement}\n').mutants == []
 
 
 def test_marks_say_which_blocks_run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ class CallBudget:
         if not self._rate:
             return True
         self._refill()
-        if self.exhausted and self._left >= self._rate * BURST_SECONDS / 2:
+        if self._left >= self._rate * BURST_SECONDS / 2:
             self.exhausted = False
         if self.exhausted:
             self.bypassed += 1

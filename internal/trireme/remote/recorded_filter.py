@@ -4,7 +4,8 @@ That answer names for each node the first plugin that refused it. So the plugin'
 another one refused the node before; then it does not count for Filter. It counts in dry runs of preemption, which may
 lift the refusal of the other one: what they read is recorded with their own decision.
 
-Tests: tests/unit/replay/test_decision_replay.py, tests/contract/test_recorded_remote_answers.py.
+Tests: tests/unit/remote/test_recorded_filter.py, tests/unit/replay/test_decision_replay.py,
+tests/contract/test_recorded_remote_answers.py.
 """
 
 import dataclasses

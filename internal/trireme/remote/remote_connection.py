@@ -35,7 +35,7 @@ from trireme.remote import (
     remote_endpoint,
     remote_health,
 )
-from trireme.rpc import channels, dialing, fencing
+from trireme.rpc import dialing, fencing
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -274,8 +274,6 @@ class PluginConnection:
                 except (ValueError, message.DecodeError) as error:
                     text = f"the answer to {method.name} is wrong: {error}"
                     raise self._on_failure(endpoint, method, period, text) from error
-                except asyncio.CancelledError as error:
-                    raise self._error_to_raise(error) from error
                 else:
                     self._on_answer(endpoint, method)
                     return answer
@@ -335,9 +333,9 @@ class PluginConnection:
             raise self._on_failure(endpoint, method, period, text) from error
         except aio.AioRpcError as error:
             raise self._on_rpc_error(endpoint, method, period, error) from error
-        except (asyncio.CancelledError, GeneratorExit) as error:
+        except (asyncio.CancelledError, GeneratorExit):
             call.cancel()
-            raise self._error_to_raise(error) from error
+            raise
         finally:
             self._health.durations.observe(self._clock() - started - consuming)
         self._on_answer(endpoint, method)
@@ -449,13 +447,6 @@ class PluginConnection:
         if isinstance(admitted, str):
             raise NotCalled(admitted)
         return admitted
-
-    def _error_to_raise(self, error: BaseException) -> BaseException:
-        """Choose what to raise: gRPC reports a connection closed by us as a cancelled caller."""
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
-            return PluginError(channels.CLOSED)
-        return error
 
     def _avoid_for_a_while(self, endpoint: remote_endpoint.Endpoint) -> None:
         """Prefer other endpoints for a while, and open another channel to this one if need be."""

@@ -106,7 +106,7 @@ class NodeSelectionBuilder:
     """
 
     def __init__(self, form: plugin_pb2.NodeData.ValueType) -> None:
-        self._form = form or plugin_pb2.NODE_DATA_NAMES
+        self._form = form
         self._table: nodes.NodeTable | None = None
         self._views: list[bytes] = []
         self._generation = np.zeros(0, dtype=np.int64)

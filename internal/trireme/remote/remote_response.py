@@ -162,7 +162,7 @@ def read_score(
 
 def _check_scores(scores: arrays.Int64Array, normalization: scorers.Normalization) -> None:
     """Check that scores are in the range that the normalisation needs. Raises: ValueError naming the entry."""
-    if normalization is scorers.Normalization.CUSTOM or not scores.size:
+    if normalization is scorers.Normalization.CUSTOM:
         return
     most = (
         plugin_spec.MAX_SCORE

@@ -2,7 +2,7 @@
 
 One ring for all, so that a decision costs one append; it is read by number, from the oldest that a reader lacks.
 
-Tests: tests/unit/scheduling/test_preemption_executor.py.
+Tests: tests/unit/scheduling/test_preemption_history.py, tests/unit/scheduling/test_preemption_executor.py.
 """
 
 from collections import deque

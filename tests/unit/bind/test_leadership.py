@@ -111,6 +111,7 @@ def test_a_caller_whose_lease_ran_out_is_refused() -> None:
 
     async def main(setup: _Setup) -> None:
         assert await setup.refused(A, 0.0) is RefusalReason.LEASE_EXPIRED
+        assert (await setup.leadership.admit(A, 0.1)).active
 
     run(main)
 
@@ -197,6 +198,25 @@ def test_an_early_read_that_finds_a_successor_ends_the_tenure() -> None:
     run(main)
 
 
+def test_an_early_read_for_a_deposed_leader_leaves_its_successor_admitted() -> None:
+    """The successor would wait for another reading, which may fail."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(A, 60.0)
+        await asyncio.sleep(10.0)
+        setup.found = lease(B.holder, version=250)
+        successor = asyncio.create_task(setup.leadership.admit(B, 60.0))
+        await asyncio.sleep(0)
+        await setup.leadership.admit(A, 60.0)
+        assert (await successor).active
+        await asyncio.sleep(1.0)
+        readings = setup.readings
+        assert (await setup.leadership.admit(B, 60.0)).active
+        assert setup.readings == readings
+
+    run(main)
+
+
 def test_calls_that_come_together_read_together() -> None:
     """A burst after a restart costs one or two readings, not one each."""
 
@@ -254,6 +274,50 @@ def test_draining_waits_for_lower_epochs_only() -> None:
             started = clock()
             assert await in_flight.until_drained(Leader("", 2), 5.0) == 0.0
             assert clock() - started == pytest.approx(3.0)
+
+    virtual_time.run(main)
+
+
+def test_all_that_wait_for_the_end_of_work_are_told() -> None:
+    """Each of two leaders, one after the other, waits for the first one's work."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        started = clock()
+        with in_flight.track(Leader("", 1), clock() + 20.0):
+            waiting = [asyncio.create_task(in_flight.until_drained(Leader("", epoch), 15.0)) for epoch in (2, 3)]
+            await asyncio.sleep(3.0)
+        assert await asyncio.gather(*waiting) == [0.0, 0.0]
+        assert clock() - started == pytest.approx(3.0)
+
+    virtual_time.run(main)
+
+
+def test_work_that_goes_on_is_listed_however_long_it_takes() -> None:
+    """Only work that was broken off ends by the clock: what still runs may write."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        with in_flight.track(Leader("", 1), clock() + 1.0):
+            await asyncio.sleep(2.0)
+            assert len(in_flight) == 1
+            started = clock()
+            await in_flight.until_drained(Leader("", 2), 3.0)
+            assert clock() - started == pytest.approx(3.0)
+        assert len(in_flight) == 0
+
+    virtual_time.run(main)
+
+
+def test_the_latest_of_several_pieces_of_work_counts() -> None:
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = WorkInFlight(clock)
+        for seconds in (10.0, 30.0, 20.0):
+            with pytest.raises(ValueError, match="broken"), in_flight.track(Leader("", 1), clock() + seconds):
+                raise ValueError("broken")
+        assert await in_flight.until_drained(Leader("", 2), 0.0) == pytest.approx(30.0)
+        await asyncio.sleep(25.0)
+        assert len(in_flight) == 1
 
     virtual_time.run(main)
 

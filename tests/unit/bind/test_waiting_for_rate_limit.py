@@ -60,6 +60,24 @@ def test_no_request_waits_for_long_and_the_limit_is_used_up(qps: float) -> None:
     virtual_time.run(main)
 
 
+@pytest.mark.parametrize(("qps", "most"), [(0.5, 1), (1.0, 1), (1.5, 2), (1000.0, 64), (0.0, 64), (-1.0, 64)])
+@on_virtual_time
+async def test_little_is_under_way_at_once(qps: float, most: int) -> None:
+    """What has begun holds its deadline only if few others are before it."""
+    turns = write_turns.WriteTurns(write_turns.RateLimit(qps, lambda: 0.0))
+    running = [0]
+
+    async def work() -> int:
+        async with turns:
+            running[0] += 1
+            await asyncio.sleep(1.0)
+            now = running[0]
+            running[0] -= 1
+            return now
+
+    assert max(await asyncio.gather(*(work() for _ in range(200)))) == most
+
+
 @on_virtual_time
 async def test_cancelled_turns_are_not_lost() -> None:
     delay = [10.0]
@@ -122,7 +140,7 @@ async def test_a_failed_stream_raises_its_error() -> None:
 class World:
     """A PreBind plugin that writes, for seconds by pod, and the jobs that call it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, writes: bool = True, delay: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = asyncio.get_running_loop().time
         self.guard = EpochGuard()
         self.guard.admit(7)
@@ -130,11 +148,12 @@ class World:
         self.seconds: dict[str, float] = {}
         self.running: list[str] = []
         self.log: list[str] = []
-        self.turns = write_turns.WriteTurns(write_turns.UNLIMITED)
+        self.turns = write_turns.WriteTurns(write_turns.RateLimit(0.0, delay))
         self.in_flight = WorkInFlight(self.clock)
         self.jobs = pre_binder.PreBinder(self.turns, self.in_flight, self.clock)
         pre_flight, calls = (("Writes", always_has_work),), (("Writes", self._pre_bind),)
-        self.chain = profile_plugins.ProfilePlugins((), pre_flight, calls, (), (), frozenset({"Writes"}))
+        writing = frozenset({"Writes"} if writes else ())
+        self.chain = profile_plugins.ProfilePlugins((), pre_flight, calls, (), (), writing)
 
     async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         (item,) = request.items
@@ -182,6 +201,16 @@ async def test_each_result_is_sent_when_it_is_known() -> None:
     assert [index for index, _ in await anext(stream)] == [1]
     assert [index for index, _ in await anext(stream)] == [0]
     assert len(world.in_flight) == 0
+
+
+@pytest.mark.parametrize(("writes", "seconds"), [(True, 5.0), (False, 0.1)])
+@on_virtual_time
+async def test_only_a_plugin_that_writes_waits_for_a_turn(writes: bool, seconds: float) -> None:
+    """PreBind of a plugin that waits for something else would use up the turns, or writes exceed the limit."""
+    started = asyncio.get_running_loop().time()
+    world = World(writes=writes, delay=lambda: started + 5.5 - world.clock())
+    assert await world.results("a") == {"a": ""}
+    assert world.clock() - started == pytest.approx(seconds, abs=0.2)
 
 
 @on_virtual_time

@@ -1,6 +1,7 @@
 """Back-off: its arithmetic, who may be taken early, and who is due when."""
 
 import itertools
+import random
 
 import pytest
 
@@ -79,8 +80,20 @@ def test_completed_gives_all_that_are_due_and_no_other() -> None:
     assert keys(backoff.take_completed(T0 + 1.99)) == []
     assert sorted(keys(backoff.take_completed(T0 + 2))) == ["a", "c"]
     assert backoff.next_expiry() == T0 + 3
-    assert keys(backoff.take_completed(T0 + 100)) in (["b", "d"], ["d", "b"])
+    assert keys(backoff.take_completed(T0 + 100)) == ["b", "d"]
     assert backoff.next_expiry() is None
+
+
+def test_all_pods_are_listed_and_those_that_were_taken_are_nowhere() -> None:
+    """A pod that is said to be here still would be taken out of a place where it is not."""
+    backoff = BackoffQueue(BackoffPolicy())
+    pods = [failed(f"p{number}", T0 + number // 2, refusals=number % 2, errors=1 - number % 2) for number in range(8)]
+    for pod in pods:
+        add(backoff, pod)
+    assert sorted(keys(list(backoff))) == keys(pods)
+    assert sorted(keys(backoff.take_completed(T0 + 100))) == keys(pods)
+    assert [pod.container for pod in pods] == [None] * 8
+    assert (backoff.refused_count, backoff.error_count) == (0, 0)
 
 
 def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never() -> None:
@@ -114,3 +127,23 @@ def test_a_pod_taken_out_is_out(errors: int) -> None:
     assert len(list(backoff)) == backoff.refused_count + backoff.error_count == 1
     assert keys(backoff.take_completed(T0 + 60)) == ["p7"]
     assert list(backoff) == []
+
+
+def test_the_order_of_errors_holds_after_many_were_taken_out() -> None:
+    """A pod whose time has come would wait behind one whose time has not."""
+    backoff = BackoffQueue(BackoffPolicy())
+    draw = random.Random(1)
+    seconds = [draw.randrange(1000) for _ in range(600)]
+    pods = [failed(f"p{number}", T0 + at, errors=1) for number, at in enumerate(seconds)]
+    for pod in pods:
+        add(backoff, pod)
+    left = set(draw.sample(range(600), 40))
+    for number in set(range(600)) - left:
+        found = pods[number].container
+        assert found is not None
+        found.discard(pods[number])
+    for now in range(0, 1010, 7):
+        due = [number for number in left if seconds[number] + 1 < now]
+        left.difference_update(due)
+        assert sorted(keys(backoff.take_completed(T0 + now))) == sorted(f"p{number}" for number in due)
+    assert not left

@@ -407,6 +407,24 @@ def test_statistics_count_pods_and_groups_separately() -> None:
     assert (queue.statistics().in_flight, len(queue.contents.in_flight_pods())) == (3, 3)
 
 
+def test_a_group_that_was_refused_waits_by_its_refusals_alone() -> None:
+    """Errors of long ago would make it wait longer."""
+    queue = grouping_queue()
+    queue.groups.set_group(pod_group("g"), T0)
+    queue.add(member("p0", "g"), T0)
+    found = []
+    results = (GroupAttemptResult.ERROR, GroupAttemptResult.ERROR, GroupAttemptResult.UNSCHEDULABLE)
+    for number, how in enumerate(results):
+        now = T0 + 100 * number
+        queue.flush_backoff(now)
+        group, pods = popped(queue, now)
+        for pod in pods:
+            queue.requeue(pod, now)
+        queue.groups.finish_attempt(group, how, now)
+        found.append((group.consecutive_errors, group.unschedulable_count))
+    assert found == [(1, 0), (2, 0), (0, 1)]
+
+
 def _asking_queue(registrations: tuple[EventRegistration, ...] = ()) -> SchedulingQueue:
     """A queue whose profile has a PreEnqueue plugin in another process."""
     return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
@@ -469,6 +487,23 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
     for call_id in rest.values():
         queue.pre_enqueue_answered(call_id, "", T0)
     assert names(popped(queue)[1]) == ["p0", "p1", "p2"]
+
+
+def test_a_failed_call_about_a_member_is_made_again_while_its_answer_counts() -> None:
+    """Plugins would be called for ever about a pod that nobody waits for."""
+    queue = _asking_queue()
+    calls = _calls(queue.add(member("alone", ""), T0))
+    assert queue.repeat_pre_enqueue(calls["alone"])
+    queue.groups.set_group(pod_group("g"), T0)
+    calls |= _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
+    assert queue.repeat_pre_enqueue(calls["p0"])
+    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
+    assert place(queue, "p0") is Gated
+    queue.delete("ns/alone", "uid-alone", T0)
+    assert [queue.repeat_pre_enqueue(call_id) for call_id in calls.values()] == [False] * 3
+    for call_id in (calls["alone"], 1000):
+        assert not queue.pre_enqueue_answered(call_id, "", T0)
+    assert queue.pop(T0, 100) is None
 
 
 @pytest.mark.parametrize("how", ["deleted", "bound", "changed"])

@@ -47,6 +47,15 @@ def test_the_nomination_of_the_object_counts_where_none_is_in_memory() -> None:
     assert nominations(nominator)["n1"] == ["uid-a"]
 
 
+def test_a_record_shows_the_nomination_in_memory() -> None:
+    """The pod's own object shows it only once the API server has it."""
+    nominator = Nominator()
+    nominator.nominate(record("a"), "n1")
+    assert nominator.with_nomination(record("a")).nominated
+    assert not nominator.with_nomination(record("b")).nominated
+    assert nominator.with_nomination(record("b", nominated_node="n2")).nominated
+
+
 def test_a_pod_that_is_gone_or_bound_is_not_nominated() -> None:
     nominator = Nominator(still_pending=lambda key, uid: key != "ns/gone")
     nominator.nominate(record("gone"), "n1")

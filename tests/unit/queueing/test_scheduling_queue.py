@@ -89,6 +89,30 @@ def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
     assert (pod(q, "p").consecutive_errors, pod(q, "p").unschedulable_count) == (0, 1)
 
 
+def test_a_nomination_stays_through_attempts_that_say_nothing_of_it() -> None:
+    """Its object may not show it yet; the room that was made for the pod would go to another one."""
+    q = queue()
+    q.add(record("p"), T0)
+    fail(q, T0, nominated_node="n1")
+    assert q.nominator.node_of("uid-p") == "n1"
+    q.flush_backoff(T0 + 2)
+    fail(q, T0 + 2)
+    assert q.nominator.node_of("uid-p") == "n1"
+    q.flush_backoff(T0 + 10)
+    fail(q, T0 + 10, nominated_node="")
+    assert q.nominator.node_of("uid-p") == ""
+
+
+def test_a_pod_that_changes_while_it_waits_is_taken_by_its_new_record() -> None:
+    """A pod whose class changed would be evaluated as what it was."""
+    q = queue()
+    q.add(record("first"), T0)
+    q.add(record("p"), T0 + 1)
+    q.update(record("p", class_id=7, priority=9), (), None, None, T0 + 2)
+    taken = popped(q, T0 + 3)
+    assert [(each.key, each.record.class_id, each.record.priority) for each in taken] == [("ns/p", 7, 9)]
+
+
 def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() -> None:
     q = parked()
     q.on_event(NODE_ADD, None, "node", T0)

@@ -53,11 +53,15 @@ def test_zero_failures_never_opens() -> None:
 def test_one_call_tries_when_the_time_is_over() -> None:
     """If this fails, a plugin that comes back is flooded, or never asked again."""
     clock = Clock(100.0)
+    assert not Breaker(3, 10, clock).is_probe_due
     breaker = opened(clock)
     clock.now += 9.99
+    assert not breaker.is_probe_due
     assert breaker.admit() is None
     clock.now += 0.01
+    assert breaker.is_probe_due
     admitted(breaker)
+    assert not breaker.is_probe_due
     assert breaker.state is State.HALF_OPEN
     assert breaker.admit() is None
 

@@ -40,6 +40,20 @@ def test_a_plugin_that_takes_more_is_left_out_for_a_while() -> None:
     assert not budget.exhausted
 
 
+def test_the_time_between_two_calls_counts_once() -> None:
+    """If this fails, calls within the budget use it up, or its calls are free while someone looks."""
+    clock = Clock()
+    budget = call_budget.CallBudget(0.1, clock)
+    budget.spend(0.9)
+    clock.now += 5.0
+    budget.spend(0.55)
+    assert budget.admits()
+    for _ in range(9):
+        budget.spend(0.0)
+    budget.spend(0.1)
+    assert not budget.admits()
+
+
 def test_one_very_long_call_is_not_paid_off_for_ever() -> None:
     """If this fails, a call that met a deadline of minutes has the plugin left out for an hour."""
     clock = Clock()

@@ -147,6 +147,20 @@ async def test_without_a_free_replica_the_call_goes_on() -> None:
     assert await task == "first"
 
 
+async def test_a_call_that_was_cancelled_elsewhere_is_a_failure() -> None:
+    """If this fails, the good answer of the second call is lost with the first one."""
+
+    async def cancelled() -> str:
+        await asyncio.sleep(0.01)
+        raise asyncio.CancelledError
+
+    async def second() -> str:
+        await asyncio.sleep(0.05)
+        return "second"
+
+    assert await hedging.first_answer(cancelled(), 0.0, second) == "second"
+
+
 async def test_cancelling_ends_both_calls() -> None:
     """If this fails, calls whose caller has gone occupy two replicas."""
     calls = Calls()
@@ -171,3 +185,7 @@ def test_most_calls_take_less_than_the_delay() -> None:
     for number in range(recent_durations.REMEMBERED):
         recent.add(1.0 if number % 10 == 0 else 0.01)
     assert recent.p95 == 1.0
+    recent = recent_durations.RecentDurations()
+    for number in range(recent_durations.REMEMBERED):
+        recent.add(float(number))
+    assert recent.p95 == recent_durations.REMEMBERED * 0.95

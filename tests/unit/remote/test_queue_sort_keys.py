@@ -11,6 +11,9 @@ def test_a_key_is_read_in_both_parts() -> None:
     """If this fails, pods of one level are in any order."""
     key = queue_pb2.SortKey(level=[3, -1], rest=[7])
     assert remote_queue_sort.read_key(key, "keys[0]") == sort_key.SortKey((3, -1), (7,))
+    longest = tuple(range(sort_key.MAX_NUMBERS))
+    key = queue_pb2.SortKey(level=longest, rest=longest)
+    assert remote_queue_sort.read_key(key, "keys[0]") == sort_key.SortKey(longest, longest)
 
 
 @pytest.mark.parametrize(

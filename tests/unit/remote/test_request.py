@@ -110,9 +110,15 @@ def test_a_plugin_that_follows_the_stream_gets_slots() -> None:
     assert list(selection.slots) == [299, 0, 130]
     assert part == slice(0, 3)
     assert not selection.nodes
+    of_all = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_SNAPSHOT).names(table(3), np.array([2, 1]))
+    assert filter_pb2.NodeSelection.FromString(of_all) == filter_pb2.NodeSelection(slots=[2, 1])
 
 
-@pytest.mark.parametrize("form", [plugin_pb2.NODE_DATA_NAMES, plugin_pb2.NODE_DATA_SNAPSHOT], ids=["names", "slots"])
+@pytest.mark.parametrize(
+    "form",
+    [plugin_pb2.NODE_DATA_NAMES, plugin_pb2.NODE_DATA_SNAPSHOT, plugin_pb2.NODE_DATA_JSON],
+    ids=["names", "slots", "json"],
+)
 @pytest.mark.parametrize("count", [0, 1, 1999, 2000, 2001, 4000, 4500])
 def test_many_nodes_go_in_parts(form: plugin_pb2.NodeData.ValueType, count: int) -> None:
     """If this fails, a large cluster makes a call that no server takes, or a node is asked about twice or never."""
@@ -130,6 +136,15 @@ def test_large_nodes_go_in_smaller_parts() -> None:
     assert len(parts) == 4
     assert all(len(payload) < 4 << 20 for _, payload in parts)
     assert [part.start for part, _ in parts] == [0, *(part.stop for part, _ in parts[:-1])]
+
+
+def test_a_part_may_be_as_large_as_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, a call holds a node less than fit."""
+    made = table(4, messages=True)
+    split = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_MESSAGES).split
+    ((_, all_four),) = split(made, np.arange(4))
+    monkeypatch.setattr(remote_request, "BYTES_PER_CALL", len(all_four) // 2)
+    assert [part for part, _ in split(made, np.arange(4))] == [slice(0, 2), slice(2, 4)]
 
 
 def test_a_reused_slot_is_sent_with_its_new_name() -> None:

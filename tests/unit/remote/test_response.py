@@ -75,6 +75,12 @@ def test_a_generation_from_the_future_is_refused() -> None:
         remote_response.read_filter(response, "P", 1, NODE, 7)
 
 
+def test_as_many_statuses_as_are_allowed_are_read() -> None:
+    """If this fails, a plugin that keeps to the limit is failed."""
+    response = columns([2000], [0], *[REFUSED] * 2000)
+    assert len(remote_response.read_filter(response, "P", 1, NODE).statuses) == 2000
+
+
 @pytest.mark.parametrize(
     ("response", "words"),
     [
@@ -129,6 +135,26 @@ def test_a_plugin_that_depends_on_the_node_only_cannot_limit_copies() -> None:
     """If this fails, its kept answer would admit as many pods again after each batch."""
     with pytest.raises(ValueError, match=r"columns.capacity\[1\]: 5; .* depends on NODE_PODS"):
         remote_response.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
+
+
+def test_a_node_may_take_one_pod_more() -> None:
+    """If this fails, a plugin's last free place is lost to a complaint."""
+    answers = remote_response.read_filter(columns([0], [1]), "P", 1, NODE_PODS)
+    assert answers.capacity.tolist() == [1]
+
+
+def test_scorers_fail_or_skip_and_refuse_nothing() -> None:
+    """If this fails, a score plugin that has no place to refuse a pod makes it unschedulable, or its error is lost."""
+    error = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk"])
+    failed = status.error("P", "disk")
+    assert (
+        remote_response.read_score(score_pb2.ScoreResponse(status=error), "P", 2, scorers.Normalization.NONE) == failed
+    )
+    assert remote_response.read_pre_score(score_pb2.PreScoreResponse(status=error), "P") == (failed, b"")
+    skip = status_pb2.Status(code=status_pb2.CODE_SKIP)
+    assert remote_response.read_pre_score(score_pb2.PreScoreResponse(status=skip), "P")[0].code is status.Code.SKIP
+    with pytest.raises(ValueError, match=r"Unschedulable does not belong here; allowed: Success, Skip, Error$"):
+        remote_response.read_pre_score(score_pb2.PreScoreResponse(status=REFUSED), "P")
 
 
 def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:

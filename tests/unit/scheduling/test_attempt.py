@@ -8,9 +8,12 @@ import pytest
 
 from tests.helpers.pod_group_builders import PROFILE
 from tests.helpers.pod_group_cluster import T0, Cluster
+from trireme.cache import pod_projection
+from trireme.queueing.pending_pod import PendingPod
+from trireme.queueing.pod_info import make_pod_info
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import PodBatch
-from trireme.scheduling.attempt import Attempt
+from trireme.scheduling.attempt import Attempt, identifying_fields
 from trireme.scheduling.trial_scope import GroupPlacement, TrialScope
 
 
@@ -126,3 +129,31 @@ async def test_within_a_placement_only_its_nodes_count() -> None:
     made = await _attempt(cluster, _pods(cluster, 1), TrialScope("g", GroupPlacement("rack", (2,))))
     assert made.placed is not None
     assert [one.node_name for one in made.placed.assumed] == ["n2"]
+
+
+async def test_extenders_are_called_only_about_nodes_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extender would be sent an empty list for each pod that fits nowhere, and may refuse it as wrong."""
+    called: list[str] = []
+
+    class Extenders:
+        async def filter_and_prioritize(self, uid: str, class_id: int, filtered: Any, slot: int) -> Any:
+            called.append(uid)
+            return filtered, ()
+
+    for room, calls in ((0, []), (1, ["uid-p0"])):
+        cluster = Cluster([room])
+        monkeypatch.setattr(cluster.attempts, "_http_extenders", Extenders())
+        made = await _attempt(cluster, _pods(cluster, 1))
+        assert (made.refused is None, called) == (bool(room), calls)
+
+
+def test_what_sets_a_pod_apart_is_its_identity_and_its_nomination() -> None:
+    """If this fails, preemption makes room on a second node for a pod that has been promised one."""
+    metadata = {"namespace": "ns", "name": "p", "uid": "uid-p", "labels": {"app": "web"}}
+    raw = {"metadata": metadata, "spec": {"priority": 7}, "status": {"nominatedNodeName": "n1"}}
+    pending = PendingPod(pod_projection.parse(raw), 1, 1)
+    found = identifying_fields(QueuedPodInfo(make_pod_info("ns/p", "uid-p", 1, PROFILE, 7, pod=pending), T0))
+    assert (found.metadata.namespace, found.metadata.name, found.metadata.uid) == ("ns", "p", "uid-p")
+    assert found.status.nominated_node_name == "n1"
+    assert not found.HasField("spec")
+    assert not found.metadata.labels

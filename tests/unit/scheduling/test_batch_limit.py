@@ -24,6 +24,7 @@ def test_a_batch_grows_to_no_more_than_the_queue_hands_out(max_pods: int, target
     [
         pytest.param(lambda class_id: False, 7, 7, id="the-whole-batch"),
         pytest.param(lambda class_id: True, 7, 1, id="an-extender-answers-about-one-pod"),
+        pytest.param(lambda class_id: True, 2, 1, id="an-extender-and-two-pods"),
         pytest.param(lambda class_id: class_id == 6, 7, 7, id="an-extender-of-another-class"),
     ],
 )

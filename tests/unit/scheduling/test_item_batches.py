@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2, cycle_pb2
 
@@ -84,6 +85,33 @@ async def test_calls_under_way_are_bounded_and_the_rest_is_sent_by_rank() -> Non
     assert bind.calls[1][:2] == ["b", "a"]
     assert sum(len(call) for call in bind.calls) == 2 * most + 2
     assert all(len(call) <= most for call in bind.calls)
+
+
+@on_virtual_time
+async def test_what_comes_a_moment_later_shares_the_next_call() -> None:
+    """While a call is open there is no haste, and each more of them costs as much as the writes."""
+    bind = Bind()
+    bind.ask("a")
+    await _settle()
+    bind.ask("b")
+    await asyncio.sleep(item_batches.LINGER_SECONDS / 2)
+    bind.ask("c")
+    await _settle()
+    assert bind.calls == [["a"], ["b", "c"]]
+
+
+@on_virtual_time
+async def test_one_slow_item_does_not_hold_up_what_waits() -> None:
+    """Its call stays open; the places of the others are free."""
+    bind = Bind()
+    bind.batches = item_batches.ItemBatches(bind._apply, max_under_way=4)
+    bind.ask("slow", *"abc")
+    bind.ask("d")
+    await _settle()
+    for name in "abc":
+        bind.let[name].set()
+    await _settle()
+    assert bind.calls == [["slow", "a", "b", "c"], ["d"]]
 
 
 async def test_a_failed_call_fails_all_its_callers_and_no_later_ones() -> None:

@@ -1,9 +1,13 @@
 """Pods whose PreEnqueue call to a remote plugin fails: called about again, by the clock and when the plugin answers."""
 
+import asyncio
+import types
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import pytest
 
+from tests.helpers import virtual_time
 from tests.helpers.frontend_world import World, one_node
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
@@ -12,7 +16,8 @@ from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.frontend.serving import scheduler_explanation, scheduler_status
 from trireme.queueing import remote_calls, states
 from trireme.queueing.hints import queueing_hint_map
-from trireme.v1 import core_pb2
+from trireme.scheduling import plugin_back_offs, pre_enqueue_calls
+from trireme.v1 import core_pb2, meta_pb2
 from trireme.wire import json_documents
 
 ERROR = 'running PreEnqueue plugin "Far": far:1: UNAVAILABLE: refused'
@@ -148,12 +153,15 @@ def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: Worl
 
 def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) -> None:
     """If this fails, a deleted pod is asked about forever."""
+    calls = world.frontend.scheduling.queue_executor.remote.pre_enqueue_calls
     world.create("p", 1)
+    uid = world.api.stored("pods")["p"]["metadata"]["uid"]
+    assert calls.last_failure(uid) is not None
     world.api.remove("pods", "p")
     world.deliver("pods", 1000)
     world.loop.advance(60)
     assert far.calls == ["p"]
-    assert world.frontend.scheduling.queue_executor.remote.pre_enqueue_calls.last_failure("uid-p") is None
+    assert calls.last_failure(uid) is None
 
 
 def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, far: Far) -> None:
@@ -182,3 +190,71 @@ def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> Non
     assert "it came into the queue, gated by Far: held" in shown
     (alike,) = scheduler_status.status(world.frontend_state()).pending_alike
     assert alike.summary == "is held back by Far: held"
+
+
+class Calls:
+    """Calls about one pod without a queue: what it was told, and which calls it wants repeated."""
+
+    def __init__(self, far: Far, sorter: str = "") -> None:
+        self.far = far
+        self.plugin = sorter
+        self.key_error = ""
+        self.answered: list[tuple[int, str, str]] = []
+        self.wanted = {1, 2}
+        self.calls = pre_enqueue_calls.PreEnqueueCalls(
+            lambda profile: cast(Any, [far]),
+            lambda pod: core_pb2.Pod(metadata=meta_pb2.ObjectMeta(name="p")),
+            lambda *answer: self.answered.append(answer),
+            self.wanted.__contains__,
+            plugin_back_offs.PluginBackOffs(asyncio.get_running_loop().time),
+            cast(Any, self),
+        )
+
+    async def request(self, pod: Any) -> str:
+        """The error of QueueSort."""
+        return self.key_error
+
+    def failed_renewals(self) -> dict[str, Any]:
+        """No pod in the queue lacks a newer key."""
+        return {}
+
+    def call(self, number: int) -> "asyncio.Task[None]":
+        """One call of the queue."""
+        pod = types.SimpleNamespace(uid="u", key="ns/p", record=types.SimpleNamespace(profile=PROFILE))
+        return asyncio.create_task(self.calls.call(remote_calls.CallPreEnqueue(number, cast(Any, pod))))
+
+
+@virtual_time.on_virtual_time
+async def test_a_later_call_for_a_pod_keeps_its_failure_when_an_earlier_one_ends() -> None:
+    """A pod that is held back would be counted as if its plugin had answered."""
+    calls = Calls(Far())
+    first = calls.call(1)
+    await asyncio.sleep(0.5)
+    second = calls.call(2)
+    calls.wanted.discard(1)
+    await first
+    failure = calls.calls.last_failure("u")
+    assert (calls.calls.held_pods(), failure is not None) == ({"Far": 1}, True)
+    calls.far.failing.clear()
+    await second
+    assert (calls.calls.held_pods(), calls.calls.last_failure("u")) == ({}, None)
+    await calls.call(2)
+    assert calls.answered == [(2, "", "")] * 2
+
+
+@virtual_time.on_virtual_time
+async def test_a_pod_whose_key_cannot_be_had_is_held_by_the_plugin_of_the_order() -> None:
+    """It would enter the queue without a place in its order."""
+    far = Far()
+    far.failing.clear()
+    calls = Calls(far, sorter="Order")
+    calls.key_error = "down"
+    call = calls.call(1)
+    await asyncio.sleep(0.5)
+    failure = calls.calls.last_failure("u")
+    assert failure is not None
+    assert (failure.plugin, failure.error, calls.calls.held_pods()) == ("Order", "down", {"Order": 1})
+    assert not calls.answered
+    calls.key_error = ""
+    await call
+    assert calls.answered == [(1, "", "")]

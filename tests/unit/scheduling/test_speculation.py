@@ -3,12 +3,16 @@
 import dataclasses
 import types
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tests.helpers.frontend_world import GUARD, World, one_node
 from tests.helpers.frontend_world_api import PROFILE
-from trireme.scheduling import batch_limit, scheduler, scheduler_settings
+from trireme.scheduling import batch_limit, scheduler, scheduler_settings, speculation
+from trireme.wire import node_columns
+from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 from trireme_kube.client.informers.watch import EventKind
 
 
@@ -211,3 +215,88 @@ def test_pods_created_one_after_the_other_do_not_wait_for_a_batch(roomy: World) 
             roomy.answer(asked[0], "uncertain" if asked[0].rpc == "Bind" else "good")
         roomy.deliver("pods", 1000)
         assert roomy.api.stored("pods")[f"pod-{number}"]["spec"].get("nodeName")
+
+
+class Alone:
+    """Speculation without a frontend: the answers of the phases, and what they were called for."""
+
+    def __init__(self, filtered: FilterAnswer, revision: int = 5) -> None:
+        self.revision = revision
+        self.filtered = filtered
+        self.placed_for: list[int] = []
+        self.missing: set[str] = set()
+        self.speculation = speculation.Speculation(
+            cast(Any, self), cast(Any, self), batch_limit.BatchLimit(100), lambda: 7
+        )
+
+    def pod(self, uid: str) -> str | None:
+        return None if uid in self.missing else uid
+
+    def slot_of(self, name: str) -> int:
+        return -1
+
+    async def filter(self, *call: Any) -> FilterAnswer:
+        return self.filtered
+
+    async def place(self, profile: str, class_id: int, count: int, *rest: Any) -> PlaceAnswer:
+        self.placed_for.append(count)
+        return PlaceAnswer(slots=[0] * count, totals=[1] * count)
+
+    async def after(self, *pods: tuple[str, bool]) -> speculation.SpeculativePlacement | None:
+        """What is found after a batch of these pods, with whether each has a deferred resize."""
+        batch = types.SimpleNamespace(
+            profile=PROFILE,
+            class_id=1,
+            pods=[
+                types.SimpleNamespace(
+                    uid=uid,
+                    record=types.SimpleNamespace(pod=types.SimpleNamespace(has_deferred_resize=deferred)),
+                )
+                for uid, deferred in pods
+            ],
+        )
+        await self.speculation.speculate(cast(Any, batch))
+        return self.speculation.placement((PROFILE, 1), 1)
+
+
+FITS = FilterAnswer(
+    columns=node_columns.NodeColumns(0, 0, 1, None, (), np.zeros(1, dtype=np.int16), np.full(1, 9, dtype=np.int32))
+)
+
+
+@pytest.mark.parametrize(
+    ("filtered", "pods", "missing", "found"),
+    [
+        pytest.param(FITS, [("a", False), ("b", False)], "", True, id="placed"),
+        pytest.param(FITS, [("a", False), ("b", False)], "b", False, id="one-has-no-node"),
+        pytest.param(FITS, [("a", False), ("b", True)], "", False, id="one-is-to-be-resized"),
+        pytest.param(FilterAnswer(), [("a", False)], "", False, id="it-fits-nowhere-any-more"),
+        pytest.param(dataclasses.replace(FITS, needs_reserve=True), [("a", False)], "", False, id="reserves"),
+    ],
+)
+async def test_only_pods_that_could_be_placed_at_once_are_speculated_for(
+    filtered: FilterAnswer, pods: list[tuple[str, bool]], missing: str, found: bool
+) -> None:
+    """Places would be looked for in vain, or be taken without what else the pod needs."""
+    alone = Alone(filtered)
+    alone.missing = {missing}
+    assert (await alone.after(*pods) is not None) is found
+    assert alone.placed_for == ([1] if found else [])
+
+
+async def test_places_are_void_unless_each_pod_that_took_one_was_assumed() -> None:
+    """The place of a pod that was not assumed would stay empty, and those after it be wrong."""
+    alone = Alone(FITS)
+    used = await alone.after(("a", False))
+    assert used is not None
+    used.take_places(1)
+    alone.revision += 1
+    alone.speculation.drop_unless_current(used)
+    assert (await alone.after(("b", False))) is not None
+    assert alone.placed_for == [1, 2], "one was used"
+    used = alone.speculation.placement((PROFILE, 1), 1)
+    assert used is not None
+    used.take_places(1)
+    alone.speculation.drop_unless_current(used)
+    alone.revision += 1
+    assert alone.speculation.placement((PROFILE, 1), 1) is None

@@ -198,3 +198,44 @@ async def test_what_is_dropped_or_replaced_leaves_nothing_behind() -> None:
         assert len(outbox) == 0
         assert len(outbox._order) < 3 * status_outbox.BATCH
         assert not outbox._written
+
+
+@on_virtual_time
+async def test_the_order_holds_after_many_conditions_were_dropped() -> None:
+    """What is out of date is left out of the order then; a pod that waits is neither lost nor overtaken."""
+    async with _outbox(running=False) as (outbox, written):
+        for priority in range(6):
+            outbox.send(_condition(f"p{priority}", "x"), priority)
+        for _ in range(3 * status_outbox.BATCH):
+            outbox.send(_condition("gone", "x"))
+            outbox.drop("u-gone")
+        outbox.send(_condition("last", "x"), -1)
+        task = asyncio.create_task(outbox.run())
+        await outbox.wait_until_written("u-last")
+        task.cancel()
+    assert [name for name, *_ in written.all] == ["last", "p5", "p4", "p3", "p2", "p1", "p0"]
+
+
+@on_virtual_time
+async def test_a_failed_write_is_told_unless_a_newer_one_waits() -> None:
+    """The pod would be tried again for a condition that was written, or for one that is out of date."""
+    outcome = {"good": status.SUCCESS, "bad": status.error("", "no"), "again": status.error("", "no")}
+
+    async def apply(actions: Sequence[bind_pb2.Action], on_result: Callable[[int, bind_pb2.BindResult], None]) -> None:
+        await asyncio.sleep(1.0)
+        for index, action in enumerate(actions):
+            answer = outcome[action.pod.name]
+            on_result(index, bind_pb2.BindResult(index=index, status=wire_status.to_message(answer)))
+
+    outbox, failed = status_outbox.StatusOutbox(apply), list[str]()
+    outbox.on_failed = failed.append
+    task = asyncio.create_task(outbox.run())
+    for name in outcome:
+        outbox.send(_condition(name, "x"))
+    await asyncio.sleep(0.5)
+    outbox.send(_condition("again", "y"))
+    await asyncio.sleep(1.0)
+    outcome["again"] = status.SUCCESS
+    await outbox.wait_until_written("u-again")
+    task.cancel()
+    assert failed == ["u-bad"]

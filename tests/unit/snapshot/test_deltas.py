@@ -153,3 +153,15 @@ def test_growing_columns_does_not_mix_slots() -> None:
         seen = node_view(builder.snap, f"n{number}")
         assert seen["allocatable"] == {"cpu": 1000 * (number + 1), f"example.com/r{number % 5}": 1}
         assert seen["requested"].get("cpu", 0) == 1000 * count
+
+
+def test_a_node_that_changes_has_its_new_values_in_every_column() -> None:
+    """A cordoned node would take pods, and one that is uncordoned none."""
+    builder = SnapshotBuilder()
+    for cordoned in (False, True, False):
+        node = core_pb2.Node(metadata=meta_pb2.ObjectMeta(name="n0"))
+        node.spec.unschedulable = cordoned
+        node.spec.pod_preemption_policy.disable_resize_preemption[:] = ["Deferred"] * cordoned
+        builder.apply(nodes=[snapshot_pb2.NodeEntry(slot=0, node=node)])
+        nodes = builder.snap.nodes
+        assert (bool(nodes.unschedulable[0]), bool(nodes.resize_preemption_disabled[0])) == (cordoned, cordoned)

@@ -120,3 +120,34 @@ def test_objects_images_and_nominations_of_a_fork_stay() -> None:
     assert [each.metadata.name for each in fork.objects.all("service")] == ["s"]
     assert fork.objects.get("service", "default", "s") is not None
     assert fork.objects.is_assumed("service", "default", "s")
+
+
+def test_pods_of_a_fork_are_found_by_uid_whatever_rows_they_have_since() -> None:
+    """A fork keeps what changed of the pods, and all of it once much has; both know the pods of then."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0")
+    builder.add_class(1, pod_of(requesting(cpu="1")))
+
+    def place(*uids: str) -> None:
+        size = len(uids)
+        builder.apply(
+            pods=snapshot_pb2.PodColumns(
+                row=range(size), pod_class=[1] * size, slot=[0] * size, uid=uids, name=uids,
+                start_time_s=[0] * size, flags=[0] * size,
+            )
+        )  # fmt: skip
+
+    before = [f"u{number}" for number in range(40)]
+    place(*before)
+    with overlay.SnapshotOverlay(builder.snap, overlay.Semantics.HYPOTHETICAL) as over:
+        fork = over.fork()
+    for changed in (1, 40):
+        builder.apply(removed_pods=range(changed))
+        place(*(f"v{number}" for number in range(changed)))
+        assert [fork.pods.row_of(uid) for uid in before] == list(range(40))
+        assert [fork.pods.row_of(uid) for uid in ("v0", "", "unknown")] == [None] * 3
+        assert builder.snap.pods.row_of("v0") == 0
+        assert builder.snap.pods.row_of("u0") is None
+    here = fork.generation
+    fork.apply(snapshot_pb2.Delta(from_generation=here, to_generation=here + 1, removed_pods=[3]))
+    assert [fork.pods.row_of(uid) for uid in ("u2", "u3", "", "u4")] == [2, None, None, 4]
