@@ -41,6 +41,7 @@ class Evaluators(Protocol):
     Implementers: trireme.in_process.in_process_evaluators.InProcessEvaluators,
     trireme.frontend.phase_clients.remote_evaluators.RemoteEvaluators,
     trireme.frontend.phase_clients.recording_evaluators.RecordingEvaluators,
+    trireme.frontend.tracing.traced_evaluators.TracedEvaluators,
     trireme.simulation.yielding_evaluators.YieldingEvaluators, tests.helpers.pod_group_cluster.Cluster.
     """
 
@@ -181,6 +182,7 @@ class Binder(Protocol):
     Calls with an uncertain result are repeated until it is known, so only `permit` and `post_bind` may fail.
 
     Implementers: trireme.scheduling.in_memory.Binder, trireme.frontend.phase_clients.bind_phase_client.BindPhaseClient,
+    trireme.frontend.tracing.traced_binder.TracedBinder,
     tests.helpers.fake_binder.FakeBinder, tests.helpers.frontend_world_services.FakeBinders.
     """
 
@@ -283,7 +285,8 @@ POD = "pod"
 class BindingLog(Protocol):
     """Takes down which pods took the nodes of an answer, and how long binding took, to explain decisions later.
 
-    Implementers: trireme.scheduling.in_memory.BindingLog, trireme.frontend.phase_clients.decision_log.DecisionLog.
+    Implementers: trireme.scheduling.in_memory.BindingLog, trireme.frontend.phase_clients.decision_log.DecisionLog,
+    trireme.frontend.tracing.traced_metrics.TracedBindingLog.
     """
 
     def add_placed(self, class_key: ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:
@@ -316,8 +319,11 @@ class Observer(Protocol):
 
     # Attempts
 
-    def on_batch_popped(self, profile: str, pods: int) -> None:
+    def on_batch_popped(self, profile: str, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
         """A batch of pods was taken from the queue. SchedulingCycle alone calls it: batches of groups do not count."""
+
+    def on_group_popped(self, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
+        """The members of a group are going to be tried. PodGroupCycle calls it."""
 
     def on_pods_placed(
         self,
@@ -339,10 +345,10 @@ class Observer(Protocol):
         SchedulingCycle calls it after PostFilter, PodGroupTrials for a member that fits nowhere.
         """
 
-    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
+    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, message: str, now: float) -> None:
         """The pod's attempt ended without a node: RESULT_UNSCHEDULABLE or RESULT_ERROR. `now` by the queue's clock.
 
-        AttemptReporter calls it, for pods and for members of groups.
+        AttemptReporter calls it, for pods and for members of groups; `message` is that of the pod's condition.
         """
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
