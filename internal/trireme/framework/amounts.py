@@ -327,7 +327,7 @@ def nanos_of(quantities: Quantities) -> Nanos:
     return {name: quantity.parse_quantity(q.string).nanos for name, q in quantities.items()}
 
 
-def _sum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
+def _sum_of_amounts(parts: Iterable[Mapping[str, int]]) -> Nanos:
     """The sums by resource."""
     out: Nanos = {}
     for part in parts:

@@ -99,12 +99,14 @@ class NodeUsage:
         return known.at(self._where)
 
     def requested(self, resource: int) -> arrays.Int64Array:
-        """The requests of their pods; read-only."""
-        return arrays.saturated(self._requested[resource, self._where])
+        """The requests of their pods, for `arrays.saturated`; read-only."""
+        out: arrays.Int64Array = self._requested[resource, self._where]
+        return out
 
     def requested_nonzero(self, resource: int) -> arrays.Int64Array:
-        """The requests of their pods for CPU or memory, with defaults where they request none; read-only."""
-        return arrays.saturated(self._nonzero[resource, self._where])
+        """As `requested`, of CPU or memory, with defaults where pods request none; read-only."""
+        out: arrays.Int64Array = self._nonzero[resource, self._where]
+        return out
 
     def at(self, slots: arrays.SlotArray) -> "NodeUsage":
         """The same of the nodes at other slots."""

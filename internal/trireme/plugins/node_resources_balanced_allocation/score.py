@@ -136,7 +136,7 @@ def _balance_of(usage: node_usage.NodeUsage, numbers: Sequence[int]) -> arrays.I
     """The balance of these resources as nodes use them. Shape: (node,)."""
     capacities = [usage.capacity(number) for number in numbers]
     fractions = [
-        _fraction(usage.requested(number)[:, None], capacity)
+        _fraction(arrays.saturated(usage.requested(number))[:, None], capacity)
         for number, capacity in zip(numbers, capacities, strict=True)
     ]
     return _balance_score(fractions, [capacity.is_there for capacity in capacities])[:, 0]
