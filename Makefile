@@ -75,6 +75,10 @@ run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading
 image: ## Build the image with all commands, trireme:VERSION (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
 	@deploy/image/build.sh trireme:$(VERSION_NOW) $(BUILD_FLAGS)
 
+.PHONY: test-image
+test-image: $(STAMP) ## Build the image of Debian's packages twice, without a registry, and check it (root, buildah, mmdebstrap)
+	@TRIREME_BUILD_TWICE=1 $(BIN)/pytest -q tools/image tests/contract/test_image_contents.py
+
 .PHONY: manifests
 manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
 	@$(BIN)/python -m deploy.make_manifests
