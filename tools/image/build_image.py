@@ -7,6 +7,7 @@ Later calls compare a digest of what goes into the image. Needs root, buildah an
 Tests: tools/image/test_image.py.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -47,17 +48,22 @@ def archive() -> Path:
 
 def build() -> Path:
     """Build it where needed; the archive. Raises: SystemExit: something is missing, or a program failed."""
-    if archive().exists() and STAMP.exists() and STAMP.read_text() == _digest():
-        return archive()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes want it at once
+        if not (archive().exists() and STAMP.exists() and STAMP.read_text() == _digest()):
+            _build()
+    return archive()
+
+
+def _build() -> None:
     if lack := missing():
         raise SystemExit(f"image: {lack}")
-    FOLDER.mkdir(parents=True, exist_ok=True)
     build_base()
     print("image: building it, one or two minutes", flush=True)
     build_once(archive())
     attestations.write(ImageArchive(archive()), FOLDER)
     STAMP.write_text(_digest())
-    return archive()
 
 
 def build_once(file: Path, source_date: int | None = None) -> None:
