@@ -75,6 +75,18 @@ run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading
 image: ## Build the image with all commands, trireme:VERSION (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
 	@deploy/image/build.sh trireme:$(VERSION_NOW) $(BUILD_FLAGS)
 
+.PHONY: test-image
+test-image: $(STAMP) ## Build the image of Debian's packages twice, without a registry, and check it (root, buildah, mmdebstrap)
+	@TRIREME_BUILD_TWICE=1 $(BIN)/pytest -q tools/image tests/contract/test_image_contents.py
+
+.PHONY: node
+node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)
+	@$(BIN)/python -m tools.node.node_cluster --nodes $(if $(BENCH_NODES),$(NODES),2) $(ARGS)
+
+.PHONY: test-node
+test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes, and roll, kill and drain everything, some minutes (root on Debian, Go)
+	@$(BIN)/python -m tools.node.installation_trial $(ARGS)
+
 .PHONY: manifests
 manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
 	@$(BIN)/python -m deploy.make_manifests
@@ -114,7 +126,7 @@ check: $(STAMP) lint types ## While you work: style, types and the quick unit te
 
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
-	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane && $(BIN)/python -m tests.conformance.real_framework && $(BIN)/python -m tools.programs.build_programs; fi
+	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane --node && $(BIN)/python -m tests.conformance.real_framework && $(BIN)/python -m tools.programs.build_programs; fi
 	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
 
 CHART_TESTS = tests/contract/test_chart.py tests/contract/test_chart_manifests.py tests/unit/project/test_chart_values.py

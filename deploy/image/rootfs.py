@@ -4,10 +4,13 @@
 
 There is no shell, package manager or compiler in it, nor anything else that a process of Trireme does not load: less to
 keep up to date, and nothing for an intruder to use. Works where the interpreter is Debian's or the official image's.
+The same packages give the same bytes: bytecode is found by the digest of its source, and all files have one time.
 A step of the Dockerfile, run on the build stage; standard library only.
 """
 
+import compileall
 import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -27,6 +30,8 @@ _BY_NAME = ("libgcc_s.so.1",)
 _FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/nsswitch.conf", "/etc/ssl/openssl.cnf")
 _USERS = "root:x:0:0:root:/root:/sbin/nologin\ntrireme:x:65532:65532::/nonexistent:/sbin/nologin\n"
 _GROUPS = "root:x:0:\ntrireme:x:65532:\n"
+# Of the commands in the installation; the others are those of libraries.
+_COMMANDS = ("trireme", "python")
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
@@ -53,6 +58,44 @@ def gather(installation: Path, destination: Path) -> None:
             _copy_file(Path(name), destination)
     (destination / "etc/passwd").write_text(_USERS)
     (destination / "etc/group").write_text(_GROUPS)
+    for command in (destination / installation.relative_to("/") / "bin").iterdir():
+        if not command.name.startswith(_COMMANDS):
+            command.unlink()
+    _list_packages(destination)
+
+
+def finish(destination: Path, seconds: int) -> None:
+    """Compile all modules, for nothing can be written where they run, and give each file this time, in Unix seconds.
+
+    Raises: SystemExit: a module cannot be compiled.
+    """
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    if not compileall.compile_dir(destination, 50, quiet=1, stripdir=str(destination), invalidation_mode=mode):
+        raise SystemExit("rootfs: a module cannot be compiled")
+    for folder, folders, files in os.walk(destination):
+        for name in (".", *folders, *files):
+            os.utime(Path(folder, name), (seconds, seconds), follow_symlinks=False)
+
+
+def _list_packages(destination: Path) -> None:
+    """Say which Debian packages files are of, where scanners look for it in images without dpkg."""
+    files = (
+        path for path in destination.rglob("*") if path.is_file() and path.relative_to(destination).parts[0] != "opt"
+    )
+    # Packages name their files by the paths before /lib became a link.
+    names = {name for path in files for name in _names_of(Path("/", path.relative_to(destination)))}
+    owners = subprocess.run(["dpkg", "--search", *sorted(names)], capture_output=True, text=True, check=False).stdout
+    packages = {name for line in owners.splitlines() for name in line.rpartition(": ")[0].split(", ")}
+    folder = destination / "var/lib/dpkg/status.d"
+    folder.mkdir(parents=True)
+    for package in sorted(packages):
+        described = subprocess.run(["dpkg", "--status", package], capture_output=True, text=True, check=True).stdout
+        (folder / package.partition(":")[0]).write_text(described)
+
+
+def _names_of(path: Path) -> Iterator[str]:
+    yield str(path)
+    yield str(path).removeprefix("/usr")
 
 
 def _merge_lib_folders(destination: Path) -> None:
@@ -100,3 +143,4 @@ def _copy_file(source: Path, destination: Path) -> None:
 
 if __name__ == "__main__":
     gather(Path(sys.argv[1]), Path(sys.argv[2]))
+    finish(Path(sys.argv[2]), int(os.environ.get("SOURCE_DATE_EPOCH", "0")))

@@ -69,9 +69,9 @@ def test_wheel_and_source_distribution_have_all_files(tmp_path: pathlib.Path) ->
 
 def test_the_list_of_software_is_a_valid_spdx_document() -> None:
     rows = [
-        ["trireme-scheduler", versions.current(), "Apache-2.0", ["NumPy", "absent"]],
-        ["numpy", "2.4.0", "BSD-3-Clause AND MIT", []],
-        ["unknown_licence", "1.0", "", []],
+        checks.Distribution("trireme-scheduler", versions.current(), "Apache-2.0", ("NumPy", "absent")),
+        checks.Distribution("numpy", "2.4.0", "BSD-3-Clause AND MIT", ()),
+        checks.Distribution("unknown_licence", "1.0", "", ()),
     ]
     document = checks.software_document(rows)
     assert validate_full_spdx_document(document) == []

@@ -1,5 +1,7 @@
 """Builds the real control plane, once: `python -m tools.controlplane.build_controlplane` leaves `build/controlplane`.
 
+With `--node` also `build/node`, the programs of a node.
+
 A cold build compiles most of Kubernetes (some six minutes on two cores, at low priority so that the machine stays
 usable); every later call only compares a digest of the inputs with the one recorded beside the binary and says that
 there is nothing to do. The digest is of contents, not of times: a fresh clone with a restored `build/` is up to date.
@@ -22,8 +24,8 @@ from pathlib import Path
 MODULE = Path(__file__).resolve().parent
 REPOSITORY = MODULE.parent.parent
 BINARY = REPOSITORY / "build" / "controlplane"
-STAMP = BINARY.with_suffix(".inputs")
-INPUTS = ("main.go", "go.mod", "go.sum")
+NODE = REPOSITORY / "build" / "node"
+SOURCES = {BINARY.name: "main.go", NODE.name: "node/main.go"}
 
 
 def kubernetes_version(go_mod: str) -> str:
@@ -39,49 +41,54 @@ def ldflags(version: str) -> str:
     return f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
 
 
-def digest(module: Path = MODULE) -> str:
+def digest(binary: Path = BINARY, module: Path = MODULE) -> str:
     """A digest of everything that decides what the binary is, the Go toolchain apart."""
-    return hashlib.sha256(b"\0".join((module / name).read_bytes() for name in INPUTS)).hexdigest()
+    inputs = (SOURCES[binary.name], "go.mod", "go.sum")
+    return hashlib.sha256(b"\0".join((module / name).read_bytes() for name in inputs)).hexdigest()
 
 
-def up_to_date(binary: Path = BINARY, stamp: Path = STAMP, module: Path = MODULE) -> bool:
+def up_to_date(binary: Path = BINARY, module: Path = MODULE) -> bool:
     """Whether the binary exists and was built from the inputs as they are now."""
-    return binary.exists() and stamp.exists() and stamp.read_text().strip() == digest(module)
+    stamp = binary.with_suffix(".inputs")
+    return binary.exists() and stamp.exists() and stamp.read_text().strip() == digest(binary, module)
 
 
-def build() -> None:
+def build(binary: Path = BINARY) -> None:
     """Compiles and links the binary; raises SystemExit with one line where that is impossible."""
     go = shutil.which("go")
     if go is None:
         raise SystemExit("controlplane: no Go toolchain on PATH; it needs Go 1.26 or newer to be built")
-    BINARY.parent.mkdir(parents=True, exist_ok=True)
+    binary.parent.mkdir(parents=True, exist_ok=True)
     flags = ldflags(kubernetes_version((MODULE / "go.mod").read_text()))
-    inputs = digest()
+    inputs = digest(binary)
     started = time.monotonic()
-    print(f"controlplane: building {BINARY.relative_to(REPOSITORY)} (about six minutes the first time)", flush=True)
+    print(f"controlplane: building {binary.relative_to(REPOSITORY)} (about six minutes the first time)", flush=True)
     # Linked beside its final place and renamed: an interrupted build leaves no half binary, and a running one stays.
-    unfinished = BINARY.with_suffix(".new")
-    command = [go, "build", "-buildvcs=false", "-ldflags", flags, "-o", str(unfinished), "."]
+    unfinished = binary.with_suffix(".new")
+    package = f"./{Path(SOURCES[binary.name]).parent}"
+    command = [go, "build", "-buildvcs=false", "-ldflags", flags, "-o", str(unfinished), package]
     outcome = subprocess.run(command, cwd=MODULE, preexec_fn=lambda: os.nice(10), check=False)
     if outcome.returncode != 0:
         raise SystemExit(f"controlplane: go build failed with exit code {outcome.returncode}")
-    unfinished.replace(BINARY)
-    STAMP.write_text(inputs + "\n")
-    print(f"controlplane: built in {time.monotonic() - started:.0f} s, {BINARY.stat().st_size >> 20} MiB")
+    unfinished.replace(binary)
+    binary.with_suffix(".inputs").write_text(inputs + "\n")
+    print(f"controlplane: built in {time.monotonic() - started:.0f} s, {binary.stat().st_size >> 20} MiB")
 
 
 def main() -> int:
     """Builds where needed; with --check only says whether a build is needed (exit code 1)."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="build nothing; exit 1 where the binary is out of date")
+    parser.add_argument("--node", action="store_true", help="also the programs of a node")
     arguments = parser.parse_args()
-    if up_to_date():
-        print(f"controlplane: {BINARY.relative_to(REPOSITORY)} is up to date")
-        return 0
-    if arguments.check:
-        print("controlplane: not built, or built from other inputs; run `make controlplane`", file=sys.stderr)
-        return 1
-    build()
+    for binary in (BINARY, NODE) if arguments.node else (BINARY,):
+        if up_to_date(binary):
+            print(f"controlplane: {binary.relative_to(REPOSITORY)} is up to date")
+        elif arguments.check:
+            print("controlplane: not built, or built from other inputs; run `make controlplane`", file=sys.stderr)
+            return 1
+        else:
+            build(binary)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Starts and stops the real control plane: etcd, kube-apiserver and, where asked for, the controllers and scheduler.
 
-Everything listens on free loopback ports, and every file (keys, tokens, kubeconfigs, logs, etcd's data) lies in one
+Everything listens on free ports, of loopback unless told otherwise; every file (key, token, log, data) lies in one
 directory, so that any number of clusters run beside each other and one is gone without a trace when it is closed.
 Separate from the fixtures and from the benchmark because both need it, and so does a person at a shell:
 
@@ -44,8 +44,9 @@ from tools.controlplane import ports
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 BINARY = REPOSITORY / "build" / "controlplane"
 
+CONTROLLERS = ("*", "-node-ipam-controller")
 # The kubelet that a Node object promises never reports, so the controllers that act on its silence stay off.
-CONTROLLERS = ("*", "-node-lifecycle-controller", "-taint-eviction-controller", "-node-ipam-controller")
+WITHOUT_KUBELETS = (*CONTROLLERS, "-node-lifecycle-controller", "-taint-eviction-controller")
 
 READY_DEADLINE = 60.0
 STOP_DEADLINE = 20.0
@@ -88,6 +89,10 @@ class Options:
     """Run kube-controller-manager (without the controllers that need kubelets)."""
     scheduler: bool = False
     """Run kube-scheduler with its default configuration."""
+    kubelets: bool = False
+    """Nodes have kubelets: run the controllers that act on their silence."""
+    address: str = "127.0.0.1"
+    """Where the API server listens: an address of this machine that its clients reach."""
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """More flags, by program name; where a flag is given twice the program takes the later one, which is this."""
 
@@ -277,14 +282,14 @@ class ControlPlane:
         self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
 
     def start_controllers(self) -> Child:
-        """Starts kube-controller-manager, without the controllers that need kubelets."""
+        """Starts kube-controller-manager, without the controllers that need what is not there."""
         (port,) = ports.free_ports(1)
         return self.start_program(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
             f"--service-account-private-key-file={self.directory / 'service-accounts.key'}",
             f"--root-ca-file={self.authority}",
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={','.join(CONTROLLERS if self.options.kubelets else WITHOUT_KUBELETS)}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
@@ -334,7 +339,7 @@ class ControlPlane:
         self.directory = self._given or Path(tempfile.mkdtemp(prefix="controlplane-"))
         self.directory.mkdir(parents=True, exist_ok=True)
         etcd_client, etcd_peer, secure = ports.free_ports(3)
-        self.server = f"https://127.0.0.1:{secure}"
+        self.server = f"https://{self.options.address}:{secure}"
         self._write_credentials()
         self._start_etcd(etcd_client, etcd_peer)
         self._start_apiserver(f"http://127.0.0.1:{etcd_client}", secure)
@@ -373,7 +378,7 @@ class ControlPlane:
         options, key = self.options, self.directory / "service-accounts.key"
         flags = [
             f"--etcd-servers={etcd}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={options.address}",
             f"--secure-port={port}",
             f"--cert-dir={self.directory}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
@@ -473,7 +478,7 @@ def main(arguments: Sequence[str]) -> int:
         with ControlPlane(options, directory=chosen.directory) as cluster:
             if chosen.nodes:
                 cluster.create_nodes(chosen.nodes)
-            return _serve(cluster, chosen.command)
+            return serve(cluster, chosen.command)
     except ControlPlaneError as error:
         print(f"controlplane: {error}", file=sys.stderr)
         return 1
@@ -481,7 +486,8 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def _serve(cluster: ControlPlane, command: Sequence[str]) -> int:
+def serve(cluster: ControlPlane, command: Sequence[str]) -> int:
+    """Run the command with KUBECONFIG set, or without one wait for a signal; the exit code."""
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     if command:
         if command[0] == "kubectl":  # the one that was built with the cluster, installed or not

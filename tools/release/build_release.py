@@ -87,7 +87,8 @@ def check(folder: Path) -> None:
         step("the wheel in an empty environment")
         python = environment(place / "environment", wheel)
         checks.scheduler_runs(python.parent)
-        checks.write_software_list(python, folder / f"{wheel.stem}.spdx.json")
+        packages = _only(python.parent.parent / "lib", "python3*") / "site-packages"
+        checks.write_software_list(packages, folder / f"{wheel.stem}.spdx.json")
         step("the chart")
         run(build_programs.HELM, "lint", "--strict", _only(folder, "*.tgz"))
         run(build_programs.HELM, "template", "trireme", _only(folder, "*.tgz"), quiet=True)

@@ -1,12 +1,15 @@
 """What is checked of an installed wheel: that it schedules, and what it consists of, as an SPDX document."""
 
 import datetime
+import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +22,21 @@ from spdx_tools.spdx.writer.json import json_writer
 from tools.release import versions
 
 _START_SECONDS = 120.0
-# Name, version, licence and requirements of each distribution, as the environment's own Python sees them.
-_LIST = """
-import importlib.metadata, json, re
-rows = []
-for each in importlib.metadata.distributions():
-    named = re.compile(r"[A-Za-z0-9._-]+")
-    needs = [named.match(text)[0] for text in each.requires or () if "extra ==" not in text]
-    rows.append([each.metadata["Name"], each.version, each.metadata.get("License-Expression") or "", needs])
-print(json.dumps(rows))
-"""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class CheckError(Exception):
     """The installed wheel is not as it has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """An installed distribution; `needs` are the names that it requires, without extras."""
+
+    name: str
+    version: str
+    licence: str
+    needs: tuple[str, ...]
 
 
 def scheduler_runs(commands: Path) -> None:
@@ -65,23 +69,36 @@ def _wait_for_status(
         time.sleep(1)
 
 
-def write_software_list(python: Path, file: Path) -> None:
-    """Write what the environment of this Python has, but for pip, as SPDX 2.3 in JSON. Raises: CheckError."""
-    listed = subprocess.run([python, "-c", _LIST], capture_output=True, text=True, check=True)
-    document = software_document([row for row in json.loads(listed.stdout) if row[0] not in ("pip", "setuptools")])
+def write_software_list(packages: Path, file: Path) -> None:
+    """Write what an environment's site-packages have, but for pip, as SPDX 2.3 in JSON. Raises: CheckError."""
+    write_document(software_document(distributions(packages)), file)
+
+
+def distributions(packages: Path) -> list[Distribution]:
+    """What is installed there, but for what installed it."""
+    found = []
+    for each in importlib.metadata.distributions(path=[str(packages)]):
+        needs = [match[0] for text in each.requires or () if "extra ==" not in text and (match := _NAME.match(text))]
+        licence = each.metadata.get("License-Expression") or ""
+        found.append(Distribution(each.metadata["Name"], each.version, licence, tuple(needs)))
+    return [each for each in found if each.name not in ("pip", "setuptools")]
+
+
+def write_document(document: model.Document, file: Path) -> None:
+    """Write it as JSON. Raises: CheckError: it is not valid."""
     json_writer.write_document_to_file(document, str(file), validate=False)
     again = JsonLikeDictParser().parse(json.loads(file.read_text()))
     if problems := validate_full_spdx_document(again):
         raise CheckError(f"{file.name}: {problems[0].validation_message}")
 
 
-def software_document(rows: list[list[Any]]) -> model.Document:
+def software_document(installed: list[Distribution], name: str = "trireme") -> model.Document:
     """The document: a package for each distribution, Trireme's as what is described, and who needs whom."""
-    packages = {_key(name): _package(name, version, licence) for name, version, licence, _ in rows}
-    described = next(package.spdx_id for key, package in packages.items() if key.startswith("trireme"))
+    packages = {_key(each.name): package("pypi", _key(each.name), each.version, each.licence) for each in installed}
+    described = next(each.spdx_id for key, each in packages.items() if key.startswith("trireme"))
     relations = [model.Relationship("SPDXRef-DOCUMENT", model.RelationshipType.DESCRIBES, described)]
-    relations += _dependencies(rows, packages)
-    name = f"trireme-{versions.current()}"
+    relations += _dependencies(installed, packages)
+    name = f"{name}-{versions.current()}"
     information = model.CreationInfo(
         spdx_version="SPDX-2.3",
         spdx_id="SPDXRef-DOCUMENT",
@@ -101,20 +118,13 @@ def time_of_source() -> datetime.datetime:
     return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).replace(tzinfo=None)
 
 
-def _dependencies(rows: list[list[Any]], packages: dict[str, model.Package]) -> Iterator[model.Relationship]:
-    for name, _, _, needs in rows:
-        for need in sorted({_key(each) for each in needs} & packages.keys()):
-            yield model.Relationship(
-                packages[_key(name)].spdx_id, model.RelationshipType.DEPENDS_ON, packages[need].spdx_id
-            )
-
-
-def _package(name: str, version: str, licence: str) -> model.Package:
+def package(kind: str, name: str, version: str, licence: str = "") -> model.Package:
+    """A package of a registry; `kind` is the beginning of its package URL, such as pypi or deb/debian."""
     place = model.ExternalPackageRef(
-        model.ExternalPackageRefCategory.PACKAGE_MANAGER, "purl", f"pkg:pypi/{_key(name)}@{version}"
+        model.ExternalPackageRefCategory.PACKAGE_MANAGER, "purl", f"pkg:{kind}/{name}@{version}"
     )
     return model.Package(
-        spdx_id=f"SPDXRef-{_key(name)}",
+        spdx_id=f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
         name=name,
         version=version,
         download_location=model.SpdxNoAssertion(),
@@ -122,6 +132,14 @@ def _package(name: str, version: str, licence: str) -> model.Package:
         license_declared=_expression(licence),
         external_references=[place],
     )
+
+
+def _dependencies(installed: list[Distribution], packages: dict[str, model.Package]) -> Iterator[model.Relationship]:
+    for each in installed:
+        for need in sorted({_key(need) for need in each.needs} & packages.keys()):
+            yield model.Relationship(
+                packages[_key(each.name)].spdx_id, model.RelationshipType.DEPENDS_ON, packages[need].spdx_id
+            )
 
 
 def _expression(licence: str) -> Any:
