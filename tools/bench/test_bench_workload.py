@@ -192,6 +192,13 @@ def test_our_workloads_are_readable_and_their_templates_exist() -> None:
         assert each.steps, each.name
 
 
+def test_templates_name_nodes_that_are_there() -> None:
+    """Pods would wait forever for nodes of another step, or limits of attachments count for no node."""
+    for each in workload.load(OURS):
+        if any("node-0-" in path.read_text() for path in _paths_in(each.steps)):
+            assert isinstance(each.steps[0], step.CreateNodes), each.name
+
+
 def test_our_workloads_measure_something() -> None:
     """A run would take a minute and end without a figure."""
     for each in workload.load(OURS):
