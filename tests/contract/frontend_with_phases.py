@@ -17,9 +17,10 @@ from typing import Any
 from trireme.cache import pod_projection
 from trireme.config import commandline
 from trireme.filter import process as filter_process
-from trireme.frontend import app, leadership_runner, scheduler_metrics
+from trireme.frontend import app, leadership_runner
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.term import Term
+from trireme.frontend.tracing import traced_metrics
 from trireme.phases import phase_process
 from trireme.remote import remote_plugins
 from trireme.rpc import grpc_server, listen_flags
@@ -56,7 +57,7 @@ class Cluster:
             completed,
             app.Clients(None, None, {}),  # type: ignore[arg-type]  # nothing is read or written
             {},
-            scheduler_metrics.of_configuration(completed),
+            traced_metrics.of_configuration(completed),
         )
         # What the test has delivered is all there is.
         self.frontend = dataclasses.replace(built, informers=())

@@ -53,7 +53,7 @@ def test_counts_latencies_replicas_and_plugins_are_those_of_the_frontend() -> No
     pod = fake.wait(serving_frontend.pod("waiting"))
     pod.popped_at, pod.initial_attempt_timestamp, pod.attempts = 10.0, 9.0, 1
     fake.metrics.on_pod_bound(pod, 10.25)
-    fake.metrics.on_attempt_failed(pod, "unschedulable", 11.0)
+    fake.metrics.on_attempt_failed(pod, "unschedulable", "", 11.0)
     feed, _ = feed_of(fake)
     status = scheduler_status_pb2.SchedulerStatus.FromString(feed.take_status().SerializeToString())
     assert (status.leader, status.lease) == ("me", "kube-system/kube-scheduler")

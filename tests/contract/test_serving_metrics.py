@@ -180,12 +180,12 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     batch = frontend.queue.pop(100.0, 10)
     assert batch is not None
     metrics, pod = frontend.metrics, batch.pods[0]
-    metrics.on_batch_popped("default-scheduler", 1)
+    metrics.on_batch_popped("default-scheduler", [pod])
     timing = filter_phase_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
     filtered = _filtered(timing)
     metrics.on_pods_placed("default-scheduler", 1, 0.003, filtered, PlaceAnswer(slots=(0,), evaluated=("Fit",)))
     metrics.on_pod_bound(pod, pod.popped_at + 0.2)
-    metrics.on_attempt_failed(pod, "unschedulable", pod.popped_at + 0.4)
+    metrics.on_attempt_failed(pod, "unschedulable", "", pod.popped_at + 0.4)
     after = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name for name in after if after[name] != values.get(name)}
     assert {

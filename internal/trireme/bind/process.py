@@ -27,6 +27,7 @@ from trireme.registry import bind_plugins
 from trireme.remote import plugin_connections
 from trireme.rpc import grpc_server, listen_flags, parent_death
 from trireme.rpc.fencing import EpochGuard
+from trireme.tracing import exporting
 from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.leaderelection import lease
@@ -51,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parent_death.exit_with_parent(options.parent)
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        return grpc_server.serve(options.listener, lambda supervisor: lifespan(options, supervisor))
+        with exporting.exporting("trireme-bind"):
+            return grpc_server.serve(options.listener, lambda supervisor: lifespan(options, supervisor))
     except (flags.FlagError, listen_flags.ListenError, ConfigurationError) as error:
         return grpc_server.fail(str(error))
 

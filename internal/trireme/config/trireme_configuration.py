@@ -48,6 +48,8 @@ KIND = "TriremeConfiguration"
 PHASES = ("filter", "score", "bind")
 #: The upper bound of `batch.maxPods`: a batch is in one message, some 3 KiB for each pod, and plugins take 16 MiB.
 MAX_BATCH_PODS = 5_000
+#: Where the id of a trace is put in a URL.
+TRACE_ID = "{traceID}"
 CORRECTED = "Corrected"
 KUBERNETES = "Kubernetes"
 
@@ -203,6 +205,35 @@ class Reload:
     ] = Duration(120 * SECOND)
 
 
+def _names_trace(path: str, url: str) -> list[Problem]:
+    """A URL with a place for the id of a trace; empty: none."""
+    if url and not (url.startswith(("https://", "http://")) and TRACE_ID in url):
+        return [invalid(path, url, f"must be an http:// or https:// URL with {TRACE_ID} in it")]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Traces of pods. Whether they are exported, and where to, is up to the variables OTEL_* of each process."""
+
+    slow_attempt: Annotated[
+        Duration,
+        "Attempts that take as long are traced whether their pods are sampled or not.",
+        _LASTING,
+    ] = Duration(5 * SECOND)
+    url: Annotated[
+        str,
+        f"Where people see a trace, with `{TRACE_ID}` for its id: `trireme explain` prints it. Empty: the id alone.",
+        _names_trace,
+    ] = ""
+    store_url: Annotated[
+        str,
+        f"Where `trireme trace` reads a trace as OTLP JSON, with `{TRACE_ID}` for its id: of Jaeger",
+        f"`http://jaeger:16686/api/v3/traces/{TRACE_ID}`, of Tempo `http://tempo:3200/api/traces/{TRACE_ID}`.",
+        _names_trace,
+    ] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class TriremeConfiguration:
     """Trireme's own settings."""
@@ -220,6 +251,7 @@ class TriremeConfiguration:
     handle: Annotated[Handle, "HandleService, which plugins call."] = Handle()
     admin: Annotated[Admin, "What the frontend serves to its own user."] = Admin()
     reload: Annotated[Reload, "How a changed configuration is put in force while the frontend runs."] = Reload()
+    tracing: Annotated[Tracing, "Traces of pods by OpenTelemetry.", Change.AT_RESTART] = Tracing()
     compatibility: Annotated[
         str,
         "`Corrected`: where users reported that kube-scheduler decides wrongly, and its newest release still does,",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from trireme.framework import status
+from trireme.tracing import spans, trace_context
 from trireme.v1 import filter_phase_pb2, status_pb2
 
 SAMPLED_ONE_IN = 10
@@ -86,7 +87,7 @@ NO_TIMER: PluginTimer = _NoTimer()
 
 
 class PluginTimers:
-    """Makes a PluginTimer for each call; every tenth of them times plugins too."""
+    """Makes a PluginTimer for each call; every tenth of them, and each that is traced, times plugins too."""
 
     def __init__(self, clock: Clock = time.perf_counter, *, timed: bool = True) -> None:
         """Without `timed` nothing is measured, and answers have no times."""
@@ -98,7 +99,10 @@ class PluginTimers:
         """Make the timer of one call."""
         if not self._timed:
             return NO_TIMER
-        return PluginTimer(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
+        sampled = next(self._calls) % SAMPLED_ONE_IN == 0
+        if spans.recorder is not None and (context := trace_context.current.get()) is not None:
+            sampled = sampled or context.sampled
+        return PluginTimer(sampled, self._clock)
 
 
 def _to_microseconds(seconds: float) -> int:

@@ -45,6 +45,7 @@ from trireme.frontend.phase_clients import (
 )
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.frontend.term import Term
+from trireme.frontend.tracing import traced_binder, traced_evaluators, traced_metrics
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import assembly, ports, scheduler_ports, scheduler_settings
 from trireme.v1 import plugin_pb2
@@ -151,7 +152,7 @@ def build(
     cluster = build_cluster(completed, infos, make_extenders)
     phases = build_phases(context, cluster.cache, connect)
     recorder = event_recorder.EventRecorder(clients.events)
-    effects = ports.Effects(phases.links.binders, recorder)
+    effects = ports.Effects(phases.binder, recorder)
     scheduling = build_scheduling(context, cluster, phases.evaluation, effects)
     changes = queue_changes.QueueChanges(context, scheduling.queue_executor)
     namespace = namespace_deletion.NamespaceDeletionWatch()
@@ -294,7 +295,7 @@ def build_phases(
         decisions.wants_remote_answers,
         metrics=context.metrics,
     )
-    evaluators = recording_evaluators.RecordingEvaluators(
+    evaluators: ports.Evaluators = recording_evaluators.RecordingEvaluators(
         remote,
         decisions,
         context.metrics.clock,
@@ -303,4 +304,10 @@ def build_phases(
         ),
     )
     streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
-    return PhaseClients(publisher, links, answers, evaluators, streams, decisions)
+    binder: ports.Binder = links.binders
+    log: ports.BindingLog = decisions
+    if (traces := traced_metrics.traces_of(context.metrics)) is not None:
+        evaluators = traced_evaluators.TracedEvaluators(evaluators, traces)
+        binder = traced_binder.TracedBinder(binder, traces)
+        log = traced_metrics.TracedBindingLog(log, traces)
+    return PhaseClients(publisher, links, answers, evaluators, streams, binder, decisions, log)

@@ -69,8 +69,11 @@ class PhaseClients:
     answers: class_answers.ClassAnswers
     evaluators: ports.Evaluators
     streams: plugin_streams.PluginStreams
+    binder: ports.Binder
     #: What insight gets of the answers.
     decisions: decision_log.DecisionLog
+    #: Takes down what insight gets of pods, and what their traces do.
+    binding_log: ports.BindingLog
     #: By phase, the replacement of its configured replicas while none answers; made at the start of a term.
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
     #: By phase, and for insight, the look-ups of its configured endpoints; made at the start of a term.
@@ -79,9 +82,9 @@ class PhaseClients:
     @property
     def evaluation(self) -> scheduler_ports.EvaluationPorts:
         """What the cycles use."""
-        publisher = self.publisher
+        publisher, log = self.publisher, self.binding_log
         return scheduler_ports.EvaluationPorts(
-            self.evaluators, publisher.publish, publisher.until_published, self.links.available, self.decisions
+            self.evaluators, publisher.publish, publisher.until_published, self.links.available, log
         )
 
     def is_on_fallback(self, phase: str) -> bool:

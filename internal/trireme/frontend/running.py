@@ -29,12 +29,12 @@ from trireme.frontend import (
     plugin_monitor,
     reconfiguration,
     reload_signal,
-    scheduler_metrics,
     stop_signal,
 )
 from trireme.frontend.phase_clients import forker_client, local_phases
 from trireme.frontend.serving import frontend_state, insight_status_feed, serving, serving_site
 from trireme.frontend.term import Term
+from trireme.frontend.tracing import traced_metrics
 from trireme.remote import remote_client
 from trireme.rpc.listen_flags import ListenError
 from trireme_kube.client.events import event_recorder, event_series
@@ -124,7 +124,7 @@ async def _run_until_ended(
     monitor = plugin_monitor.PluginMonitor(completed)
     await monitor.start()
     supervisor = supervision.Supervisor()
-    metrics = scheduler_metrics.of_configuration(completed)
+    metrics = traced_metrics.of_configuration(completed)
     observer = metrics.request_observer(completed.connection.host.rpartition("://")[2])
     early.observe(observer)
     scheduling = early.api

@@ -186,7 +186,7 @@ class SchedulerInstruments:
         )
         self.plugin_seconds = Histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "Time of a plugin at an extension point, of one call in ten.",
+            "Time of a plugin at an extension point, of one call in ten, and of those that are traced.",
             _PLUGIN_SECONDS,
             ("plugin", "extension_point", "status"),
             BETA,

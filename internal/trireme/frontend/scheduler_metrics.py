@@ -39,16 +39,21 @@ _MANY_ATTEMPTS = 15
 
 
 def of_configuration(
-    completed: commandline.CompletedConfig, clock: Callable[[], float] = time.perf_counter
+    completed: commandline.CompletedConfig,
+    clock: Callable[[], float] = time.perf_counter,
+    kind: "type[SchedulerMetrics] | None" = None,
 ) -> "SchedulerMetrics":
-    """The metrics for this configuration."""
+    """The metrics for this configuration; of a subclass, if `kind` names one."""
     groups = completed.gates.enabled("GenericWorkload")
     placements = groups and completed.gates.enabled("TopologyAwareWorkloadScheduling")
-    return SchedulerMetrics(completed.profiles, clock, groups=groups, placements=placements)
+    return (kind or SchedulerMetrics)(completed.profiles, clock, groups=groups, placements=placements)
 
 
 class SchedulerMetrics:
-    """Records what the frontend does in its instruments. Implements scheduling's Observer."""
+    """Records what the frontend does in its instruments. Implements scheduling's Observer.
+
+    Subclasses: trireme.frontend.tracing.traced_metrics.TracedMetrics.
+    """
 
     def __init__(
         self,
@@ -85,9 +90,12 @@ class SchedulerMetrics:
 
     # Attempts
 
-    def on_batch_popped(self, profile: str, pods: int) -> None:
+    def on_batch_popped(self, profile: str, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
         """A batch was taken from the queue."""
-        self.instruments.batch_size.observe(pods, (profile,))
+        self.instruments.batch_size.observe(len(pods), (profile,))
+
+    def on_group_popped(self, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
+        """The members of a group are going to be tried: nothing is counted before the attempt ends."""
 
     def on_pods_placed(
         self,
@@ -122,7 +130,7 @@ class SchedulerMetrics:
         self.record_timings(profile, filtered.timings, pods)
         self.instruments.batch_attempts.add((profile, "no_hint"), pods)
 
-    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
+    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, message: str, now: float) -> None:
         """The pod's attempt ended without a node. `now` by the queue's clock."""
         values = (result, pod.record.profile)
         self.instruments.schedule_attempts.add(values)

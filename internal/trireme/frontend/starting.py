@@ -17,6 +17,7 @@ from trireme.config.telemetry_flags import LoggingOptions
 from trireme.frontend import early_lists, reload_signal, stop_signal
 from trireme.frontend.phase_clients import local_phases
 from trireme.rpc import forker
+from trireme.tracing import exporting
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.kubeconfig.connection import Connection
 from trireme_kube.componentbase.logs import klog
@@ -49,7 +50,10 @@ def _configure_logging_and_run(
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in gate_effects.warnings(completed.gates):
         log.warning("%s", text)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with (
+        exporting.exporting("trireme-frontend"),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
         return runner.run(_run_with_local_phases(stop, reload, forker_connection, completed))
 
 

@@ -23,6 +23,7 @@ from trireme.phases.process_flags import ProcessFlags
 from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listen_flags, parent_death
 from trireme.snapshot import snapshot
+from trireme.tracing import exporting
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.cli import arguments, log_flags
@@ -156,7 +157,8 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         listener = flags.listener()
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, flags, own, supervisor))
+        with exporting.exporting(f"trireme-{phase.name}"):
+            return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, flags, own, supervisor))
     except listen_flags.ListenError as error:
         return grpc_server.fail(str(error))
 

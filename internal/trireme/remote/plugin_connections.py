@@ -6,7 +6,8 @@ Tests: tests/contract/test_bind_remote.py.
 import weakref
 from collections.abc import Mapping
 
-from trireme.remote import remote_client, remote_connection
+from trireme.remote import remote_client, remote_connection, traced_connection
+from trireme.tracing import spans
 from trireme.v1 import snapshot_pb2
 
 
@@ -27,9 +28,9 @@ class PluginConnections:
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)
         if connection is None:
-            connection = self._connections[key] = remote_connection.PluginConnection(
-                config, config_hash=lambda: self._caller_identity().config_hash
-            )
+            traced = spans.recorder is not None
+            make = traced_connection.TracedPluginConnection if traced else remote_connection.PluginConnection
+            connection = self._connections[key] = make(config, config_hash=lambda: self._caller_identity().config_hash)
         return remote_client.PluginClient(config, self._caller_identity, connection)
 
     def statistics(self) -> Mapping[str, remote_connection.ConnectionStatistics]:

@@ -9,6 +9,8 @@ Three properties of grpc.aio make a plain channel unsafe where endpoints come an
 - A response that cannot be decoded becomes None, which the caller takes for a message. Here the call fails with
   INTERNAL.
 
+While tracing is on, calls pass on the context of the span that they are a part of.
+
 An interceptor could do the same, but costs a task and two futures per call.
 
 Tests: tests/contract/test_replica_channels.py.
@@ -16,12 +18,13 @@ Tests: tests/contract/test_replica_channels.py.
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from grpc import aio
 
+from trireme.tracing import spans, trace_context
 from trireme_kube.componentbase import supervision
 
 Answer = TypeVar("Answer")
@@ -131,6 +134,8 @@ class DrainingChannel(aio.Channel):
     async def _call_unary(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
         """Make a call with one response, counted for `drain`, and decode the response."""
         self._admit_and_count_call(named.get("timeout"))
+        if spans.recorder is not None:
+            named["metadata"] = _with_trace_context(named.get("metadata"))
         try:
             return _decode_response(await self.guard(method(request, **named)), decode)
         finally:
@@ -140,6 +145,8 @@ class DrainingChannel(aio.Channel):
         """Begin a call with a stream of responses, counted for `drain` if it has a deadline."""
         timeout = named.get("timeout")
         self._admit_and_count_call(timeout)
+        if spans.recorder is not None:
+            named["metadata"] = _with_trace_context(named.get("metadata"))
         try:
             call = method(request, **named)
         except BaseException:
@@ -201,6 +208,12 @@ class Stream:
     async def __aiter__(self) -> AsyncIterator[Any]:
         while (message := await self.read()) is not aio.EOF:
             yield message
+
+
+def _with_trace_context(metadata: Iterable[tuple[str, str | bytes]] | None) -> Sequence[tuple[str, str | bytes]]:
+    """The metadata of a call, with the span that it is a part of."""
+    context = trace_context.current.get()
+    return (*(metadata or ()), *(() if context is None else ((trace_context.HEADER, context.header()),)))
 
 
 def _decode_response(answer: bytes, decode: Decode) -> Any:

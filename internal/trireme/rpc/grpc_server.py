@@ -29,6 +29,7 @@ from grpc_reflection.v1alpha import reflection
 from trireme.framework import programs
 from trireme.rpc import fencing, message_sizes
 from trireme.rpc.listen_flags import Address, Listener, ListenError
+from trireme.tracing import server_spans, spans
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
 
@@ -158,7 +159,11 @@ class ReplicaServer:
         self._services = services
         self._names = [service.descriptor.full_name for service in services]
         self._health = health.aio.HealthServicer()
-        interceptors = [_IdentityInterceptor(listener.identities)] if listener.identities else []
+        interceptors: list[aio.ServerInterceptor] = []
+        if listener.identities:
+            interceptors.append(_IdentityInterceptor(listener.identities))
+        if spans.recorder is not None:
+            interceptors.append(server_spans.TracingInterceptor())
         self._server = aio.server(
             interceptors=interceptors,
             options=_server_options(max_message_bytes),

@@ -63,7 +63,7 @@ class AttemptReporter:
         """
         refused = failure.reason == UNSCHEDULABLE_REASON
         self._observer.on_attempt_failed(
-            pod, ports.RESULT_UNSCHEDULABLE if refused else ports.RESULT_ERROR, self._now()
+            pod, ports.RESULT_UNSCHEDULABLE if refused else ports.RESULT_ERROR, failure.message, self._now()
         )
         _log_failure(pod.key, failure)
         uid = pod.uid

@@ -316,8 +316,11 @@ class Observer(Protocol):
 
     # Attempts
 
-    def on_batch_popped(self, profile: str, pods: int) -> None:
+    def on_batch_popped(self, profile: str, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
         """A batch of pods was taken from the queue. SchedulingCycle alone calls it: batches of groups do not count."""
+
+    def on_group_popped(self, pods: Sequence[queued_pod.QueuedPodInfo]) -> None:
+        """The members of a group are going to be tried. PodGroupCycle calls it."""
 
     def on_pods_placed(
         self,
@@ -339,10 +342,10 @@ class Observer(Protocol):
         SchedulingCycle calls it after PostFilter, PodGroupTrials for a member that fits nowhere.
         """
 
-    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
+    def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, message: str, now: float) -> None:
         """The pod's attempt ended without a node: RESULT_UNSCHEDULABLE or RESULT_ERROR. `now` by the queue's clock.
 
-        AttemptReporter calls it, for pods and for members of groups.
+        AttemptReporter calls it, for pods and for members of groups; `message` is that of the pod's condition.
         """
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:

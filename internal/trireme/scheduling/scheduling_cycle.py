@@ -106,7 +106,7 @@ class SchedulingCycle:
 
     def _begin(self, batch: scheduling_queue.PodBatch) -> list[queued_pod.QueuedPodInfo]:
         """The pods of the batch that are to be tried; the attempts of the others end."""
-        self._observer.on_batch_popped(batch.profile, len(batch.pods))
+        self._observer.on_batch_popped(batch.profile, batch.pods)
         pods = [pod for pod in batch.pods if self._may_be_tried(pod)]
         if klog.enabled(log, 3):
             for pod in pods:

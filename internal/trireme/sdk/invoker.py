@@ -20,7 +20,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.rpc import fencing, follower, grpc_server
-from trireme.sdk import calls, cluster_state, metrics, result_checks
+from trireme.sdk import calls, cluster_state, metrics, result_checks, tracing
 from trireme.sdk.calls import Call, Node
 from trireme.sdk.configuring import Configurations
 from trireme.sdk.description import Info, Plugin
@@ -140,7 +140,8 @@ class Invoker:
         """The same without metrics."""
         async with self._turns or contextlib.nullcontext():
             try:
-                yield
+                with tracing.caller_as_parent(context):
+                    yield
             except (aio.AbortError, asyncio.CancelledError):
                 raise
             except Exception as error:

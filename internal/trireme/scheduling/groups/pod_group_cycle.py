@@ -105,6 +105,7 @@ class PodGroupCycle:
         """
         tree = group.tree
         members = self._members_to_try(group)
+        self._observer.on_group_popped(members)
         if tree is None:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
             self._reporter.report_failures(members, Failure(text, nominated_node=""))

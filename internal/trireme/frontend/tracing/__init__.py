@@ -1,0 +1,1 @@
+"""Traces of pods, from what scheduling reports to its ports."""

@@ -1,0 +1,1 @@
+"""Traces by OpenTelemetry: contexts that calls pass on, spans, and their export."""

@@ -1,0 +1,49 @@
+"""The spans of served calls: children of the caller's, in the context of which the call is answered.
+
+Tests: tests/contract/test_trace_propagation.py.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.tracing import spans, trace_context
+
+
+class TracingInterceptor(aio.ServerInterceptor):
+    """Wraps the handlers of calls with one request: streams of requests are those of deltas, and last for hours."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """The handler, in the caller's trace if the caller has one."""
+        handler = await continuation(handler_call_details)
+        parent = trace_context.of_metadata(handler_call_details.invocation_metadata)
+        if handler is None or parent is None or handler.request_streaming:
+            return handler
+        span = handler_call_details.method.lstrip("/"), parent, spans.Kind.SERVER, {"rpc.system": "grpc"}
+        behavior: Any = handler.unary_stream or handler.unary_unary
+        if handler.response_streaming and not inspect.isasyncgenfunction(behavior):
+            return handler  # health's Watch, which lasts as long as its caller likes
+
+        async def answer_once(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
+            with spans.child(*span):
+                return await behavior(request, context)
+
+        async def answer_many(request: Any, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+            async for answer in spans.stream(*span, behavior(request, context)):
+                yield answer
+
+        make: Any = grpc.unary_unary_rpc_method_handler
+        if handler.response_streaming:
+            make = grpc.unary_stream_rpc_method_handler
+        return make(
+            answer_many if handler.response_streaming else answer_once,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
