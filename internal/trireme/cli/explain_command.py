@@ -95,9 +95,15 @@ def render(
         parts += ["", f"Condition {own.condition.reason}: {own.condition.message}"]
     if own.invalid:
         parts += ["", text.Text(f"Its fields cannot be read: {own.invalid}", display.BAD)]
-    if own.history:
-        parts += ["", _render_history(own.history)]
-    return console.Group(*parts)
+    return console.Group(*parts, *_render_past(own))
+
+
+def _render_past(own: scheduler_explanation_pb2.SchedulerExplanation) -> list[console.RenderableType]:
+    """The pod's last moves in the queue, and where its trace is."""
+    parts: list[console.RenderableType] = ["", _render_history(own.history)] if own.history else []
+    if own.HasField("trace"):
+        parts += ["", f"Trace {own.trace.id}, if it is kept", *([own.trace.url] if own.trace.url else [])]
+    return parts
 
 
 _GAPS = {

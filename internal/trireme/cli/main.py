@@ -22,6 +22,7 @@ from trireme.cli import (
     simulate_command,
     status_command,
     top_command,
+    trace_command,
     up,
     version_command,
 )
@@ -31,6 +32,7 @@ _COMMANDS = (
     status_command,
     top_command,
     explain_command,
+    trace_command,
     simulate_command,
     record_command,
     replay_command,

@@ -41,6 +41,7 @@ class Evaluators(Protocol):
     Implementers: trireme.in_process.in_process_evaluators.InProcessEvaluators,
     trireme.frontend.phase_clients.remote_evaluators.RemoteEvaluators,
     trireme.frontend.phase_clients.recording_evaluators.RecordingEvaluators,
+    trireme.frontend.tracing.traced_evaluators.TracedEvaluators,
     trireme.simulation.yielding_evaluators.YieldingEvaluators, tests.helpers.pod_group_cluster.Cluster.
     """
 
@@ -181,6 +182,7 @@ class Binder(Protocol):
     Calls with an uncertain result are repeated until it is known, so only `permit` and `post_bind` may fail.
 
     Implementers: trireme.scheduling.in_memory.Binder, trireme.frontend.phase_clients.bind_phase_client.BindPhaseClient,
+    trireme.frontend.tracing.traced_binder.TracedBinder,
     tests.helpers.fake_binder.FakeBinder, tests.helpers.frontend_world_services.FakeBinders.
     """
 
@@ -283,7 +285,8 @@ POD = "pod"
 class BindingLog(Protocol):
     """Takes down which pods took the nodes of an answer, and how long binding took, to explain decisions later.
 
-    Implementers: trireme.scheduling.in_memory.BindingLog, trireme.frontend.phase_clients.decision_log.DecisionLog.
+    Implementers: trireme.scheduling.in_memory.BindingLog, trireme.frontend.phase_clients.decision_log.DecisionLog,
+    trireme.frontend.tracing.traced_metrics.TracedBindingLog.
     """
 
     def add_placed(self, class_key: ClassKey, generation: int, pods: Sequence[tuple[str, int]]) -> None:

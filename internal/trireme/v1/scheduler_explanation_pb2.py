@@ -27,7 +27,7 @@ from trireme.v1 import decision_explanation_pb2 as trireme_dot_v1_dot_decision__
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&trireme/v1/scheduler_explanation.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a%trireme/v1/decision_explanation.proto\x1a\x17trireme/v1/status.proto\"\xc5\x03\n\x14SchedulerExplanation\x12\x0f\n\x07summary\x18\x01 \x01(\t\x12)\n\x07pending\x18\x02 \x01(\x0b\x32\x16.trireme.v1.PendingPodH\x00\x12%\n\x05\x62ound\x18\x03 \x01(\x0b\x32\x14.trireme.v1.BoundPodH\x00\x12)\n\x07\x66oreign\x18\x04 \x01(\x0b\x32\x16.trireme.v1.ForeignPodH\x00\x12\x0f\n\x07invalid\x18\x05 \x01(\t\x12\x31\n\tcondition\x18\x06 \x01(\x0b\x32\x1e.trireme.v1.ScheduledCondition\x12\x37\n\x11refused_placement\x18\x07 \x01(\x0b\x32\x1c.trireme.v1.RefusedPlacement\x12\x31\n\x0blast_answer\x18\x08 \x01(\x0b\x32\x1c.trireme.v1.LastFilterAnswer\x12*\n\x07history\x18\t \x03(\x0b\x32\x19.trireme.v1.PodTransition\x12*\n\nleadership\x18\n \x01(\x0b\x32\x16.trireme.v1.Leadership\x12\x0e\n\x06synced\x18\x0b \x01(\x08\x42\x07\n\x05state\"\xee\x01\n\nPendingPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x11\n\tpod_class\x18\x03 \x01(\r\x12\x10\n\x08priority\x18\x04 \x01(\x11\x12\r\n\x05place\x18\x05 \x01(\t\x12&\n\twaits_for\x18\x06 \x01(\x0b\x32\x13.trireme.v1.PodWait\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x18\n\x10waiting_since_ms\x18\x08 \x01(\x03\x12\x10\n\x08since_ms\x18\t \x01(\x03\x12\x10\n\x08\x61ttempts\x18\n \x01(\r\"\xf7\x01\n\tAlikePods\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12(\n\x07\x65xample\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x03 \x01(\r\x12\r\n\x05place\x18\x04 \x01(\t\x12&\n\twaits_for\x18\x05 \x01(\x0b\x32\x13.trireme.v1.PodWait\x12\x0f\n\x07summary\x18\x06 \x01(\t\x12\x18\n\x10waiting_since_ms\x18\x07 \x01(\x03\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\x12\x14\n\x0cmin_attempts\x18\t \x01(\r\x12\x14\n\x0cmax_attempts\x18\n \x01(\r\"\x8c\x01\n\x07PodWait\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07plugins\x18\x02 \x03(\t\x12\r\n\x05names\x18\x03 \x03(\t\x12\x0e\n\x06\x65vents\x18\x04 \x03(\t\x12\x0f\n\x07\x62\x65\x63\x61use\x18\x05 \x01(\t\x12\x10\n\x08until_ms\x18\x06 \x01(\x03\x12\x11\n\tnode_name\x18\x07 \x01(\t\x12\r\n\x05group\x18\x08 \x01(\t\"p\n\x08\x42oundPod\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x12\n\nnode_known\x18\x02 \x01(\x08\x12\x13\n\x0b\x62ound_at_ms\x18\x03 \x01(\x03\x12\x15\n\rstarted_at_ms\x18\x04 \x01(\x03\x12\x11\n\tpod_class\x18\x05 \x01(\r\"6\n\nForeignPod\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x10\n\x08profiles\x18\x02 \x03(\t\"T\n\x12ScheduledCondition\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05since\x18\x04 \x01(\t\"b\n\x10RefusedPlacement\x12\x17\n\x0f\x65xtension_point\x18\x01 \x01(\t\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\"\x81\x01\n\x10LastFilterAnswer\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x12\n\nnode_count\x18\x02 \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x03 \x01(\r\x12-\n\x08refusals\x18\x04 \x03(\x0b\x32\x1b.trireme.v1.DecisionRefusal\"F\n\rPodTransition\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\n\n\x02to\x18\x03 \x01(\t\x12\r\n\x05\x63\x61use\x18\x04 \x01(\t\"\x8b\x01\n\nLeadership\x12\x0f\n\x07leading\x18\x01 \x01(\x08\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\r\n\x05lease\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\r\x12\x19\n\x0cseconds_left\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nlast_error\x18\x06 \x01(\tB\x0f\n\r_seconds_leftB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&trireme/v1/scheduler_explanation.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a%trireme/v1/decision_explanation.proto\x1a\x17trireme/v1/status.proto\"\xea\x03\n\x14SchedulerExplanation\x12\x0f\n\x07summary\x18\x01 \x01(\t\x12)\n\x07pending\x18\x02 \x01(\x0b\x32\x16.trireme.v1.PendingPodH\x00\x12%\n\x05\x62ound\x18\x03 \x01(\x0b\x32\x14.trireme.v1.BoundPodH\x00\x12)\n\x07\x66oreign\x18\x04 \x01(\x0b\x32\x16.trireme.v1.ForeignPodH\x00\x12\x0f\n\x07invalid\x18\x05 \x01(\t\x12\x31\n\tcondition\x18\x06 \x01(\x0b\x32\x1e.trireme.v1.ScheduledCondition\x12\x37\n\x11refused_placement\x18\x07 \x01(\x0b\x32\x1c.trireme.v1.RefusedPlacement\x12\x31\n\x0blast_answer\x18\x08 \x01(\x0b\x32\x1c.trireme.v1.LastFilterAnswer\x12*\n\x07history\x18\t \x03(\x0b\x32\x19.trireme.v1.PodTransition\x12*\n\nleadership\x18\n \x01(\x0b\x32\x16.trireme.v1.Leadership\x12\x0e\n\x06synced\x18\x0b \x01(\x08\x12#\n\x05trace\x18\x0c \x01(\x0b\x32\x14.trireme.v1.PodTraceB\x07\n\x05state\"6\n\x08PodTrace\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x11\n\tstore_url\x18\x03 \x01(\t\"\xee\x01\n\nPendingPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x11\n\tpod_class\x18\x03 \x01(\r\x12\x10\n\x08priority\x18\x04 \x01(\x11\x12\r\n\x05place\x18\x05 \x01(\t\x12&\n\twaits_for\x18\x06 \x01(\x0b\x32\x13.trireme.v1.PodWait\x12\x0f\n\x07summary\x18\x07 \x01(\t\x12\x18\n\x10waiting_since_ms\x18\x08 \x01(\x03\x12\x10\n\x08since_ms\x18\t \x01(\x03\x12\x10\n\x08\x61ttempts\x18\n \x01(\r\"\xf7\x01\n\tAlikePods\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12(\n\x07\x65xample\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x03 \x01(\r\x12\r\n\x05place\x18\x04 \x01(\t\x12&\n\twaits_for\x18\x05 \x01(\x0b\x32\x13.trireme.v1.PodWait\x12\x0f\n\x07summary\x18\x06 \x01(\t\x12\x18\n\x10waiting_since_ms\x18\x07 \x01(\x03\x12\x10\n\x08since_ms\x18\x08 \x01(\x03\x12\x14\n\x0cmin_attempts\x18\t \x01(\r\x12\x14\n\x0cmax_attempts\x18\n \x01(\r\"\x8c\x01\n\x07PodWait\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0f\n\x07plugins\x18\x02 \x03(\t\x12\r\n\x05names\x18\x03 \x03(\t\x12\x0e\n\x06\x65vents\x18\x04 \x03(\t\x12\x0f\n\x07\x62\x65\x63\x61use\x18\x05 \x01(\t\x12\x10\n\x08until_ms\x18\x06 \x01(\x03\x12\x11\n\tnode_name\x18\x07 \x01(\t\x12\r\n\x05group\x18\x08 \x01(\t\"p\n\x08\x42oundPod\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x12\n\nnode_known\x18\x02 \x01(\x08\x12\x13\n\x0b\x62ound_at_ms\x18\x03 \x01(\x03\x12\x15\n\rstarted_at_ms\x18\x04 \x01(\x03\x12\x11\n\tpod_class\x18\x05 \x01(\r\"6\n\nForeignPod\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x10\n\x08profiles\x18\x02 \x03(\t\"T\n\x12ScheduledCondition\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05since\x18\x04 \x01(\t\"b\n\x10RefusedPlacement\x12\x17\n\x0f\x65xtension_point\x18\x01 \x01(\t\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\"\x81\x01\n\x10LastFilterAnswer\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x12\n\nnode_count\x18\x02 \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x03 \x01(\r\x12-\n\x08refusals\x18\x04 \x03(\x0b\x32\x1b.trireme.v1.DecisionRefusal\"F\n\rPodTransition\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\n\n\x02to\x18\x03 \x01(\t\x12\r\n\x05\x63\x61use\x18\x04 \x01(\t\"\x8b\x01\n\nLeadership\x12\x0f\n\x07leading\x18\x01 \x01(\x08\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\r\n\x05lease\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\r\x12\x19\n\x0cseconds_left\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nlast_error\x18\x06 \x01(\tB\x0f\n\r_seconds_leftB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,25 +36,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_SCHEDULEREXPLANATION']._serialized_start=143
-  _globals['_SCHEDULEREXPLANATION']._serialized_end=596
-  _globals['_PENDINGPOD']._serialized_start=599
-  _globals['_PENDINGPOD']._serialized_end=837
-  _globals['_ALIKEPODS']._serialized_start=840
-  _globals['_ALIKEPODS']._serialized_end=1087
-  _globals['_PODWAIT']._serialized_start=1090
-  _globals['_PODWAIT']._serialized_end=1230
-  _globals['_BOUNDPOD']._serialized_start=1232
-  _globals['_BOUNDPOD']._serialized_end=1344
-  _globals['_FOREIGNPOD']._serialized_start=1346
-  _globals['_FOREIGNPOD']._serialized_end=1400
-  _globals['_SCHEDULEDCONDITION']._serialized_start=1402
-  _globals['_SCHEDULEDCONDITION']._serialized_end=1486
-  _globals['_REFUSEDPLACEMENT']._serialized_start=1488
-  _globals['_REFUSEDPLACEMENT']._serialized_end=1586
-  _globals['_LASTFILTERANSWER']._serialized_start=1589
-  _globals['_LASTFILTERANSWER']._serialized_end=1718
-  _globals['_PODTRANSITION']._serialized_start=1720
-  _globals['_PODTRANSITION']._serialized_end=1790
-  _globals['_LEADERSHIP']._serialized_start=1793
-  _globals['_LEADERSHIP']._serialized_end=1932
+  _globals['_SCHEDULEREXPLANATION']._serialized_end=633
+  _globals['_PODTRACE']._serialized_start=635
+  _globals['_PODTRACE']._serialized_end=689
+  _globals['_PENDINGPOD']._serialized_start=692
+  _globals['_PENDINGPOD']._serialized_end=930
+  _globals['_ALIKEPODS']._serialized_start=933
+  _globals['_ALIKEPODS']._serialized_end=1180
+  _globals['_PODWAIT']._serialized_start=1183
+  _globals['_PODWAIT']._serialized_end=1323
+  _globals['_BOUNDPOD']._serialized_start=1325
+  _globals['_BOUNDPOD']._serialized_end=1437
+  _globals['_FOREIGNPOD']._serialized_start=1439
+  _globals['_FOREIGNPOD']._serialized_end=1493
+  _globals['_SCHEDULEDCONDITION']._serialized_start=1495
+  _globals['_SCHEDULEDCONDITION']._serialized_end=1579
+  _globals['_REFUSEDPLACEMENT']._serialized_start=1581
+  _globals['_REFUSEDPLACEMENT']._serialized_end=1679
+  _globals['_LASTFILTERANSWER']._serialized_start=1682
+  _globals['_LASTFILTERANSWER']._serialized_end=1811
+  _globals['_PODTRANSITION']._serialized_start=1813
+  _globals['_PODTRANSITION']._serialized_end=1883
+  _globals['_LEADERSHIP']._serialized_start=1886
+  _globals['_LEADERSHIP']._serialized_end=2025
 # @@protoc_insertion_point(module_scope)

@@ -40,6 +40,7 @@ class SchedulerExplanation(_message.Message):
     HISTORY_FIELD_NUMBER: _builtins.int
     LEADERSHIP_FIELD_NUMBER: _builtins.int
     SYNCED_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     summary: _builtins.str
     """REQUIRED. The state of the pod as a sentence without its subject."""
     invalid: _builtins.str
@@ -80,6 +81,10 @@ class SchedulerExplanation(_message.Message):
     def leadership(self) -> Global___Leadership:
         """REQUIRED. Who leads."""
 
+    @_builtins.property
+    def trace(self) -> Global___PodTrace:
+        """OPTIONAL. The trace that spans of its scheduling are in, if they are exported; absent while tracing is off."""
+
     def __init__(
         self,
         *,
@@ -94,16 +99,47 @@ class SchedulerExplanation(_message.Message):
         history: _abc.Iterable[Global___PodTransition] | None = ...,
         leadership: Global___Leadership | None = ...,
         synced: _builtins.bool = ...,
+        trace: Global___PodTrace | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "condition", b"condition", "foreign", b"foreign", "last_answer", b"last_answer", "leadership", b"leadership", "pending", b"pending", "refused_placement", b"refused_placement", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "condition", b"condition", "foreign", b"foreign", "last_answer", b"last_answer", "leadership", b"leadership", "pending", b"pending", "refused_placement", b"refused_placement", "state", b"state", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "condition", b"condition", "foreign", b"foreign", "history", b"history", "invalid", b"invalid", "last_answer", b"last_answer", "leadership", b"leadership", "pending", b"pending", "refused_placement", b"refused_placement", "state", b"state", "summary", b"summary", "synced", b"synced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "condition", b"condition", "foreign", b"foreign", "history", b"history", "invalid", b"invalid", "last_answer", b"last_answer", "leadership", b"leadership", "pending", b"pending", "refused_placement", b"refused_placement", "state", b"state", "summary", b"summary", "synced", b"synced", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_state: _TypeAlias = _typing.Literal["pending", "bound", "foreign"]  # noqa: Y015
     _WhichOneofArgType_state: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_state) -> _WhichOneofReturnType_state | None: ...
 
 Global___SchedulerExplanation: _TypeAlias = SchedulerExplanation  # noqa: Y015
+
+@_typing.final
+class PodTrace(_message.Message):
+    """PodTrace is where the trace of a pod is found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    STORE_URL_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """REQUIRED. Its id, in 32 hexadecimal digits."""
+    url: _builtins.str
+    """OPTIONAL. Where people see it."""
+    store_url: _builtins.str
+    """OPTIONAL. Where it is read as OTLP JSON."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        url: _builtins.str = ...,
+        store_url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "store_url", b"store_url", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodTrace: _TypeAlias = PodTrace  # noqa: Y015
 
 @_typing.final
 class PendingPod(_message.Message):

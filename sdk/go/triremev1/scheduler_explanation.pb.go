@@ -50,7 +50,9 @@ type SchedulerExplanation struct {
 	// REQUIRED. Who leads.
 	Leadership *Leadership `protobuf:"bytes,10,opt,name=leadership,proto3" json:"leadership,omitempty"`
 	// REQUIRED. The caches of this frontend are synced.
-	Synced        bool `protobuf:"varint,11,opt,name=synced,proto3" json:"synced,omitempty"`
+	Synced bool `protobuf:"varint,11,opt,name=synced,proto3" json:"synced,omitempty"`
+	// OPTIONAL. The trace that spans of its scheduling are in, if they are exported; absent while tracing is off.
+	Trace         *PodTrace `protobuf:"bytes,12,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +177,13 @@ func (x *SchedulerExplanation) GetSynced() bool {
 	return false
 }
 
+func (x *SchedulerExplanation) GetTrace() *PodTrace {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
 type isSchedulerExplanation_State interface {
 	isSchedulerExplanation_State()
 }
@@ -199,6 +208,70 @@ func (*SchedulerExplanation_Pending) isSchedulerExplanation_State() {}
 func (*SchedulerExplanation_Bound) isSchedulerExplanation_State() {}
 
 func (*SchedulerExplanation_Foreign) isSchedulerExplanation_State() {}
+
+// PodTrace is where the trace of a pod is found.
+type PodTrace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Its id, in 32 hexadecimal digits.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// OPTIONAL. Where people see it.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// OPTIONAL. Where it is read as OTLP JSON.
+	StoreUrl      string `protobuf:"bytes,3,opt,name=store_url,json=storeUrl,proto3" json:"store_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodTrace) Reset() {
+	*x = PodTrace{}
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodTrace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodTrace) ProtoMessage() {}
+
+func (x *PodTrace) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodTrace.ProtoReflect.Descriptor instead.
+func (*PodTrace) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PodTrace) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PodTrace) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *PodTrace) GetStoreUrl() string {
+	if x != nil {
+		return x.StoreUrl
+	}
+	return ""
+}
 
 // PendingPod is a pod without a node, or one that is being bound, and what it waits for.
 type PendingPod struct {
@@ -229,7 +302,7 @@ type PendingPod struct {
 
 func (x *PendingPod) Reset() {
 	*x = PendingPod{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -241,7 +314,7 @@ func (x *PendingPod) String() string {
 func (*PendingPod) ProtoMessage() {}
 
 func (x *PendingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -254,7 +327,7 @@ func (x *PendingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingPod.ProtoReflect.Descriptor instead.
 func (*PendingPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{1}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PendingPod) GetPod() *PodIdentity {
@@ -356,7 +429,7 @@ type AlikePods struct {
 
 func (x *AlikePods) Reset() {
 	*x = AlikePods{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +441,7 @@ func (x *AlikePods) String() string {
 func (*AlikePods) ProtoMessage() {}
 
 func (x *AlikePods) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,7 +454,7 @@ func (x *AlikePods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlikePods.ProtoReflect.Descriptor instead.
 func (*AlikePods) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{2}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AlikePods) GetCount() uint32 {
@@ -480,7 +553,7 @@ type PodWait struct {
 
 func (x *PodWait) Reset() {
 	*x = PodWait{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +565,7 @@ func (x *PodWait) String() string {
 func (*PodWait) ProtoMessage() {}
 
 func (x *PodWait) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +578,7 @@ func (x *PodWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodWait.ProtoReflect.Descriptor instead.
 func (*PodWait) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PodWait) GetKind() string {
@@ -583,7 +656,7 @@ type BoundPod struct {
 
 func (x *BoundPod) Reset() {
 	*x = BoundPod{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +668,7 @@ func (x *BoundPod) String() string {
 func (*BoundPod) ProtoMessage() {}
 
 func (x *BoundPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +681,7 @@ func (x *BoundPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BoundPod.ProtoReflect.Descriptor instead.
 func (*BoundPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BoundPod) GetNodeName() string {
@@ -659,7 +732,7 @@ type ForeignPod struct {
 
 func (x *ForeignPod) Reset() {
 	*x = ForeignPod{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +744,7 @@ func (x *ForeignPod) String() string {
 func (*ForeignPod) ProtoMessage() {}
 
 func (x *ForeignPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +757,7 @@ func (x *ForeignPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForeignPod.ProtoReflect.Descriptor instead.
 func (*ForeignPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ForeignPod) GetSchedulerName() string {
@@ -718,7 +791,7 @@ type ScheduledCondition struct {
 
 func (x *ScheduledCondition) Reset() {
 	*x = ScheduledCondition{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +803,7 @@ func (x *ScheduledCondition) String() string {
 func (*ScheduledCondition) ProtoMessage() {}
 
 func (x *ScheduledCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +816,7 @@ func (x *ScheduledCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduledCondition.ProtoReflect.Descriptor instead.
 func (*ScheduledCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ScheduledCondition) GetStatus() string {
@@ -789,7 +862,7 @@ type RefusedPlacement struct {
 
 func (x *RefusedPlacement) Reset() {
 	*x = RefusedPlacement{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +874,7 @@ func (x *RefusedPlacement) String() string {
 func (*RefusedPlacement) ProtoMessage() {}
 
 func (x *RefusedPlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +887,7 @@ func (x *RefusedPlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedPlacement.ProtoReflect.Descriptor instead.
 func (*RefusedPlacement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RefusedPlacement) GetExtensionPoint() string {
@@ -855,7 +928,7 @@ type LastFilterAnswer struct {
 
 func (x *LastFilterAnswer) Reset() {
 	*x = LastFilterAnswer{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +940,7 @@ func (x *LastFilterAnswer) String() string {
 func (*LastFilterAnswer) ProtoMessage() {}
 
 func (x *LastFilterAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +953,7 @@ func (x *LastFilterAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastFilterAnswer.ProtoReflect.Descriptor instead.
 func (*LastFilterAnswer) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LastFilterAnswer) GetGeneration() uint64 {
@@ -928,7 +1001,7 @@ type PodTransition struct {
 
 func (x *PodTransition) Reset() {
 	*x = PodTransition{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1013,7 @@ func (x *PodTransition) String() string {
 func (*PodTransition) ProtoMessage() {}
 
 func (x *PodTransition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1026,7 @@ func (x *PodTransition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodTransition.ProtoReflect.Descriptor instead.
 func (*PodTransition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PodTransition) GetAtMs() int64 {
@@ -1005,7 +1078,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1090,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_explanation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1103,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_scheduler_explanation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Leadership) GetLeading() bool {
@@ -1080,7 +1153,7 @@ var File_trireme_v1_scheduler_explanation_proto protoreflect.FileDescriptor
 const file_trireme_v1_scheduler_explanation_proto_rawDesc = "" +
 	"\n" +
 	"&trireme/v1/scheduler_explanation.proto\x12\n" +
-	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a%trireme/v1/decision_explanation.proto\x1a\x17trireme/v1/status.proto\"\xb6\x04\n" +
+	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a%trireme/v1/decision_explanation.proto\x1a\x17trireme/v1/status.proto\"\xe2\x04\n" +
 	"\x14SchedulerExplanation\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x122\n" +
 	"\apending\x18\x02 \x01(\v2\x16.trireme.v1.PendingPodH\x00R\apending\x12,\n" +
@@ -1096,8 +1169,13 @@ const file_trireme_v1_scheduler_explanation_proto_rawDesc = "" +
 	"leadership\x18\n" +
 	" \x01(\v2\x16.trireme.v1.LeadershipR\n" +
 	"leadership\x12\x16\n" +
-	"\x06synced\x18\v \x01(\bR\x06syncedB\a\n" +
-	"\x05state\"\xcd\x02\n" +
+	"\x06synced\x18\v \x01(\bR\x06synced\x12*\n" +
+	"\x05trace\x18\f \x01(\v2\x14.trireme.v1.PodTraceR\x05traceB\a\n" +
+	"\x05state\"I\n" +
+	"\bPodTrace\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1b\n" +
+	"\tstore_url\x18\x03 \x01(\tR\bstoreUrl\"\xcd\x02\n" +
 	"\n" +
 	"PendingPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x18\n" +
@@ -1189,43 +1267,45 @@ func file_trireme_v1_scheduler_explanation_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_scheduler_explanation_proto_rawDescData
 }
 
-var file_trireme_v1_scheduler_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_trireme_v1_scheduler_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_trireme_v1_scheduler_explanation_proto_goTypes = []any{
 	(*SchedulerExplanation)(nil), // 0: trireme.v1.SchedulerExplanation
-	(*PendingPod)(nil),           // 1: trireme.v1.PendingPod
-	(*AlikePods)(nil),            // 2: trireme.v1.AlikePods
-	(*PodWait)(nil),              // 3: trireme.v1.PodWait
-	(*BoundPod)(nil),             // 4: trireme.v1.BoundPod
-	(*ForeignPod)(nil),           // 5: trireme.v1.ForeignPod
-	(*ScheduledCondition)(nil),   // 6: trireme.v1.ScheduledCondition
-	(*RefusedPlacement)(nil),     // 7: trireme.v1.RefusedPlacement
-	(*LastFilterAnswer)(nil),     // 8: trireme.v1.LastFilterAnswer
-	(*PodTransition)(nil),        // 9: trireme.v1.PodTransition
-	(*Leadership)(nil),           // 10: trireme.v1.Leadership
-	(*PodIdentity)(nil),          // 11: trireme.v1.PodIdentity
-	(*Status)(nil),               // 12: trireme.v1.Status
-	(*DecisionRefusal)(nil),      // 13: trireme.v1.DecisionRefusal
+	(*PodTrace)(nil),             // 1: trireme.v1.PodTrace
+	(*PendingPod)(nil),           // 2: trireme.v1.PendingPod
+	(*AlikePods)(nil),            // 3: trireme.v1.AlikePods
+	(*PodWait)(nil),              // 4: trireme.v1.PodWait
+	(*BoundPod)(nil),             // 5: trireme.v1.BoundPod
+	(*ForeignPod)(nil),           // 6: trireme.v1.ForeignPod
+	(*ScheduledCondition)(nil),   // 7: trireme.v1.ScheduledCondition
+	(*RefusedPlacement)(nil),     // 8: trireme.v1.RefusedPlacement
+	(*LastFilterAnswer)(nil),     // 9: trireme.v1.LastFilterAnswer
+	(*PodTransition)(nil),        // 10: trireme.v1.PodTransition
+	(*Leadership)(nil),           // 11: trireme.v1.Leadership
+	(*PodIdentity)(nil),          // 12: trireme.v1.PodIdentity
+	(*Status)(nil),               // 13: trireme.v1.Status
+	(*DecisionRefusal)(nil),      // 14: trireme.v1.DecisionRefusal
 }
 var file_trireme_v1_scheduler_explanation_proto_depIdxs = []int32{
-	1,  // 0: trireme.v1.SchedulerExplanation.pending:type_name -> trireme.v1.PendingPod
-	4,  // 1: trireme.v1.SchedulerExplanation.bound:type_name -> trireme.v1.BoundPod
-	5,  // 2: trireme.v1.SchedulerExplanation.foreign:type_name -> trireme.v1.ForeignPod
-	6,  // 3: trireme.v1.SchedulerExplanation.condition:type_name -> trireme.v1.ScheduledCondition
-	7,  // 4: trireme.v1.SchedulerExplanation.refused_placement:type_name -> trireme.v1.RefusedPlacement
-	8,  // 5: trireme.v1.SchedulerExplanation.last_answer:type_name -> trireme.v1.LastFilterAnswer
-	9,  // 6: trireme.v1.SchedulerExplanation.history:type_name -> trireme.v1.PodTransition
-	10, // 7: trireme.v1.SchedulerExplanation.leadership:type_name -> trireme.v1.Leadership
-	11, // 8: trireme.v1.PendingPod.pod:type_name -> trireme.v1.PodIdentity
-	3,  // 9: trireme.v1.PendingPod.waits_for:type_name -> trireme.v1.PodWait
-	11, // 10: trireme.v1.AlikePods.example:type_name -> trireme.v1.PodIdentity
-	3,  // 11: trireme.v1.AlikePods.waits_for:type_name -> trireme.v1.PodWait
-	12, // 12: trireme.v1.RefusedPlacement.status:type_name -> trireme.v1.Status
-	13, // 13: trireme.v1.LastFilterAnswer.refusals:type_name -> trireme.v1.DecisionRefusal
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	2,  // 0: trireme.v1.SchedulerExplanation.pending:type_name -> trireme.v1.PendingPod
+	5,  // 1: trireme.v1.SchedulerExplanation.bound:type_name -> trireme.v1.BoundPod
+	6,  // 2: trireme.v1.SchedulerExplanation.foreign:type_name -> trireme.v1.ForeignPod
+	7,  // 3: trireme.v1.SchedulerExplanation.condition:type_name -> trireme.v1.ScheduledCondition
+	8,  // 4: trireme.v1.SchedulerExplanation.refused_placement:type_name -> trireme.v1.RefusedPlacement
+	9,  // 5: trireme.v1.SchedulerExplanation.last_answer:type_name -> trireme.v1.LastFilterAnswer
+	10, // 6: trireme.v1.SchedulerExplanation.history:type_name -> trireme.v1.PodTransition
+	11, // 7: trireme.v1.SchedulerExplanation.leadership:type_name -> trireme.v1.Leadership
+	1,  // 8: trireme.v1.SchedulerExplanation.trace:type_name -> trireme.v1.PodTrace
+	12, // 9: trireme.v1.PendingPod.pod:type_name -> trireme.v1.PodIdentity
+	4,  // 10: trireme.v1.PendingPod.waits_for:type_name -> trireme.v1.PodWait
+	12, // 11: trireme.v1.AlikePods.example:type_name -> trireme.v1.PodIdentity
+	4,  // 12: trireme.v1.AlikePods.waits_for:type_name -> trireme.v1.PodWait
+	13, // 13: trireme.v1.RefusedPlacement.status:type_name -> trireme.v1.Status
+	14, // 14: trireme.v1.LastFilterAnswer.refusals:type_name -> trireme.v1.DecisionRefusal
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_explanation_proto_init() }
@@ -1241,14 +1321,14 @@ func file_trireme_v1_scheduler_explanation_proto_init() {
 		(*SchedulerExplanation_Bound)(nil),
 		(*SchedulerExplanation_Foreign)(nil),
 	}
-	file_trireme_v1_scheduler_explanation_proto_msgTypes[10].OneofWrappers = []any{}
+	file_trireme_v1_scheduler_explanation_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_scheduler_explanation_proto_rawDesc), len(file_trireme_v1_scheduler_explanation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from trireme.cache import cluster_cache, placed_pod
+from trireme.config import trireme_configuration
 from trireme.frontend.serving.frontend_state import FrontendState
+from trireme.frontend.tracing import pod_traces, traced_metrics
 from trireme.queueing import queued_pod, states
 from trireme.scheduling import fit_error
 from trireme.v1 import cycle_pb2, insight_pb2, scheduler_explanation_pb2
@@ -40,6 +42,8 @@ def explain(state: FrontendState, key: str) -> insight_pb2.ExplainResponse | Non
         return None
     out.scheduler.leadership.CopyFrom(leadership(state))
     out.scheduler.synced = state.synced
+    if out.pod.uid and traced_metrics.traces_of(state.context.metrics) is not None:
+        _add_trace(out.scheduler.trace, out.pod.uid, state.context.completed.trireme.tracing)
     return out
 
 
@@ -53,6 +57,13 @@ def leadership(state: FrontendState) -> scheduler_explanation_pb2.Leadership:
     else:
         out.leading, out.holder, out.epoch = True, term.holder, term.epoch
     return out
+
+
+def _add_trace(out: scheduler_explanation_pb2.PodTrace, uid: str, settings: trireme_configuration.Tracing) -> None:
+    """Add where the trace of the pod is found, if it is kept."""
+    out.id = pod_traces.trace_id_text(uid)
+    out.url = settings.url.replace(trireme_configuration.TRACE_ID, out.id)
+    out.store_url = settings.store_url.replace(trireme_configuration.TRACE_ID, out.id)
 
 
 def _explain_pending_pod(

@@ -99,6 +99,11 @@ def ids_of_pod(uid: str) -> tuple[int, int]:
     return int.from_bytes(digest[:16]) or 1, int.from_bytes(digest[16:]) or 1
 
 
+def trace_id_text(uid: str) -> str:
+    """The id of the pod's trace, in 32 hexadecimal digits."""
+    return f"{ids_of_pod(uid)[0]:032x}"
+
+
 class PodTraces:
     """Makes spans of what is reported about pods, and decides which are kept."""
 

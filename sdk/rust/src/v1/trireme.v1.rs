@@ -3643,6 +3643,9 @@ pub struct SchedulerExplanation {
     /// REQUIRED. The caches of this frontend are synced.
     #[prost(bool, tag = "11")]
     pub synced: bool,
+    /// OPTIONAL. The trace that spans of its scheduling are in, if they are exported; absent while tracing is off.
+    #[prost(message, optional, tag = "12")]
+    pub trace: ::core::option::Option<PodTrace>,
     /// REQUIRED. Whose pod it is, and where.
     #[prost(oneof = "scheduler_explanation::State", tags = "2, 3, 4")]
     pub state: ::core::option::Option<scheduler_explanation::State>,
@@ -3662,6 +3665,19 @@ pub mod scheduler_explanation {
         #[prost(message, tag = "4")]
         Foreign(super::ForeignPod),
     }
+}
+/// PodTrace is where the trace of a pod is found.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodTrace {
+    /// REQUIRED. Its id, in 32 hexadecimal digits.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// OPTIONAL. Where people see it.
+    #[prost(string, tag = "2")]
+    pub url: ::prost::alloc::string::String,
+    /// OPTIONAL. Where it is read as OTLP JSON.
+    #[prost(string, tag = "3")]
+    pub store_url: ::prost::alloc::string::String,
 }
 /// PendingPod is a pod without a node, or one that is being bound, and what it waits for.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
