@@ -17,8 +17,8 @@ from trireme.v1 import insight_pb2
 from trireme.wire import json_documents
 
 _PLACE = "{traceID}"
+_TIME_COLUMNS = len("9.99 ms")
 _BAR_COLUMNS = 24
-_WIDE_BAR_COLUMNS = 40
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -32,7 +32,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--store",
         default="",
         metavar="URL",
-        help=f"where the trace is read as OTLP JSON, with {_PLACE} for its id (default: tracing.storeURL)",
+        help=f"where the trace is read as OTLP JSON, with {_PLACE} for its id (default: tracing.storeUrl)",
     )
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)
@@ -57,7 +57,7 @@ def _url(options: argparse.Namespace, trace_id: str, configured: str) -> str:
     if options.store:
         return str(options.store).replace(_PLACE, trace_id)
     if not configured:
-        text = f"where trace {trace_id} is stored is not known: name it with --store, or set tracing.storeURL"
+        text = f"where trace {trace_id} is stored is not known: name it with --store, or set tracing.storeUrl"
         raise frontend_connection.ReportUnavailable(text)
     return configured
 
@@ -70,17 +70,16 @@ def render(report: Report, wide: bool = False) -> console.RenderableType:
     out.add_column("SPAN", no_wrap=True, overflow="ellipsis", ratio=1)
     if wide:
         out.add_column("SERVICE", no_wrap=True)
-    out.add_column("AT", justify="right", no_wrap=True)
-    out.add_column("TOOK", justify="right", no_wrap=True)
-    columns = _WIDE_BAR_COLUMNS if wide else _BAR_COLUMNS
-    out.add_column("", no_wrap=True, width=columns)
+    for header in ("AT", "TOOK"):
+        out.add_column(header, justify="right", no_wrap=True, min_width=_TIME_COLUMNS)
+    out.add_column("", no_wrap=True, min_width=_BAR_COLUMNS, max_width=_BAR_COLUMNS)
     errors = []
     for depth, span in _tree(spans, wide):
         name = text.Text("  " * depth + span.name, display.BAD if span.error else "")
         if span.links:
             name.append(" ↗", "dim")
         cells = [name, *([span.service] if wide else [])]
-        bar = _bar(span, start, end, columns)
+        bar = _bar(span, start, end)
         out.add_row(*cells, _duration(span.start - start), _duration(span.end - span.start), bar)
         if span.error:
             errors.append(f"{span.name}: {span.error}")
@@ -119,20 +118,27 @@ def _tree(spans: Sequence[StoredSpan], wide: bool) -> Iterator[tuple[int, Stored
                 yield depth, span
                 yield from walk(span.span_id, depth + 1)
 
+    for children in below.values():
+        children.sort(key=_is_of_plugin)  # last those that are only known to have been a part of the call
     return walk("", 0)
 
 
+def _is_of_plugin(span: StoredSpan) -> bool:
+    """Whether it is what a phase reports about a plugin or an extension point."""
+    return "trireme.extension_point" in span.attributes
+
+
 def _is_negligible(span: StoredSpan) -> bool:
-    """Whether it is an in-tree plugin that took no time to speak of."""
-    return "trireme.extension_point" in span.attributes and span.end - span.start < 0.0001
+    """Whether it is a plugin that took no time to speak of."""
+    return _is_of_plugin(span) and span.end - span.start < 0.0001
 
 
-def _bar(span: StoredSpan, start: float, end: float, columns: int) -> text.Text:
+def _bar(span: StoredSpan, start: float, end: float) -> text.Text:
     """When the span was, on a line for the whole trace."""
-    scale = columns / max(end - start, 1e-9)
-    first = min(int((span.start - start) * scale), columns - 1)
+    scale = _BAR_COLUMNS / max(end - start, 1e-9)
+    first = min(int((span.start - start) * scale), _BAR_COLUMNS - 1)
     length = max(round((span.end - span.start) * scale), 1)
-    return text.Text(" " * first + "━" * min(length, columns - first), display.BAD if span.error else display.GOOD)
+    return text.Text(" " * first + "━" * min(length, _BAR_COLUMNS - first), display.BAD if span.error else display.GOOD)
 
 
 def _duration(seconds: float) -> str:

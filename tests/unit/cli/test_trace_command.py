@@ -97,7 +97,7 @@ def _options(store: str) -> argparse.Namespace:
 def test_what_is_missing_is_said(subtests: pytest.Subtests) -> None:
     for trace_id, store, configured, words in (
         ("", "", "", "OTEL_EXPORTER_OTLP_ENDPOINT"),
-        ("ab", "", "", "--store, or set tracing.storeURL"),
+        ("ab", "", "", "--store, or set tracing.storeUrl"),
     ):
         with subtests.test(words), pytest.raises(frontend_connection.ReportUnavailable, match=words):
             trace_command._url(_options(store), trace_id, configured)

@@ -1,0 +1,99 @@
+"""The trace of a pod through all processes and a plugin, from a collector to the terminal."""
+
+import asyncio
+import contextlib
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from google.protobuf import json_format
+
+from tests.e2e import clusters, installation
+from tests.e2e.installation import pod
+from tests.e2e.test_e2e_plugins import plugin, profile, remote
+from tests.helpers import otlp_receiver
+
+pytestmark = pytest.mark.timeout(180)
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+SCRIPT = REPOSITORY / "tests/e2e/tracing_plugin.py"
+TRIREME = [sys.executable, "-u", str(REPOSITORY / "cmd/trireme")]
+
+# Services with the spans that the trace of a pod has at least.
+EXPECTED = {
+    ("trireme-frontend", "Pod"),
+    ("trireme-frontend", "Queue"),
+    ("trireme-frontend", "Attempt"),
+    ("trireme-frontend", "Filter"),
+    ("trireme-frontend", "Place"),
+    ("trireme-frontend", "Bind"),
+    ("trireme-filter", "trireme.v1.FilterPhase/Filter"),
+    ("trireme-filter", "Tracing Filter"),
+    ("tracing-plugin", "look at the node"),
+    ("trireme-score", "trireme.v1.ScorePhase/Place"),
+    ("trireme-bind", "trireme.v1.BindPhase/Bind"),
+}
+
+
+@contextlib.asynccontextmanager
+async def _store(receiver: otlp_receiver.Receiver) -> AsyncIterator[str]:
+    """A store of what the collector has, as Tempo answers; its URL for traces."""
+
+    async def answer(request: web.Request) -> web.Response:
+        wanted, found = bytes.fromhex(request.match_info["id"]), []
+        for resource in receiver.resources:
+            spans = [span for scope in resource.scope_spans for span in scope.spans if span.trace_id == wanted]
+            document = {"resource": json_format.MessageToDict(resource.resource)}
+            found.append({**document, "scopeSpans": [{"spans": [json_format.MessageToDict(each) for each in spans]}]})
+        return web.json_response({"batches": found})
+
+    site = web.Application()
+    site.router.add_get("/api/traces/{id}", answer)
+    runner = web.AppRunner(site)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/traces/{{traceID}}"
+    finally:
+        await runner.cleanup()
+
+
+async def _ask(*arguments: str) -> str:
+    """What a command of `trireme` prints."""
+    done = await asyncio.to_thread(
+        subprocess.run, [*TRIREME, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_a_pod_has_one_trace_through_all_processes_and_the_plugin(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with otlp_receiver.receiving() as receiver, _store(receiver) as store:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{receiver.address}")
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        async with cluster(nodes=2) as here, plugin(tmp_path, SCRIPT) as address:
+            socket = here.folder / "admin.sock"
+            own = {"admin": {"socket": str(socket)}, "tracing": {"url": "https://t/{traceID}", "storeUrl": store}}
+            await here.start(
+                configuration=profile("Tracing", "filter"), own={**remote("Tracing", address, "filter"), **own}
+            )
+            await here.create_pods([pod("p")])
+            await here.bound(1)
+            explained = await _ask("explain", "p", "--socket", str(socket))
+            (trace_id,) = re.findall(r"^Trace ([0-9a-f]{32}), if it is kept$", explained, re.MULTILINE)
+            assert f"https://t/{trace_id}" in explained
+
+            async def arrived() -> bool:
+                return receiver.names(int(trace_id, 16)) >= EXPECTED
+
+            await installation.until(arrived, 30, lambda: str(receiver.names(int(trace_id, 16)) ^ EXPECTED))
+            monkeypatch.setenv("COLUMNS", "140")
+            shown = await _ask("trace", "p", "--socket", str(socket), "-o", "wide")
+            assert shown.startswith("default/p was bound ")
+            assert re.search(r"^ +look at the no\S+ +tracing-plugin ", shown, re.MULTILINE)
