@@ -59,7 +59,7 @@ def test_a_trace_fits_the_terminal(columns: int, wide: bool) -> None:
     assert ("SERVI" in shown) == wide
 
 
-def test_spans_are_below_their_parents_in_the_order_of_their_starts() -> None:
+def test_spans_are_below_their_parents_by_their_starts_and_plugins_last() -> None:
     lines = display.as_text(trace_command.render({"resourceSpans": trace()}), 120).splitlines()
     table = lines[lines.index("") + 1 :]
     assert [line.split("  ")[0] if line[0] != " " else line.split()[0] for line in table[1 : table.index("")]] == [
@@ -67,8 +67,8 @@ def test_spans_are_below_their_parents_in_the_order_of_their_starts() -> None:
         "Queue",
         "Attempt",
         "Filter",
-        "Filter",
         "trireme.v1.FilterPhase/Filter",
+        "Filter",
         "Attempt",
         "Place",
     ]
