@@ -61,7 +61,7 @@ def test_a_ratio_of_the_traces_is_sampled(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_opentelemetry_is_not_imported_while_tracing_is_off() -> None:
-    """It takes a fifth of a second, and memory, in each process."""
+    """It takes time and memory in each process."""
     program = (
         "import sys\n"
         "from trireme.filter import process\nfrom trireme.bind import process\nfrom trireme.score import process\n"

@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 use tower::Layer;
 
 use crate::metrics::{Metrics, Running};
-use crate::shared::DEADLINE;
+use crate::shared::{CALLER, Caller};
 use crate::tls;
 
 /// The layer of a server.
@@ -84,7 +84,7 @@ where
             }
             return Box::pin(async move { Ok(status.into_http()) });
         }
-        let called = DEADLINE.scope(deadline(request.headers()), self.inner.call(request));
+        let called = CALLER.scope(caller(request.headers()), self.inner.call(request));
         Box::pin(async move {
             let response = called.await?;
             let Some(mut running) = running else { return Ok(response) };
@@ -94,6 +94,11 @@ where
             Ok(response.map(|body| Body::new(Measured { body, running })))
         })
     }
+}
+
+fn caller(headers: &http::HeaderMap) -> Caller {
+    let trace_parent = headers.get("traceparent").and_then(|value| value.to_str().ok()).map(String::from);
+    Caller { deadline: deadline(headers), trace_parent }
 }
 
 /// When the caller gives up, of gRPC's header: at most eight digits, and a unit.

@@ -28,6 +28,7 @@ pub struct Call {
     /// pod where the plugin does not follow the cluster, see `Info::score_copies`.
     pub added_pods: Vec<v1::Pod>,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) trace_parent: Option<String>,
     pub(crate) state: Vec<u8>,
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Set once the plugin has got the cluster; None: it may.
@@ -62,6 +63,11 @@ impl Call {
     /// When the caller gives up: an async method then ends at its next `await`. None: it did not say.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// The W3C trace context of the caller (`traceparent`), for spans of the plugin to join; None: it does not trace.
+    pub fn trace_parent(&self) -> Option<&str> {
+        self.trace_parent.as_deref()
     }
 }
 

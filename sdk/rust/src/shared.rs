@@ -19,9 +19,18 @@ use crate::v1;
 
 pub(crate) type Factory<P> = dyn Fn(Configuration) -> Result<P, ArgumentErrors> + Send + Sync;
 
+/// What the headers of an RPC say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    /// When it gives up.
+    pub(crate) deadline: Option<Instant>,
+    /// Its W3C trace context; None: it does not trace.
+    pub(crate) trace_parent: Option<String>,
+}
+
 tokio::task_local! {
-    /// When the caller of the RPC gives up.
-    pub(crate) static DEADLINE: Option<Instant>;
+    /// The caller of the RPC.
+    pub(crate) static CALLER: Caller;
 }
 
 /// How a plugin is made.
@@ -105,11 +114,13 @@ impl<P: Send + Sync + 'static> Shared<P> {
             Some(follower) => Some(follower.wait(&cycle).await?),
             None => None,
         };
+        let caller = caller();
         let call = Call {
             pod: cycle.pod.unwrap_or_default(),
             profile: cycle.profile,
             count: count.max(1),
-            deadline: DEADLINE.try_with(|deadline| *deadline).ok().flatten(),
+            deadline: caller.deadline,
+            trace_parent: caller.trace_parent,
             state: cycle.state,
             cluster,
             generation: cycle.generation,
@@ -128,8 +139,7 @@ impl<P: Send + Sync + 'static> Shared<P> {
             Some(turns) => Some(turns.acquire().await.map_err(|_| Status::unavailable("the process ends"))?),
             None => None,
         };
-        let deadline = DEADLINE.try_with(|deadline| *deadline).ok().flatten();
-        let mut task = AbortOnDrop(tokio::spawn(AssertUnwindSafe(DEADLINE.scope(deadline, work)).0));
+        let mut task = AbortOnDrop(tokio::spawn(AssertUnwindSafe(CALLER.scope(caller(), work)).0));
         (&mut task.0).await.unwrap_or_else(|error| Err(self.failed(step, &ended_text(error))))
     }
 
@@ -137,6 +147,11 @@ impl<P: Send + Sync + 'static> Shared<P> {
         tracing::error!(plugin = self.name(), step, error, "a step failed");
         Status::internal(format!("plugin {}: {step}: {error}", self.name()))
     }
+}
+
+/// The caller of the RPC that this task is for.
+fn caller() -> Caller {
+    CALLER.try_with(Caller::clone).unwrap_or_default()
 }
 
 fn ended_text(error: JoinError) -> String {

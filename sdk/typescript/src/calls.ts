@@ -12,6 +12,8 @@ export interface Context<Config = unknown> {
   readonly signal: AbortSignal;
   /** When the caller gives up; undefined: it set no deadline. */
   readonly deadline: Date | undefined;
+  /** The W3C trace context of the caller, for spans of the plugin to join; undefined: it does not trace. */
+  readonly traceParent: string | undefined;
 }
 
 /** One call about one class of pods. */

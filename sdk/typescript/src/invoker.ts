@@ -27,6 +27,7 @@ import { NodeData } from "./values.js";
 export interface Turn {
   readonly signal: AbortSignal;
   readonly deadline: Date | undefined;
+  readonly traceParent: string | undefined;
 }
 
 type AnyCall = ServerUnaryCall<any, any> | ServerWritableStream<any, any>;
@@ -206,7 +207,8 @@ export class Invoker {
     else this.running++;
     try {
       abort.signal.throwIfAborted();
-      return await body({ signal: abort.signal, deadline: deadlineOf(call) });
+      const traceParent = call.metadata.get("traceparent")[0]?.toString();
+      return await body({ signal: abort.signal, deadline: deadlineOf(call), traceParent });
     } finally {
       const next = this.queue.shift();
       if (next === undefined) this.running--;

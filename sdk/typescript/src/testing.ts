@@ -19,6 +19,7 @@ export function makeCall<Config = unknown, State = unknown>(
     cluster: undefined,
     signal: new AbortController().signal,
     deadline: undefined,
+    traceParent: undefined,
     ...fields,
   };
 }

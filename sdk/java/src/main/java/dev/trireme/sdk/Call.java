@@ -100,6 +100,11 @@ public final class Call {
     return context;
   }
 
+  /** The W3C trace context of the caller ({@code traceparent}), for spans to join; null: it does not trace. */
+  public String traceParent() {
+    return Tracing.TRACE_PARENT.get(context);
+  }
+
   /** Whether {@link #cluster()} has been called. */
   boolean clusterUsed() {
     return clusterUsed;

@@ -73,6 +73,7 @@ public final class PluginServer implements AutoCloseable {
     for (BindableService reflection : Reflection.services()) {
       builder.addService(reflection);
     }
+    builder.intercept(Tracing.interceptor());
     if (!options.allowedIdentities().isEmpty() && address.socket() == null) {
       builder.intercept(Tls.identities(options.allowedIdentities()));
     }
