@@ -52,7 +52,10 @@ async def test_a_trace_of_a_pod_goes_through_all_phases(tmp_path: pathlib.Path) 
             uid = cluster.create("a", "1")
             await cluster.until_bound(1, 20)
             await _until(lambda: bool(recorder.named("Pod") and recorder.named("Bind")))
+            instrument = cluster.frontend.context.metrics.instruments.attempt_seconds
         tree = recorder.tree(pod_traces.ids_of_pod(uid)[0])
+    (exemplar,) = (found.exemplar for found in instrument.family().samples if found.exemplar is not None)
+    assert exemplar.labels == {"trace_id": pod_traces.trace_id_text(uid)}
     assert [line for line in tree if len(line) - len(line.lstrip()) < 3] == [
         "Pod",
         " Queue",

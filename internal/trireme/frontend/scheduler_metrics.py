@@ -30,7 +30,8 @@ from trireme.v1 import filter_pb2, filter_phase_pb2
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 from trireme.wire.post_filter_result import PostFilterResult
 
-_SCHEDULED = "scheduled"
+#: How an attempt ended that bound its pod.
+SCHEDULED = "scheduled"
 
 _VOLUMES_PLUGIN = IN_TREE.name_of(Role.VOLUMES)
 
@@ -138,7 +139,7 @@ class SchedulerMetrics:
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the queue's clock."""
-        values = (_SCHEDULED, pod.record.profile)
+        values = (SCHEDULED, pod.record.profile)
         self.instruments.schedule_attempts.add(values)
         self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
         attempts = pod.attempts

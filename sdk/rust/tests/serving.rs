@@ -232,6 +232,31 @@ async fn a_call_knows_its_deadline_and_ends_with_it() {
     assert_eq!(plugin.reserved.load(Ordering::SeqCst), 0);
 }
 
+/// Refuses every node with the trace of its caller.
+struct Traced;
+
+#[async_trait]
+impl Plugin for Traced {
+    fn filter(&self, call: &Call, _: &Node) -> Verdict {
+        Status::unschedulable(format!("trace {:?}", call.trace_parent())).into()
+    }
+}
+
+#[tokio::test]
+async fn a_call_knows_the_trace_of_its_caller() {
+    let (channel, _stop) = served(filtering(), Traced).await;
+    let mut filter = FilterPluginClient::new(channel);
+    for (sent, shown) in [(None, "trace None"), (Some("00-0a-0b-01"), "trace Some(\"00-0a-0b-01\")")] {
+        let selection = nodes(&["a"]);
+        let mut request = Request::new(v1::FilterRequest { cycle: cycle(Vec::new()), nodes: selection, ..Default::default() });
+        if let Some(header) = sent {
+            request.metadata_mut().insert("traceparent", header.parse().unwrap());
+        }
+        let columns = filter.filter(request).await.unwrap().into_inner().columns.unwrap();
+        assert_eq!(columns.statuses[0].messages, [shown]);
+    }
+}
+
 async fn page(address: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();

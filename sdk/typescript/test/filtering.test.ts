@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { status } from "@grpc/grpc-js";
+import { Metadata, status } from "@grpc/grpc-js";
 import { type Plugin, SKIP, unresolvable, unschedulable } from "../src/index.js";
 import * as v1 from "../src/v1.js";
 import { cycle, errorOf, nodes, started } from "./serving.js";
@@ -185,4 +185,15 @@ test("postFilter returns actions and a nomination", async (t) => {
   const found = await call(postFilter, { cycle: cycle(), columns });
   assert.deepEqual([found.status.code, found.nominatedNode], [v1.Code.SUCCESS, "a"]);
   assert.equal(found.actions[0].action.value.message, "made room");
+});
+
+test("a call has the trace of its caller", async (t) => {
+  const plugin: Plugin = { info: { name: "P" }, filter: (call) => unschedulable(`trace ${call.traceParent}`) };
+  const { call } = await started(t, plugin);
+  const request = { cycle: cycle(), count: 1, nodes: nodes("a") };
+  const headers = new Metadata();
+  headers.set("traceparent", "00-0a-0b-01");
+  assert.deepEqual((await call(filter, request)).columns.statuses[0].messages, ["trace undefined"]);
+  const traced = await call(filter, request, undefined, headers);
+  assert.deepEqual(traced.columns.statuses[0].messages, ["trace 00-0a-0b-01"]);
 });

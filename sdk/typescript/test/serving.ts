@@ -11,18 +11,18 @@ export async function started(
   test: TestContext,
   plugin: Plugin,
   options: ServeOptions = {},
-): Promise<{ address: string; call: (method: AnyMethod, request: object, deadlineMs?: number) => Promise<any> }> {
+): Promise<{ address: string; call: (method: AnyMethod, request: object, deadlineMs?: number, headers?: Metadata) => Promise<any> }> {
   const server = await serve(plugin, { log: silentLogger, ...options });
   const client = new Client(server.address, ChannelCredentials.createInsecure());
   test.after(async () => {
     client.close();
     await server.stop();
   });
-  const call = (method: AnyMethod, request: object, deadlineMs = 10_000): Promise<any> =>
+  const call = (method: AnyMethod, request: object, deadlineMs = 10_000, headers = new Metadata()): Promise<any> =>
     new Promise((resolve, reject) => {
       const { path, requestSerialize, responseDeserialize } = method;
       const options = { deadline: Date.now() + deadlineMs };
-      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, new Metadata(), options, (error, response) =>
+      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, headers, options, (error, response) =>
         error ? reject(error) : resolve(response),
       );
     });

@@ -41,12 +41,19 @@ class TracedMetrics(scheduler_metrics.SchedulerMetrics):
     def on_attempt_failed(self, pod: queued_pod.QueuedPodInfo, result: str, message: str, now: float) -> None:
         """The pod's attempt ended without a node. `now` by the queue's clock."""
         super().on_attempt_failed(pod, result, message, now)
-        self.traces.end(pod, now, message or result)
+        if trace_id := self.traces.end(pod, now, message or result):
+            self._note_trace(pod, result, trace_id, now)
 
     def on_pod_bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the queue's clock."""
         super().on_pod_bound(pod, now)
-        self.traces.end(pod, now)
+        if trace_id := self.traces.end(pod, now):
+            self._note_trace(pod, scheduler_metrics.SCHEDULED, trace_id, now)
+
+    def _note_trace(self, pod: queued_pod.QueuedPodInfo, result: str, trace_id: int, now: float) -> None:
+        """Name the trace as an exemplar of the attempt's duration."""
+        values = (result, pod.record.profile)
+        self.instruments.attempt_seconds.note_trace(now - pod.popped_at, values, f"{trace_id:032x}", now)
 
 
 def traces_of(metrics: scheduler_metrics.SchedulerMetrics) -> pod_traces.PodTraces | None:

@@ -1,4 +1,7 @@
-"""Metric families in the formats that a scraper reads: text, or protobuf on request.
+"""Metric families in the formats that a scraper reads: text, or on request protobuf, or OpenMetrics for exemplars.
+
+Exemplars name traces. Without one OpenMetrics is not served, as Kubernetes' components do not serve it; label values,
+those of `le` too, are the same in all formats, so that series go on.
 
 Not prometheus_client's own writer, because that appends `_total` to every counter (Kubernetes has some without), and
 prints whole numbers as `3.0`.
@@ -19,7 +22,9 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 PROTOBUF = (
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; escaping=underscores"
 )
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores"
 
+_OPENMETRICS_MEDIA = "application/openmetrics-text"
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _LABEL_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -35,8 +40,11 @@ class Answer:
 
 def answer(families: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
     """Return the response to a scraper, in the format and compression that its request headers accept."""
-    if _wants_protobuf(headers.get("Accept", "")):
+    accepted = headers.get("Accept", "")
+    if _wants_protobuf(accepted):
         body, content_type = protobuf_exposition.encode(families), PROTOBUF
+    elif _OPENMETRICS_MEDIA in accepted and _has_exemplars(families := list(families)):
+        body, content_type = openmetrics(families).encode(), OPENMETRICS
     else:
         body, content_type = text(families).encode(), TEXT
     codings = [entry.partition(";")[0].strip() for entry in headers.get("Accept-Encoding", "").split(",")]
@@ -51,11 +59,39 @@ def text(families: Iterable[Metric]) -> str:
     for family in families:
         lines.append(f"# HELP {family.name} {family.documentation.translate(_HELP_ESCAPES)}")
         lines.append(f"# TYPE {family.name} {family.type}")
-        for sample in family.samples:
-            labels = ",".join(f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in sample.labels.items())
-            braces = f"{{{labels}}}" if labels else ""
-            lines.append(f"{sample.name}{braces} {number_text(sample.value)}")
+        lines += [f"{each.name}{_labels_text(each.labels)} {number_text(each.value)}" for each in family.samples]
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def openmetrics(families: Iterable[Metric]) -> str:
+    """Return the families in OpenMetrics' text format, version 1.0, with exemplars.
+
+    There a counter's samples end in `_total`: one that is named otherwise is of unknown type.
+    """
+    lines: list[str] = []
+    for family in families:
+        name, kind = family.name, family.type
+        if kind == "counter":
+            name, kind = (name.removesuffix("_total"), kind) if name.endswith("_total") else (name, "unknown")
+        lines.append(f"# HELP {name} {family.documentation.translate(_LABEL_ESCAPES)}")
+        lines.append(f"# TYPE {name} {kind}")
+        for sample in family.samples:
+            line = f"{sample.name}{_labels_text(sample.labels)} {number_text(sample.value)}"
+            if sample.exemplar is not None:
+                given = sample.exemplar
+                line += f" # {_labels_text(given.labels)} {number_text(given.value)} {given.timestamp:.3f}"
+            lines.append(line)
+    return "\n".join([*lines, "# EOF\n"])
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    """The labels in braces; empty without labels."""
+    entries = ",".join(f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels.items())
+    return f"{{{entries}}}" if entries else ""
+
+
+def _has_exemplars(families: Iterable[Metric]) -> bool:
+    return any(sample.exemplar is not None for family in families for sample in family.samples)
 
 
 def _wants_protobuf(accept: str) -> bool:

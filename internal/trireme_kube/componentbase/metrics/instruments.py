@@ -12,7 +12,7 @@ import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import Metric
+from prometheus_client.core import Exemplar, Metric
 
 from trireme_kube.componentbase.metrics.number_text import number_text
 
@@ -114,6 +114,8 @@ class Histogram(Instrument):
         self.bound_texts = (*(number_text(bound) for bound in self.bounds), "+Inf")
         # One list for each set of label values: a count for each bucket, then the sum of all values.
         self._series: dict[Values, list[float]] = {}
+        # The last observation that was given a trace, by label values and bucket.
+        self._exemplars: dict[tuple[Values, int], Exemplar] = {}
         self.reset()
 
     def observe(self, value: float, values: Values = (), count: int = 1) -> None:
@@ -123,6 +125,11 @@ class Histogram(Instrument):
             series = self._series[values] = [0] * (len(self.bounds) + 2)
         series[bisect.bisect_left(self.bounds, value)] += count
         series[-1] += value * count
+
+    def note_trace(self, value: float, values: Values, trace_id: str, at: float) -> None:
+        """Name the trace (32 hexadecimal digits) of an observation as its bucket's exemplar; `at` in Unix seconds."""
+        bucket = bisect.bisect_left(self.bounds, value)
+        self._exemplars[values, bucket] = Exemplar({"trace_id": trace_id}, value, at)
 
     def bucket_counts(self, label: str = "", value: str = "") -> list[float]:
         """How many observations each bucket has that the ones before it have not; the last one is for all larger ones.
@@ -138,6 +145,7 @@ class Histogram(Instrument):
     def reset(self) -> None:
         """Start from zero."""
         self._series.clear()
+        self._exemplars.clear()
         if not self.labels:
             self._series[()] = [0] * (len(self.bounds) + 2)
 
@@ -145,9 +153,10 @@ class Histogram(Instrument):
         for values, series in self._series.items():
             labels = self._label_values(values)
             total: float = 0
-            for text, count in zip(self.bound_texts, series[:-1], strict=True):
+            for bucket, (text, count) in enumerate(zip(self.bound_texts, series[:-1], strict=True)):
                 total += count
-                metric.add_sample(f"{self.name}_bucket", {**labels, "le": text}, total)
+                exemplar = self._exemplars.get((values, bucket))
+                metric.add_sample(f"{self.name}_bucket", {**labels, "le": text}, total, exemplar=exemplar)
             metric.add_sample(f"{self.name}_sum", labels, series[-1])
             metric.add_sample(f"{self.name}_count", labels, total)
 

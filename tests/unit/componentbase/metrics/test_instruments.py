@@ -6,6 +6,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from trireme_kube.componentbase.metrics import exposition, instruments, protobuf_exposition
@@ -205,3 +207,31 @@ def test_counts_are_read_by_one_label_and_by_bucket() -> None:
     assert attempts.totals("result") == {"scheduled": 4, "error": 2}
     assert histogram.bucket_counts("result", "scheduled") == [4, 0, 1]
     assert histogram.bucket_counts() == [4, 2, 1]
+
+
+def test_a_trace_is_an_exemplar_where_openmetrics_is_asked_for() -> None:
+    """As Prometheus' own parser reads it; others get the text format, whose parsers would stumble."""
+    histogram = instruments.Histogram("s_seconds", 'It "took"', (0.5, 1.0), ("result",))
+    counter = instruments.Counter("c", "Counts")
+    histogram.observe(0.75, ("ok",))
+    asking = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+
+    def families() -> list[Metric]:
+        return [histogram.family(), counter.family()]
+
+    assert exposition.answer(families(), asking).content_type == exposition.TEXT  # there is none yet
+    histogram.note_trace(0.75, ("ok",), "ab" * 16, 1_700_000_000.25)
+    found = exposition.answer(families(), asking)
+    assert found.content_type == exposition.OPENMETRICS
+    read = list(openmetrics_parser.text_string_to_metric_families(found.body.decode()))
+    assert [(family.name, family.type) for family in read] == [("s_seconds", "histogram"), ("c", "unknown")]
+    (sample,) = (each for each in read[0].samples if each.exemplar is not None)
+    assert (sample.labels["le"], sample.exemplar.labels, sample.exemplar.value) == (
+        "1",
+        {"trace_id": "ab" * 16},
+        0.75,
+    )
+    assert exposition.answer(families(), {}).content_type == exposition.TEXT
+    assert "#" not in [line for line in exposition.text(families()).splitlines() if "le=" in line][1]
+    histogram.reset()
+    assert exposition.answer(families(), asking).content_type == exposition.TEXT
