@@ -132,6 +132,8 @@ class PluginConnection:
     """The connection to one plugin: endpoints, deadline, breaker; a call goes to the endpoint with the fewest.
 
     It is made on the running loop, from the plugin's configuration.
+
+    Subclasses: trireme.remote.traced_connection.TracedPluginConnection.
     """
 
     def __init__(

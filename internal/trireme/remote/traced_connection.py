@@ -1,4 +1,4 @@
-"""The connection to a plugin while tracing is on: each call is a span, of which the plugin's own are a part.
+"""The connection to a plugin while tracing is on: each call is a span, which the plugin's own spans join.
 
 Tests: tests/contract/test_trace_propagation.py.
 """

@@ -1,4 +1,4 @@
-"""The spans of served calls: children of the caller's, in the context of which the call is answered.
+"""The spans of served calls, as children of the caller's.
 
 Tests: tests/contract/test_trace_propagation.py.
 """

@@ -28,7 +28,7 @@ class Kind(enum.Enum):
     CLIENT = "client"
 
 
-#: What spans say of themselves, by OpenTelemetry's names where there are some.
+#: By OpenTelemetry's names where there are some.
 Attributes = Mapping[str, str | int]
 
 
