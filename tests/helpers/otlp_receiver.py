@@ -38,7 +38,7 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
 async def receiving() -> AsyncIterator[Receiver]:
     """A collector that listens within the block."""
     receiver, server = Receiver(), aio.server()
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)  # type: ignore[no-untyped-call]
     receiver.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:

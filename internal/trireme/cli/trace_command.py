@@ -78,7 +78,7 @@ def render(report: Report, wide: bool = False) -> console.RenderableType:
         name = text.Text("  " * depth + span.name, display.BAD if span.error else "")
         if span.links:
             name.append(" ↗", "dim")
-        cells = [name, *([span.service] if wide else [])]
+        cells: list[text.Text | str] = [name, *([span.service] if wide else [])]
         bar = _bar(span, start, end)
         out.add_row(*cells, _duration(span.start - start), _duration(span.end - span.start), bar)
         if span.error:
