@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import simulated_insight
 from tests.helpers.device_searches import all_devices, claim_of, exactly, held_device, named, search, slices_of
 from tests.helpers.snapshot_views import Json, SnapshotBuilder
 from trireme.framework import status
@@ -12,10 +13,11 @@ from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import allocated_devices, args, features
 from trireme.plugins.dynamic_resources import filter as device_filter
 from trireme.snapshot import classes
-from trireme.v1 import core_pb2, resource_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
 DRIVER = "d.example.com"
+DRA = "resource.k8s.io/v1"
 HOST = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}
 TWO_TERMS = {"nodeSelectorTerms": [HOST, HOST]}
 UNREADABLE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}
@@ -147,3 +149,66 @@ def test_shared_counters_count_what_claims_hold_of_a_device_that_they_share() ->
         held = allocated_devices.ClaimedDevice((DRIVER, "pool", "a"), True, consumed)
         assert search(slices, claim_of(exactly(count=2)), taken=[held]) is None
         assert search(slices, claim_of(exactly()), taken=[held]) == [["r=a"]]
+
+
+def _devices_everywhere(*names: str) -> list[Json]:
+    """A device class, and devices that every node reaches, as documents."""
+    pool = {"name": "fabric", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": name} for name in names]
+    spec = {"driver": DRIVER, "pool": pool, "allNodes": True, "devices": devices}
+    return [
+        {"apiVersion": DRA, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}},
+        {"apiVersion": DRA, "kind": "ResourceSlice", "metadata": {"name": "fabric"}, "spec": spec},
+    ]
+
+
+def _claim_document(name: str, request: Json) -> Json:
+    spec = {"devices": {"requests": [request]}}
+    return {
+        "apiVersion": DRA,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def _pod_with_claims(name: str, *claims: str, **spec: Any) -> Json:
+    stated = [{"name": claim, "resourceClaimName": claim} for claim in claims]
+    return {"addPods": {"manifest": simulated_insight.manifest(name, resourceClaims=stated, **spec)}}
+
+
+async def test_a_pod_with_a_claim_of_its_own_and_one_that_is_allocated_on_all_nodes_is_scored() -> None:
+    """kubernetes/kubernetes#139016: Score counted the allocated claim as one without a solution, and failed."""
+    wanted = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1}
+    ranked = {"name": "r", "firstAvailable": [{"name": "best", **wanted}]}
+    documents = [
+        *_devices_everywhere("a", "b", "c"),
+        _claim_document("shared", ranked),
+        _claim_document("own-1", ranked),
+        _claim_document("own-2", exactly()),
+    ]
+    insight = await simulated_insight.SimulatedInsight(n0="1", n1="1").start()
+    answer = await insight.change(
+        *({"apply": {"manifest": each}} for each in documents),
+        _pod_with_claims("first", "shared", "own-1"),
+        _pod_with_claims("second", "shared", "own-2"),
+    )
+    assert sorted(simulated_insight.nodes_of(answer).items()) == [("first", "n0"), ("second", "n1")]
+
+
+@pytest.mark.parametrize("kinds", [["a", "a", "a"], ["a", "b", "a"]], ids=["one-class", "two-classes"])
+async def test_a_gang_whose_pods_name_one_unallocated_claim_is_bound(kinds: list[str]) -> None:
+    """kubernetes/kubernetes#137617: the claim that was in allocation for the first pod refused the second."""
+    insight = await simulated_insight.SimulatedInsight(n0="1", n1="2").start({"GenericWorkload": True})
+    group = scheduling_pb2.PodGroup()
+    group.metadata.namespace, group.metadata.name, group.metadata.uid = "default", "gang", "gang"
+    group.spec.scheduling_policy.gang.min_count = 3
+    insight.builder.apply(objects=[snapshot_pb2.ClusterObject(pod_group=group)])
+    member = {"schedulingGroup": {"podGroupName": "gang"}}
+    pods = [
+        _pod_with_claims(f"p{number}", "shared", tolerations=[{"key": kind}], **member)
+        for number, kind in enumerate(kinds)
+    ]
+    documents = [*_devices_everywhere("a"), _claim_document("shared", exactly())]
+    answer = await insight.change(*({"apply": {"manifest": each}} for each in documents), *pods)
+    assert sorted(simulated_insight.nodes_of(answer).values()) == ["n0", "n1", "n1"]
