@@ -46,10 +46,10 @@ class IndexedVolume:
 
 @dataclass(frozen=True, slots=True)
 class IndexedCapacity:
-    """Storage that a driver can still provide for one storage class, where. In bytes, rounded up."""
+    """Storage that a driver can still provide for one storage class, where."""
 
-    largest_volume: int
-    capacity: int
+    largest_volume: int  # in billionths of bytes, exact
+    capacity: int  # in bytes, rounded up
     topology_key: bytes
     terms: volumes_nodes.Terms
 
@@ -236,7 +236,7 @@ def _indexed_capacity(entry: storage_pb2.CSIStorageCapacity) -> IndexedCapacity 
     except label_selectors.InvalidSelectorError:
         return None
     key = entry.node_topology.SerializeToString(deterministic=True)
-    return IndexedCapacity(limit.value(), capacity.value(), key, (selectors.NodeTerm(requirements or ()),))
+    return IndexedCapacity(limit.nanos, capacity.value(), key, (selectors.NodeTerm(requirements or ()),))
 
 
 def has_disk(source: core_pb2.VolumeSource) -> bool:

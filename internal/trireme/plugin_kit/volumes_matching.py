@@ -341,7 +341,7 @@ class _ClaimMatcher:
     def _find_capacity(self, entry: DynamicProvisions, storage_class: str) -> None:
         """Set for each slot which reported capacity is large enough for the claim, the first in order; else NONE."""
         size = volumes_objects.storage_size(entry.claim.spec.resources.requests)
-        wanted = 0 if size is None else size.value()
+        wanted = 0 if size is None else size.nanos
         seen: set[bytes] = set()
         for capacity in self._index.capacities(storage_class):
             if capacity.largest_volume >= wanted and capacity.topology_key not in seen:

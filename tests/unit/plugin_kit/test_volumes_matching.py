@@ -6,6 +6,7 @@ The twins here are slow and obvious: a loop over nodes, volumes and claims.
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ KINDS: dict[str, Any] = {
     "persistent_volume_claim": core_pb2.PersistentVolumeClaim,
     "storage_class": storage_pb2.StorageClass,
     "csi_node": storage_pb2.CSINode,
+    "csi_driver": storage_pb2.CSIDriver,
+    "csi_storage_capacity": storage_pb2.CSIStorageCapacity,
     "volume_attachment": storage_pb2.VolumeAttachment,
 }
 
@@ -262,6 +265,35 @@ def _too_many(snap: snapshot.Snapshot, slot: int, limit: int) -> bool:
     }
     wanted = handle("v4")
     return wanted not in by_pods and len(by_pods | attached) + 1 > limit
+
+
+@pytest.mark.parametrize(
+    ("reported", "asked", "enough"),
+    [
+        ("1Gi", "1Gi", True),
+        ("1.5", "1.2", True),
+        ("1.2", "1.5", False),
+    ],
+)
+def test_storage_capacity_is_compared_exactly(reported: str, asked: str, enough: bool) -> None:
+    """kubernetes/kubernetes#142088: both were rounded up to whole bytes."""
+    cluster = Cluster(["a"])
+    cluster.put("csi_driver", {"metadata": {"name": "d"}, "spec": {"storageCapacity": True}})
+    mode = {"provisioner": "d", "volumeBindingMode": "WaitForFirstConsumer"}
+    cluster.put("storage_class", {"metadata": {"name": "c"}, **mode})
+    metadata = {"name": "s", "namespace": "d"}
+    cluster.put(
+        "csi_storage_capacity",
+        {"metadata": metadata, "storageClassName": "c", "nodeTopology": {}, "capacity": reported},
+    )
+    claim = _claim("c0", 1)
+    claim["spec"]["resources"]["requests"]["storage"] = asked
+    cluster.put("persistent_volume_claim", claim)
+    cluster.add_class(1, ["c0"])
+    found = volumes_matching.match_volumes(
+        volumes_matching.pod_claims(cluster.snap.classes[1], cluster.snap), cluster.snap
+    )
+    assert (found.dynamic[0].reported[0] != volumes_matching.NONE) == enough
 
 
 def test_utilization_is_scored_in_integers_that_round_towards_zero() -> None:

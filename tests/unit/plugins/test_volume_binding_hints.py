@@ -52,6 +52,9 @@ CSI = pod(volumes=[volume(csi={"driver": "d"})])
             SKIP,
             id="the-largest-volume-counts",
         ),
+        pytest.param(
+            using("c"), "CSIStorageCapacity", _capacity(capacity="1.2"), _capacity(capacity="1.5"), QUEUE, id="exact"
+        ),
         pytest.param(using("c"), "CSIStorageCapacity", _capacity(), _capacity(capacity="1"), QUEUE, id="says-now"),
         pytest.param(using("c"), "CSIStorageCapacity", _capacity(capacity="1"), _capacity(), SKIP, id="silent-now"),
     ],

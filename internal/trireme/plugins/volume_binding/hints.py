@@ -55,13 +55,13 @@ def _after_capacity_change(
     """Make the hint for a CSIStorageCapacity: it helps if it is new, or the largest possible volume grew."""
     if old is None:
         return helps_all
-    before, after = _max_volume_bytes(old), _max_volume_bytes(new)
+    before, after = _max_volume_nanos(old), _max_volume_nanos(new)
     return helps_all if after is not None and (before is None or after > before) else helps_none
 
 
-def _max_volume_bytes(capacity: storage_pb2.CSIStorageCapacity) -> int | None:
-    """How large a volume may be, in bytes; None: nothing is said."""
+def _max_volume_nanos(capacity: storage_pb2.CSIStorageCapacity) -> int | None:
+    """How large a volume may be, in billionths of bytes, exactly; None: nothing is said."""
     for name in ("maximum_volume_size", "capacity"):
         if capacity.HasField(name):
-            return quantity.parse_quantity(getattr(capacity, name).string).value()
+            return quantity.parse_quantity(getattr(capacity, name).string).nanos
     return None
