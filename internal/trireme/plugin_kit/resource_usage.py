@@ -82,8 +82,8 @@ def capacity_and_usage(
     else:
         base = usage.requested(entry.number)
         placed, own = entry.placed, entry.own
-    more = own if copies == 1 else np.arange(copies, dtype=np.int64) * placed + own
-    used = base[:, None] + more
+    more = _amounts_of_copies(placed, own, copies)
+    used = arrays.saturated(base[:, None] + more)
     name = usage.name_of(entry.number)
     if devices is None or not device_resources.may_come_from_devices(name):
         return usage.capacity(entry.number), used
@@ -92,3 +92,10 @@ def capacity_and_usage(
     by_device = (has == 0) & (count > 0)
     used = np.where(by_device[:, None], taken[:, None] + more, used)
     return node_usage.Capacity.of(np.where(by_device, count, has)), used
+
+
+def _amounts_of_copies(placed: int, own: int, copies: int) -> arrays.Int64Array:
+    """What one copy, two, … add to what a node's pods use, at most what 64 bits hold. Shape: (copy,)."""
+    if placed * (copies - 1) + own <= arrays.INT64_MAX:
+        return np.arange(copies, dtype=np.int64) * placed + own
+    return np.array([min(number * placed + own, arrays.INT64_MAX) for number in range(copies)], dtype=np.int64)

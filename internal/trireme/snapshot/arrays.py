@@ -23,6 +23,8 @@ RowArray: TypeAlias = npt.NDArray[np.intp]
 
 MIN_CAPACITY = 64
 
+INT64_MAX = np.iinfo(np.int64).max
+
 # Up to this many entries a Python loop is faster than array operations.
 FEW = 16
 
@@ -81,4 +83,13 @@ def slot_index(slots: SlotArray) -> SlotArray | slice:
 def entries_at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
     """Return the entries at the slots; read-only, since it may be a view of the column. Shape: as `slots`."""
     out: npt.NDArray[Any] = column[slot_index(slots)]
+    return out
+
+
+def saturated(sums: Int64Array) -> Int64Array:
+    """Sums of amounts, each at most what 64 bits hold: those that wrapped around once are as large as can be.
+
+    A column keeps them wrapped, so that subtracting an amount gives the exact sum again. Shape: as `sums`.
+    """
+    out: Int64Array = np.minimum(sums.view(np.uint64), np.uint64(INT64_MAX)).view(np.int64)
     return out

@@ -104,13 +104,11 @@ class NodeUsage:
 
     def requested(self, resource: int) -> arrays.Int64Array:
         """The requests of their pods; read-only."""
-        out: arrays.Int64Array = self._requested[resource, self._where]
-        return out
+        return arrays.saturated(self._requested[resource, self._where])
 
     def requested_nonzero(self, resource: int) -> arrays.Int64Array:
         """The requests of their pods for CPU or memory, with defaults where they request none; read-only."""
-        out: arrays.Int64Array = self._nonzero[resource, self._where]
-        return out
+        return arrays.saturated(self._nonzero[resource, self._where])
 
     def at(self, slots: arrays.SlotArray) -> "NodeUsage":
         """The same of the nodes at other slots."""

@@ -179,7 +179,8 @@ class SnapshotOverlay:
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""
-        return self._with_differences(self.base.requested(resource, slots), _RESOURCES + resource, slots)
+        column = arrays.entries_at(self.nodes.requested[resource], slots)
+        return arrays.saturated(self._with_differences(column, _RESOURCES + resource, slots))
 
     def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The number of pods on each slot. Shape: as `slots`."""

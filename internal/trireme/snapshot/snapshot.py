@@ -232,7 +232,7 @@ class Snapshot:
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""
-        return arrays.entries_at(self.nodes.requested[resource], slots)
+        return arrays.saturated(arrays.entries_at(self.nodes.requested[resource], slots))
 
     def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The number of pods on each slot. Shape: as `slots`."""

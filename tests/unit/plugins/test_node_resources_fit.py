@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.plugins.node_resources_fit import score as fit_score
 from trireme.registry import filter_plugins
+from trireme.snapshot import overlay
 from trireme.v1 import meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
@@ -293,3 +295,32 @@ def test_copies_are_counted_and_scored_as_if_they_were_placed_one_by_one(
         assert answers.copies() == {name: max(0, count - copy) for name, count in copies.items()}
         assert set(answers.refusals()) == {name for name, count in copies.items() if count <= copy}
         builder.place(50, *names)
+
+
+LARGEST = 2**63 - 1
+HALF = pod_of(requesting(**{"example.com/gpu": str(2**62), "memory": str(2**62)}))
+
+
+def test_sums_that_do_not_fit_64_bits_are_as_large_as_can_be() -> None:
+    """The sum wrapped around, and a full node had room for any pod."""
+    node = {"memory": str(LARGEST), "example.com/gpu": str(LARGEST), "pods": "9"}
+    builder = one_node(node, HALF, HALF, HALF)
+    asked = pod_of(requesting(memory="1", **{"example.com/gpu": "1"}))
+    assert Answers(builder, FIT, asked).messages() == {"n0": ("Insufficient memory", "Insufficient example.com/gpu")}
+    assert Answers(builder, _fit("MostAllocated", ("example.com/gpu", 1)), asked).scores() == {"n0": 100}
+    over = overlay.SnapshotOverlay(builder.snap, overlay.Semantics.DRY_RUN)
+    over.remove(np.arange(2))
+    number = builder.snap.nodes.resource_names.intern("example.com/gpu")
+    assert over.requested(number, np.array([0])).tolist() == [2**62]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "score"), [("LeastAllocated", 50), ("MostAllocated", 49), ("RequestedToCapacityRatio", 49)]
+)
+def test_scores_of_amounts_that_are_nearly_too_large_are_exact(strategy: str, score: int) -> None:
+    """A hundred times the amount wrapped around."""
+    node = {"example.com/gpu": str(LARGEST), "pods": "9"}
+    asked = pod_of(requesting(**{"example.com/gpu": str(2**61 - 1)}))
+    plugin = _fit(strategy, ("example.com/gpu", 1), shape=RISING)
+    builder = one_node(node, pod_of(requesting(**{"example.com/gpu": str(2**61)})))
+    assert Answers(builder, plugin, asked).scores() == {"n0": score}

@@ -103,10 +103,14 @@ class NodeResourcesFitScore:
 
 def _percentage(part: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
     """The whole percentage that the part is of the capacity, at most all of it. Shape: as `part`, which is spent."""
-    part *= 100
     if capacity.scales_exactly:
+        part *= 100
         # A third of the time that dividing whole numbers takes.
         return (part / capacity.floats).astype(np.int64)
+    if int(capacity.amounts.max()) > arrays.INT64_MAX // 100:
+        exact = part.astype(object) * 100 // capacity.amounts
+        return exact.astype(np.int64)
+    part *= 100
     part //= capacity.amounts
     return part
 
