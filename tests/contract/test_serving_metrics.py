@@ -213,7 +213,9 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)
     metrics.on_post_filter_run("default-scheduler", way, 1, 0.5)
-    metrics.on_group_disruption("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
+    cost = filter_pb2.Disruption(victims=9, violations=1, of_groups=2, of_composite_groups=1, single_pods=3)
+    metrics.on_group_disruption("compositepodgroup", cost)
+    metrics.on_group_preemption_attempted("compositepodgroup", status.Code.SUCCESS)
     metrics.on_group_disruption("podgroup", filter_pb2.Disruption())
     metrics.on_background_evictions_ended("podgroup", False, 0.25)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
@@ -224,10 +226,16 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
         "preemption_victims_sum{}": 3,
         "preemption_pdb_violations_total{preemptor=pod}": 2,
         "preemption_pdb_violations_total{preemptor=compositepodgroup}": 1,
-        "preemption_workload_disruptions_count{preemptor=compositepodgroup}": 1,
-        "preemption_workload_disruptions_sum{preemptor=compositepodgroup}": 2,
-        "workload_preemption_victims_count{}": 2,
-        "workload_preemption_victims_sum{}": 4,
+        "preemption_workload_disruptions_count{preemptor=compositepodgroup,victim=pod}": 1,
+        "preemption_workload_disruptions_sum{preemptor=compositepodgroup,victim=pod}": 3,
+        "preemption_workload_disruptions_count{preemptor=compositepodgroup,victim=podgroup}": 1,
+        "preemption_workload_disruptions_sum{preemptor=compositepodgroup,victim=podgroup}": 2,
+        "preemption_workload_disruptions_count{preemptor=compositepodgroup,victim=compositepodgroup}": 1,
+        "preemption_workload_disruptions_sum{preemptor=compositepodgroup,victim=compositepodgroup}": 1,
+        "workload_preemption_attempts_total{preemptor=compositepodgroup,result=Success}": 1,
+        "workload_preemption_victims_count{preemptor=compositepodgroup}": 1,
+        "workload_preemption_victims_sum{preemptor=compositepodgroup}": 9,
+        "workload_preemption_victims_count{preemptor=podgroup}": 1,
         "preemption_evaluation_duration_seconds_count{preemptor=pod,result=Success}": 1,
         "preemption_evaluation_duration_seconds_sum{preemptor=pod,result=Success}": 0.5,
         "preemption_execution_duration_seconds_count{preemptor=podgroup,result=error}": 1,

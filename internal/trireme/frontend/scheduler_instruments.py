@@ -97,22 +97,28 @@ class SchedulerInstruments:
             "their own (no_hint).",
             ("profile", "result"),
         )
+        self.stored_results = Counter(
+            "scheduler_store_schedule_results_total",
+            "Evaluations of pods that were placed, by whether they are kept for the pods of the class behind them "
+            "(stored), or the class goes one by one (pod_not_batchable).",
+            ("profile", "result"),
+        )
 
     def _declare_placement_metrics(self) -> None:
         """Declare the metrics of groups' placements; made only if groups may have to be in one domain."""
         self.generated_placements = Counter(
-            "scheduler_generated_placements_total", "Placements generated for groups of pods.", ("profile",)
+            "scheduler_generated_placements_total", "Placements generated for groups of pods.", ("profile", "entity")
         )
         self.placement_evaluations = Counter(
             "scheduler_placement_evaluations_total",
             "Placements that a group of pods was tried in, by whether it fitted.",
-            ("result", "profile"),
+            ("result", "profile", "entity"),
         )
         self.placement_seconds = Histogram(
             "scheduler_placement_evaluation_duration_seconds",
             "Time to try a group of pods in one placement.",
             _MILLISECONDS,
-            ("result", "profile"),
+            ("result", "profile", "entity"),
         )
 
     def _declare_group_metrics(self) -> None:
@@ -120,32 +126,36 @@ class SchedulerInstruments:
         self.group_attempts = Counter(
             "scheduler_podgroup_schedule_attempts_total",
             "Attempts to schedule groups of pods, by result.",
-            ("result", "profile"),
+            ("result", "profile", "entity"),
         )
         self.group_attempt_seconds = Histogram(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "Time of an attempt to schedule a group of pods.",
             _MILLISECONDS,
-            ("result", "profile"),
+            ("result", "profile", "entity"),
         )
         self.group_algorithm_seconds = Histogram(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "Time to find the nodes of a group of pods.",
             _MILLISECONDS,
+            ("profile", "entity"),
         )
         self.group_preemption_attempts = Counter(
-            "scheduler_workload_preemption_attempts_total", "Attempts to preempt for a group of pods.", ("result",)
+            "scheduler_workload_preemption_attempts_total",
+            "Attempts to preempt for a group of pods.",
+            ("preemptor", "result"),
         )
         self.group_preemption_victims = Histogram(
             "scheduler_workload_preemption_victims",
             "Victims of preemption for a group of pods.",
             exponential(1, 2, 11),
+            ("preemptor",),
         )
         self.disruptions = Histogram(
             "scheduler_preemption_workload_disruptions",
-            "Victims of a group that are groups themselves, or pods of one that go alone.",
+            "Victims of one preemption for a group of pods: groups that are evicted whole, and pods that go alone.",
             exponential(1, 2, 11),
-            ("preemptor",),
+            ("preemptor", "victim"),
         )
         self.budget_violations = Counter(
             "scheduler_preemption_pdb_violations_total",

@@ -22,7 +22,7 @@ from trireme.config import commandline, scheduler_configuration
 from trireme.framework import cluster_event, status
 from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.frontend import scheduler_instruments
-from trireme.queueing import pre_enqueue, queued_pod
+from trireme.queueing import batch_key, pre_enqueue, queued_pod
 from trireme.queueing.hints import queueing_hint_map
 from trireme.registry.in_tree import IN_TREE, PREEMPTION_PLUGIN
 from trireme.scheduling import ports
@@ -110,6 +110,8 @@ class SchedulerMetrics:
             self.record_timings(profile, filtered.timings, pods)
             self.record_timings(profile, placed.timings, pods)
             self.instruments.batch_attempts.add((profile, "no_hint"))
+            outcome = "pod_not_batchable" if filtered.max_batch == 1 else "stored"
+            self.instruments.stored_results.add((profile, outcome))
         if pods > 1 or again:
             self.instruments.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
@@ -141,39 +143,43 @@ class SchedulerMetrics:
 
     # Groups of pods
 
-    def on_group_attempted(self, profile: str, result: str, seconds: float) -> None:
-        """An attempt to schedule a group ended with this result."""
-        self.instruments.group_attempts.add((result, profile))
-        self.instruments.group_attempt_seconds.observe(seconds, (result, profile))
+    def on_group_attempted(self, profile: str, kind: str, result: str, seconds: float) -> None:
+        """An attempt to schedule a group of this kind ended with this result."""
+        self.instruments.group_attempts.add((result, profile, kind))
+        self.instruments.group_attempt_seconds.observe(seconds, (result, profile, kind))
 
-    def on_group_evaluated(self, seconds: float) -> None:
-        """The search for the group's nodes has ended."""
-        self.instruments.group_algorithm_seconds.observe(seconds)
+    def on_group_evaluated(self, profile: str, kind: str, seconds: float) -> None:
+        """The search for the nodes of a group of this kind has ended."""
+        self.instruments.group_algorithm_seconds.observe(seconds, (profile, kind))
 
-    def on_placements_generated(self, profile: str, placements: int) -> None:
-        """Placements were generated for a group."""
-        self.instruments.generated_placements.add((profile,), placements)
+    def on_placements_generated(self, profile: str, kind: str, placements: int) -> None:
+        """Placements were generated for a group of this kind."""
+        self.instruments.generated_placements.add((profile, kind), placements)
 
-    def on_placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
-        """A group was tried in a placement."""
-        values = ("feasible" if feasible else "infeasible", profile)
+    def on_placement_evaluated(self, profile: str, kind: str, feasible: bool, seconds: float) -> None:
+        """A group of this kind was tried in a placement."""
+        values = ("feasible" if feasible else "infeasible", profile, kind)
         self.instruments.placement_evaluations.add(values)
         self.instruments.placement_seconds.observe(seconds, values)
 
-    def on_group_preemption_evaluated(self, code: status.Code, seconds: float) -> None:
-        """The search for a group's victims has ended."""
-        # This metric does not distinguish groups of groups.
-        self.instruments.evaluation_seconds.observe(seconds, ("podgroup", code.label))
+    def on_group_preemption_evaluated(self, kind: str, code: status.Code, seconds: float) -> None:
+        """The search for the victims of a group of this kind has ended."""
+        self.instruments.evaluation_seconds.observe(seconds, (kind, code.label))
 
-    def on_group_preemption_attempted(self, code: status.Code) -> None:
-        """A group's attempt to preempt has ended."""
-        self.instruments.group_preemption_attempts.add((code.label,))
+    def on_group_preemption_attempted(self, kind: str, code: status.Code) -> None:
+        """An attempt to preempt for a group of this kind has ended."""
+        self.instruments.group_preemption_attempts.add((kind, code.label))
 
     def on_group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """A group of this kind preempts."""
-        self.instruments.group_preemption_victims.observe(cost.victims)
-        if cost.of_groups:
-            self.instruments.disruptions.observe(cost.of_groups, (kind,))
+        self.instruments.group_preemption_victims.observe(cost.victims, (kind,))
+        for victim, count in (
+            (ports.POD, cost.single_pods),
+            (batch_key.POD_GROUP.lower(), cost.of_groups),
+            (batch_key.COMPOSITE_POD_GROUP.lower(), cost.of_composite_groups),
+        ):
+            if count:
+                self.instruments.disruptions.observe(count, (kind, victim))
         if cost.violations:
             self.instruments.budget_violations.add((kind,), cost.violations)
 

@@ -350,16 +350,16 @@ class Observer(Protocol):
 
     # Groups of pods
 
-    def on_group_attempted(self, profile: str, result: str, seconds: float) -> None:
-        """An attempt to schedule a group ended with this result. PodGroupCycle calls it, however the attempt ended."""
+    def on_group_attempted(self, profile: str, kind: str, result: str, seconds: float) -> None:
+        """A group of this kind was tried, with this result. PodGroupCycle calls it, however the attempt ended."""
 
-    def on_group_evaluated(self, seconds: float) -> None:
+    def on_group_evaluated(self, profile: str, kind: str, seconds: float) -> None:
         """The trial of a group took so long, without PodGroupPostFilter. PodGroupCycle calls it."""
 
-    def on_placements_generated(self, profile: str, placements: int) -> None:
+    def on_placements_generated(self, profile: str, kind: str, placements: int) -> None:
         """A group is going to be tried in so many placements. PodGroupPlacements calls it."""
 
-    def on_placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
+    def on_placement_evaluated(self, profile: str, kind: str, feasible: bool, seconds: float) -> None:
         """A group was tried in a placement. PodGroupPlacements calls it for each."""
 
     # Preemption
@@ -367,10 +367,10 @@ class Observer(Protocol):
     def on_post_filter_run(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
         """PostFilter answered, and its answer holds for so many pods. PostFilters calls it; not for groups."""
 
-    def on_group_preemption_evaluated(self, code: status.Code, seconds: float) -> None:
+    def on_group_preemption_evaluated(self, kind: str, code: status.Code, seconds: float) -> None:
         """Preemption was evaluated for a group. PodGroupPostFilters calls it, unless a phase failed."""
 
-    def on_group_preemption_attempted(self, code: status.Code) -> None:
+    def on_group_preemption_attempted(self, kind: str, code: status.Code) -> None:
         """A group tried to make room for itself, with this result. PodGroupPostFilters calls it."""
 
     def on_group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:

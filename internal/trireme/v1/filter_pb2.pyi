@@ -420,22 +420,30 @@ class Disruption(_message.Message):
     VICTIMS_FIELD_NUMBER: _builtins.int
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     OF_GROUPS_FIELD_NUMBER: _builtins.int
+    OF_COMPOSITE_GROUPS_FIELD_NUMBER: _builtins.int
+    SINGLE_PODS_FIELD_NUMBER: _builtins.int
     victims: _builtins.int
     """OPTIONAL. How many pods are evicted, including those that are being deleted already."""
     violations: _builtins.int
     """OPTIONAL. For how many of them a disruption budget has nothing left."""
     of_groups: _builtins.int
-    """OPTIONAL. For groups: how many of the victims are whole groups, or single pods of a group."""
+    """OPTIONAL. For groups: how many of the victims are whole PodGroups."""
+    of_composite_groups: _builtins.int
+    """OPTIONAL. For groups: how many of the victims are whole CompositePodGroups."""
+    single_pods: _builtins.int
+    """OPTIONAL. For groups: how many of the victims are pods that are evicted alone."""
     def __init__(
         self,
         *,
         victims: _builtins.int = ...,
         violations: _builtins.int = ...,
         of_groups: _builtins.int = ...,
+        of_composite_groups: _builtins.int = ...,
+        single_pods: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_groups", b"of_groups", "victims", b"victims", "violations", b"violations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_composite_groups", b"of_composite_groups", "of_groups", b"of_groups", "single_pods", b"single_pods", "victims", b"victims", "violations", b"violations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

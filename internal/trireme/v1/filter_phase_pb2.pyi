@@ -1097,10 +1097,13 @@ class Victim(_message.Message):
     PODS_FIELD_NUMBER: _builtins.int
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     OF_GROUP_FIELD_NUMBER: _builtins.int
+    COMPOSITE_FIELD_NUMBER: _builtins.int
     violations: _builtins.int
     """OPTIONAL. For how many of them a disruption budget has nothing left."""
     of_group: _builtins.bool
-    """OPTIONAL. It is a group, or a pod of one."""
+    """OPTIONAL. It is a whole group."""
+    composite: _builtins.bool
+    """OPTIONAL. It is a whole CompositePodGroup."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___VictimPod]:
         """REQUIRED. The pods, at least one."""
@@ -1111,10 +1114,11 @@ class Victim(_message.Message):
         pods: _abc.Iterable[Global___VictimPod] | None = ...,
         violations: _builtins.int = ...,
         of_group: _builtins.bool = ...,
+        composite: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_group", b"of_group", "pods", b"pods", "violations", b"violations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "of_group", b"of_group", "pods", b"pods", "violations", b"violations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

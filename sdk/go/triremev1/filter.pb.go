@@ -738,8 +738,12 @@ type Disruption struct {
 	Victims uint32 `protobuf:"varint,1,opt,name=victims,proto3" json:"victims,omitempty"`
 	// OPTIONAL. For how many of them a disruption budget has nothing left.
 	Violations uint32 `protobuf:"varint,2,opt,name=violations,proto3" json:"violations,omitempty"`
-	// OPTIONAL. For groups: how many of the victims are whole groups, or single pods of a group.
-	OfGroups      uint32 `protobuf:"varint,3,opt,name=of_groups,json=ofGroups,proto3" json:"of_groups,omitempty"`
+	// OPTIONAL. For groups: how many of the victims are whole PodGroups.
+	OfGroups uint32 `protobuf:"varint,3,opt,name=of_groups,json=ofGroups,proto3" json:"of_groups,omitempty"`
+	// OPTIONAL. For groups: how many of the victims are whole CompositePodGroups.
+	OfCompositeGroups uint32 `protobuf:"varint,4,opt,name=of_composite_groups,json=ofCompositeGroups,proto3" json:"of_composite_groups,omitempty"`
+	// OPTIONAL. For groups: how many of the victims are pods that are evicted alone.
+	SinglePods    uint32 `protobuf:"varint,5,opt,name=single_pods,json=singlePods,proto3" json:"single_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -791,6 +795,20 @@ func (x *Disruption) GetViolations() uint32 {
 func (x *Disruption) GetOfGroups() uint32 {
 	if x != nil {
 		return x.OfGroups
+	}
+	return 0
+}
+
+func (x *Disruption) GetOfCompositeGroups() uint32 {
+	if x != nil {
+		return x.OfCompositeGroups
+	}
+	return 0
+}
+
+func (x *Disruption) GetSinglePods() uint32 {
+	if x != nil {
+		return x.SinglePods
 	}
 	return 0
 }
@@ -1282,14 +1300,17 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x121\n" +
 	"\acolumns\x18\x02 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x121\n" +
 	"\n" +
-	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\"c\n" +
+	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\"\xb4\x01\n" +
 	"\n" +
 	"Disruption\x12\x18\n" +
 	"\avictims\x18\x01 \x01(\rR\avictims\x12\x1e\n" +
 	"\n" +
 	"violations\x18\x02 \x01(\rR\n" +
 	"violations\x12\x1b\n" +
-	"\tof_groups\x18\x03 \x01(\rR\bofGroups\"\xf8\x01\n" +
+	"\tof_groups\x18\x03 \x01(\rR\bofGroups\x12.\n" +
+	"\x13of_composite_groups\x18\x04 \x01(\rR\x11ofCompositeGroups\x12\x1f\n" +
+	"\vsingle_pods\x18\x05 \x01(\rR\n" +
+	"singlePods\"\xf8\x01\n" +
 	"\x12PostFilterResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x12%\n" +

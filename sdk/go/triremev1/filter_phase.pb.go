@@ -1977,8 +1977,10 @@ type Victim struct {
 	Pods []*VictimPod `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
 	// OPTIONAL. For how many of them a disruption budget has nothing left.
 	Violations uint32 `protobuf:"varint,2,opt,name=violations,proto3" json:"violations,omitempty"`
-	// OPTIONAL. It is a group, or a pod of one.
-	OfGroup       bool `protobuf:"varint,3,opt,name=of_group,json=ofGroup,proto3" json:"of_group,omitempty"`
+	// OPTIONAL. It is a whole group.
+	OfGroup bool `protobuf:"varint,3,opt,name=of_group,json=ofGroup,proto3" json:"of_group,omitempty"`
+	// OPTIONAL. It is a whole CompositePodGroup.
+	Composite     bool `protobuf:"varint,4,opt,name=composite,proto3" json:"composite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2030,6 +2032,13 @@ func (x *Victim) GetViolations() uint32 {
 func (x *Victim) GetOfGroup() bool {
 	if x != nil {
 		return x.OfGroup
+	}
+	return false
+}
+
+func (x *Victim) GetComposite() bool {
+	if x != nil {
+		return x.Composite
 	}
 	return false
 }
@@ -2714,13 +2723,14 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x1bListPodGroupVictimsResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\avictims\x18\x02 \x03(\v2\x12.trireme.v1.VictimR\avictims\x121\n" +
-	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration\"n\n" +
+	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration\"\x8c\x01\n" +
 	"\x06Victim\x12)\n" +
 	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1e\n" +
 	"\n" +
 	"violations\x18\x02 \x01(\rR\n" +
 	"violations\x12\x19\n" +
-	"\bof_group\x18\x03 \x01(\bR\aofGroup\"\x89\x01\n" +
+	"\bof_group\x18\x03 \x01(\bR\aofGroup\x12\x1c\n" +
+	"\tcomposite\x18\x04 \x01(\bR\tcomposite\"\x89\x01\n" +
 	"\tVictimPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +

@@ -48,6 +48,11 @@ class Victim:
         return self.rank > _POD
 
     @property
+    def of_composite_group(self) -> bool:
+        """Whether it is a group of groups."""
+        return self.rank == _COMPOSITE_GROUP
+
+    @property
     def importance(self) -> tuple[int, int, int, int, str]:
         """Sorts the most important first."""
         return -self.priority, -self.rank, -len(self.rows), self.earliest_start, self.uid

@@ -101,7 +101,9 @@ class PodGroupPreemption:
         )
         out.disruption.victims = count
         out.disruption.violations = sum(victim.violations for victim in evicted)
-        out.disruption.of_groups = sum(victim.of_group for victim in evicted)
+        out.disruption.of_composite_groups = sum(victim.composite for victim in evicted)
+        out.disruption.of_groups = sum(victim.of_group and not victim.composite for victim in evicted)
+        out.disruption.single_pods = sum(not victim.of_group for victim in evicted)
         kind = "compositepodgroup" if request.composite else "podgroup"
         for pod in (pod for victim in evicted for pod in victim.pods if not pod.terminating):
             out.actions.add(
@@ -275,7 +277,7 @@ def _victim_message(
     victim: victims_with_groups.Victim, snap: snapshot.Snapshot, violations: int
 ) -> filter_phase_pb2.Victim:
     """Make the message of a victim: a pod, or all pods of a group, with `violations` of disruption budgets."""
-    out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group)
+    out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group, composite=victim.of_composite_group)
     table = snap.pods
     for row in victim.rows:
         out.pods.add(

@@ -97,7 +97,9 @@ class PodGroupCycle:
             end = await self._attempt_group(group)
         finally:
             self._execute(self._groups.finish_attempt(group, end, self._now()))
-            self._observer.on_group_attempted(batch.profile, end.value, self._observer.clock() - started)
+            self._observer.on_group_attempted(
+                batch.profile, group.group_key.kind, end.value, self._observer.clock() - started
+            )
 
     async def _attempt_group(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
         """Try the group once, and have its members bound or reported.
@@ -125,7 +127,7 @@ class PodGroupCycle:
         try:
             started = self._observer.clock()
             result = await self._try(request)
-            self._observer.on_group_evaluated(self._observer.clock() - started)
+            self._observer.on_group_evaluated(request.profile, tree.key.kind, self._observer.clock() - started)
             end, post_filter = _ATTEMPTS[result.status.code], None
             if end is GroupAttemptResult.UNSCHEDULABLE:
                 post_filter = await self._run_post_filters(request, result)

@@ -87,8 +87,7 @@ class PodGroupPlacements:
                 return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (str(error),)))
         if not candidates:
             return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, ("no feasible placements found",)))
-        if not node.composite:
-            self._observer.on_placements_generated(request.profile, len(candidates))
+        self._observer.on_placements_generated(request.profile, node.key.kind, len(candidates))
         found: list[tuple[GroupPlacement | None, PodGroupResult]] = []
         first: PodGroupResult | None = None
         for placement in candidates:
@@ -107,12 +106,14 @@ class PodGroupPlacements:
     async def _try_placement(
         self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
     ) -> PodGroupResult:
-        if node.composite:
-            return await self._try_children(request, node, placement)
         started = self._observer.clock()
-        result = await self._trials.try_pod_group(request, node, placement)
+        if node.composite:
+            result = await self._try_children(request, node, placement)
+        else:
+            result = await self._trials.try_pod_group(request, node, placement)
         if result.status.code is not GroupCode.ERROR:
-            self._observer.on_placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
+            seconds = self._observer.clock() - started
+            self._observer.on_placement_evaluated(request.profile, node.key.kind, result.succeeded, seconds)
         return result
 
     async def _try_children(

@@ -104,7 +104,7 @@ class PodGroupPostFilters:
                 result = await self._list_claims_to_release(request, tried.attempts)
             elif group_plugins.preempts(plugin):
                 result = await self._preempt_by_trial_without_victims(request)
-                self._observer.on_group_preemption_attempted(result.code)
+                self._observer.on_group_preemption_attempted(request.tree.key.kind, result.code)
             else:
                 continue
             actions.extend(result.actions)
@@ -168,7 +168,7 @@ class PodGroupPostFilters:
         Without potential victims the group is not tried, and filter's status is the result. Never raises: an
         unreachable phase is an error of the result.
         """
-        members, started = request.all_pods(), self._observer.clock()
+        members, started, kind = request.all_pods(), self._observer.clock(), request.tree.key.kind
         try:
             message = filter_phase_pb2.ListPodGroupVictimsRequest(
                 cycle=self._make_cycle(members[0]), priority=request.tree.message.spec.priority
@@ -181,10 +181,10 @@ class PodGroupPostFilters:
                 result = _result_from_status(response.status, (), current)
                 # A group that may not preempt, or preempts already, is not evaluated any further.
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
+                    self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
                 return result
             result = await self._hide_and_select_victims(request, response.victims)
-            self._observer.on_group_preemption_evaluated(result.code, self._observer.clock() - started)
+            self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, f"{post_filter_context.GROUP_TEXT_PREFIX}{error}")

@@ -7554,9 +7554,15 @@ pub struct Disruption {
     /// OPTIONAL. For how many of them a disruption budget has nothing left.
     #[prost(uint32, tag = "2")]
     pub violations: u32,
-    /// OPTIONAL. For groups: how many of the victims are whole groups, or single pods of a group.
+    /// OPTIONAL. For groups: how many of the victims are whole PodGroups.
     #[prost(uint32, tag = "3")]
     pub of_groups: u32,
+    /// OPTIONAL. For groups: how many of the victims are whole CompositePodGroups.
+    #[prost(uint32, tag = "4")]
+    pub of_composite_groups: u32,
+    /// OPTIONAL. For groups: how many of the victims are pods that are evicted alone.
+    #[prost(uint32, tag = "5")]
+    pub single_pods: u32,
 }
 /// PostFilterResponse is what makes room for the pod, or why nothing does.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8772,9 +8778,12 @@ pub struct Victim {
     /// OPTIONAL. For how many of them a disruption budget has nothing left.
     #[prost(uint32, tag = "2")]
     pub violations: u32,
-    /// OPTIONAL. It is a group, or a pod of one.
+    /// OPTIONAL. It is a whole group.
     #[prost(bool, tag = "3")]
     pub of_group: bool,
+    /// OPTIONAL. It is a whole CompositePodGroup.
+    #[prost(bool, tag = "4")]
+    pub composite: bool,
 }
 /// VictimPod is one pod of a victim.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
