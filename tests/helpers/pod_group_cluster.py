@@ -74,8 +74,7 @@ class Cluster:
         self.groups = self.queue.groups
         self.failures: dict[str, Failure] = {}
         self.written: list[bind_pb2.Action] = []
-        self.started: list[tuple[list[str], dict[str, float]]] = []
-        self.allowed: list[str] = []
+        self.started: list[list[str]] = []
         self.preempting: list[bind_pb2.Action] = []
         #: What becomes of evictions that are waited for.
         self.refusal = ""
@@ -332,11 +331,8 @@ class _Binding:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def start(self, cycle: cycle_pb2.Cycle, assumed: Any, waits: Any = ()) -> None:
-        self._cluster.started.append(([one.pod.key.removeprefix("ns/") for one in assumed], dict(waits)))
-
-    def allow(self, uids: Any, plugin: str) -> None:
-        self._cluster.allowed += uids
+    def start(self, cycle: cycle_pb2.Cycle, assumed: Any) -> None:
+        self._cluster.started.append([one.pod.key.removeprefix("ns/") for one in assumed])
 
 
 class _Preempting:

@@ -13,7 +13,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import cluster_cache, object_waits
@@ -43,8 +43,6 @@ from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
-_NO_WAITS: Mapping[str, float] = {}
-_NO_MESSAGES: Mapping[str, str] = {}
 
 # The kind of objects whose devices may have to be prepared.
 _CLAIM = "resource_claim"
@@ -128,20 +126,12 @@ class BindingCycle:
         """What PreBind of the pod waits for; None: it does not wait."""
         return self._pre_binding.wait_of(uid)
 
-    def start(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float] = _NO_WAITS) -> None:
-        """Bind these pods of one class in a task of its own.
-
-        `waits` are the in-tree plugins for which they wait on Permit, each with its timeout in seconds.
-        """
+    def start(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+        """Bind these pods of one class in a task of its own."""
         self._binding[cycle.profile] += len(pods)
         untouched = sum(not assumed.reserved for assumed in pods)
         self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
-        self.background.start(self._run(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods, waits))
-
-    def allow(self, uids: Iterable[str], plugin: str) -> None:
-        """The plugin allows all of these pods that wait for it on Permit."""
-        for uid in uids:
-            self._waiting.allow(uid, plugin)
+        self.background.start(self._run(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods))
 
     async def close(self) -> None:
         """Cancel all bindings under way: the next leader reads from the API server how they ended."""
@@ -154,7 +144,6 @@ class BindingCycle:
         self,
         cycle: cycle_pb2.Cycle,
         pods: Sequence[AssumedPod],
-        waits: Mapping[str, float] = _NO_WAITS,
         *,
         permitted: bool = False,
         wait: PermitWait | None = None,
@@ -166,7 +155,7 @@ class BindingCycle:
         """
         # 1. Permit plugins admit pods, hold them, or refuse them. Those that wait for nothing go on together.
         if not permitted:
-            pods = await self._permit(cycle, pods, waits)
+            pods = await self._permit(cycle, pods)
 
         # 2. A pod that is held waits until all plugins allow it.
         if wait is not None:
@@ -206,18 +195,14 @@ class BindingCycle:
 
     # 1 and 2: Permit
 
-    async def _permit(
-        self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod], waits: Mapping[str, float]
-    ) -> list[AssumedPod]:
+    async def _permit(self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod]) -> list[AssumedPod]:
         """Call the Permit plugins, and return the pods that go on together.
 
         Pods that a plugin rejects are requeued. Pods that have to wait go on in tasks of their own: on Permit, in
-        PreBind, for a condition to be written, or for an extender. `waits` are more plugins that all of them wait for.
+        PreBind, for a condition to be written, or for an extender.
         """
         if cycle.profile in self._roles.permit:
-            admitted = await self._call_permit(cycle, pods, waits)
-        elif waits:
-            admitted = [(assumed, self._begin_permit_wait(assumed, waits)) for assumed in pods]
+            admitted = await self._call_permit(cycle, pods)
         else:
             self._observer.on_extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
             admitted = [(assumed, None) for assumed in pods]
@@ -232,7 +217,7 @@ class BindingCycle:
         return together
 
     async def _call_permit(
-        self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod], waits: Mapping[str, float]
+        self, cycle: cycle_pb2.Cycle, pods: Sequence[AssumedPod]
     ) -> list[tuple[AssumedPod, PermitWait | None]]:
         """Call the Permit plugins; return the pods that they do not reject, each with its wait if it has to wait."""
         request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
@@ -253,17 +238,17 @@ class BindingCycle:
             seconds = (self._observer.clock() - started) / len(pods)
             self._observer.on_extension_point_run("Permit", answer.code, cycle.profile, seconds)
             timeouts = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
-            if answer.code == status.Code.SUCCESS and not waits:
+            if answer.code == status.Code.SUCCESS:
                 admitted.append((assumed, None))
-            elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
+            elif answer.code == status.Code.WAIT:
                 messages = {wait.plugin: ", ".join(wait.messages) for wait in result.waits}
-                admitted.append((assumed, self._begin_permit_wait(assumed, {**timeouts, **waits}, messages)))
+                admitted.append((assumed, self._begin_permit_wait(assumed, timeouts, messages)))
             else:
                 await self._undo(cycle, assumed, answer, "Permit", _permit_text(answer))
         return admitted
 
     def _begin_permit_wait(
-        self, assumed: AssumedPod, waits: Mapping[str, float], messages: Mapping[str, str] = _NO_MESSAGES
+        self, assumed: AssumedPod, waits: Mapping[str, float], messages: Mapping[str, str]
     ) -> PermitWait:
         """Begin the pod's wait for these plugins at once, so that an early Allow or Reject finds it.
 

@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -16,7 +16,6 @@ from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, queue_groups, queued_group
 from trireme.queueing.groups.queue_groups import GroupAttemptResult
-from trireme.registry import in_tree
 from trireme.scheduling import assumed_pod, attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_agreement, pod_group_post_filters, pod_group_reporter
@@ -31,9 +30,6 @@ from trireme.v1 import bind_pb2, cycle_pb2
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
-
-# How long a member may wait on Permit for the others, in seconds.
-PERMIT_SECONDS = 300.0
 
 _ATTEMPTS = {
     GroupCode.SUCCESS: GroupAttemptResult.SCHEDULED,
@@ -136,7 +132,7 @@ class PodGroupCycle:
             self._queue.nominator.restore_withheld()
             self._cache.end_trial()
         if result.succeeded:
-            self._bind_placed_members(group, result)
+            self._bind_placed_members(result)
         self._group_reporter.report_result(request, result, post_filter)
         return end
 
@@ -207,12 +203,8 @@ class PodGroupCycle:
             return False
         return True
 
-    def _bind_placed_members(self, group: queued_group.QueuedPodGroupInfo, result: PodGroupResult) -> None:
-        """Have the members that fitted bound; those that were deleted meanwhile are unassumed.
-
-        If by now too few have a node for the group's minimum, all wait on Permit for the gang plugin. Otherwise members
-        that waited for it since an earlier attempt are allowed too.
-        """
+    def _bind_placed_members(self, result: PodGroupResult) -> None:
+        """Have the members that fitted bound; those that were deleted meanwhile are unassumed."""
         attempts = list(result.placed_members())
         self._trials.end_claim_sharing(attempts)
         placed = []
@@ -224,14 +216,8 @@ class PodGroupCycle:
                 self._trials.unassume(member)
             else:
                 placed.append((member.cycle, member.assumed))
-        gang = bool(placed) and placed[0][0].profile in self._gang_profiles
-        waits: Mapping[str, float] = {}
-        if gang and not result.node.has_minimum(self._scheduled_per_group(group).__getitem__):
-            waits = {in_tree.GANG_PLUGIN: PERMIT_SECONDS}
         for cycle, batch in self._binding_batches(placed):
-            self._binding.start(cycle, batch, waits)
-        if gang and not waits:
-            self._binding.allow(group.members, in_tree.GANG_PLUGIN)
+            self._binding.start(cycle, batch)
 
     def _binding_batches(
         self, placed: Sequence[tuple[cycle_pb2.Cycle, assumed_pod.AssumedPod]]
