@@ -92,3 +92,22 @@ def test_gangs_in_trees(waiting: Json, resource: str, new: Json, expected: str) 
     if resource == "UnscheduledPod":
         same = waiting["spec"]["schedulingGroup"] == new["spec"]["schedulingGroup"]
         assert without.about(waiting, resource, "Add", None, new) == (QUEUE if same else SKIP)
+
+
+def _gang_of_groups(minimum: int, name: str = "root") -> Json:
+    return entry("CompositePodGroup", name, "ns", spec={"schedulingPolicy": {"gang": {"minGroupCount": minimum}}})
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(_member("h"), _gang_of_groups(3), _gang_of_groups(2), QUEUE, id="fewer-do"),
+        pytest.param(_member("h"), _gang_of_groups(2), _gang_of_groups(2), SKIP, id="as-many"),
+        pytest.param(_member("o"), _gang_of_groups(3), _gang_of_groups(2), SKIP, id="another-tree"),
+        pytest.param(_member("h"), _gang_of_groups(3), _of_groups("root"), SKIP, id="gang-no-more"),
+    ],
+)
+def test_a_gang_of_groups_that_needs_fewer_of_them_is_woken(waiting: Json, old: Json, new: Json, expected: str) -> None:
+    """kubernetes/kubernetes#141023: the flush after five minutes helped."""
+    gates = dict.fromkeys((*GROUPED, "TopologyAwareWorkloadScheduling", "CompositePodGroup"), True)
+    assert Hints("GangScheduling", TREES, gates).about(waiting, COMPOSITE, "Update", old, new) == expected

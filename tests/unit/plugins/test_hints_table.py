@@ -124,7 +124,13 @@ CHANGES: Mapping[str, tuple[Mapping[str, bool], Table]] = {
     "groups": ({"GenericWorkload": True}, {"GangScheduling": GANG}),
     "groups of groups": (
         {"GenericWorkload": True, "CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True},
-        {"GangScheduling": [*GANG, hinted("scheduling.k8s.io/CompositePodGroup", "Add")]},
+        {
+            "GangScheduling": [
+                *GANG,
+                hinted("scheduling.k8s.io/CompositePodGroup", "Add"),
+                hinted("scheduling.k8s.io/CompositePodGroup", "Update"),
+            ]
+        },
     ),
 }
 

@@ -124,15 +124,3 @@ def test_a_tree_has_its_minimum_if_enough_of_its_groups_have_theirs(counts: dict
     tree = forest.tree(GroupKey("ns/root", composite=True))
     assert tree is not None
     assert tree.has_minimum(lambda name: counts.get(name, 0)) == enough
-
-
-@pytest.mark.parametrize(
-    ("above", "too_deep_to_queue", "too_deep_to_place"), [(3, False, False), (4, False, True), (5, True, True)]
-)
-def test_trees_may_be_so_deep_and_no_deeper(above: int, too_deep_to_queue: bool, too_deep_to_place: bool) -> None:
-    """kube-scheduler lets no deeper ones enter, and does not see where their pods are one level before that."""
-    names = [f"x{number}" for number in range(above)]
-    groups = [of_groups(name, parent=parent) for name, parent in itertools.pairwise([*names, ""])]
-    tree = planted(pod_group("a", parent=names[0]), *groups).tree(GroupKey(f"ns/{names[-1]}", composite=True))
-    assert tree is not None
-    assert (tree.too_deep_to_queue, tree.too_deep_to_place) == (too_deep_to_queue, too_deep_to_place)

@@ -1,6 +1,9 @@
 """Groups of groups in the queue and in their cycle: one attempt for a whole tree, all or nothing."""
 
 import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -167,6 +170,60 @@ async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) 
     assert cluster.nodes == {}
 
 
+def _refused_trees() -> Iterator[Any]:
+    """Groups that must not be in one tree, of which `a` is the one with a pod, and what is said of them."""
+    names = [f"x{number}" for number in range(4)]
+    deep = [of_groups(name, parent=parent) for name, parent in itertools.pairwise([*names, ""])]
+    text = 'hierarchy depth exceeds maximum allowed depth 4 at "compositepodgroup/ns/x0"'
+    yield pytest.param([*deep, pod_group("a", parent="x0")], text, id="depth")
+
+    of_workload = pod_group("a", parent="root")
+    of_workload.spec.workload_ref.workload_name = "w"
+    text = (
+        'pod group workload does not match root workload, got: "w" ("podgroup/ns/a") and "" '
+        '("compositepodgroup/ns/root")'
+    )
+    yield pytest.param([of_groups("root"), of_workload], text, id="workload")
+
+    text = (
+        "all pod groups in a hierarchy should have the same priority as the root pod group's priority, got 7 "
+        '("podgroup/ns/a") and 0 ("compositepodgroup/ns/root")'
+    )
+    yield pytest.param([of_groups("root"), pod_group("a", priority=7, parent="root")], text, id="priority")
+
+    never = pod_group("a", parent="root")
+    never.spec.preemption_policy = "Never"
+    text = (
+        'all pod groups in a hierarchy should have the same preemption policy, got Never ("podgroup/ns/a") and '
+        "PreemptLowerPriority"
+    )
+    yield pytest.param([of_groups("root"), never], text, id="policy")
+
+    text = 'gang parent "compositepodgroup/ns/root" cannot have basic child "podgroup/ns/a"'
+    yield pytest.param([of_groups("root", 1), pod_group("a", parent="root")], text, id="gang over basic")
+
+    together, alone = of_groups("root"), pod_group("a", parent="root")
+    together.spec.disruption_mode.all.SetInParent()
+    alone.spec.disruption_mode.single.SetInParent()
+    text = (
+        'parent "compositepodgroup/ns/root" with All disruption mode cannot have child "podgroup/ns/a" with Single '
+        "disruption mode"
+    )
+    yield pytest.param([together, alone], text, id="disruption")
+
+
+@pytest.mark.parametrize(("groups", "text"), list(_refused_trees()))
+async def test_groups_of_a_tree_that_contradict_each_other_are_an_error(groups: list[Group], text: str) -> None:
+    """kubernetes/kubernetes#142719: such trees were scheduled, or waited for ever."""
+    cluster = Cluster([9], composite=True)
+    for group in groups:
+        cluster.group(group)
+    cluster.add("p", "a")
+    await cluster.run()
+    assert (cluster.asked, cluster.text("p")) == ([], text)
+    assert cluster.conditions == [("False", "PodGroupError", text)]
+
+
 async def test_the_topmost_group_preempts_for_all() -> None:
     """Filter is asked for the tree as one, and every member gets its place."""
     cluster = Cluster([1, 1], ["DefaultPreemption"], composite=True)
@@ -174,7 +231,7 @@ async def test_the_topmost_group_preempts_for_all() -> None:
         cluster.occupy(f"old{number}", f"n{number}")
     cluster.group(of_groups("root", 2, priority=5))
     for name in "ab":
-        cluster.group(pod_group(name, 1, parent="root"))
+        cluster.group(pod_group(name, 1, parent="root", priority=5))
         cluster.add(name, name, priority=5)
     cluster.victims = ("old0", "old1")
 
@@ -204,8 +261,8 @@ async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> No
     for number in range(2):
         cluster.occupy(f"old{number}", f"n{number}")
     cluster.group(of_groups("root", 1, priority=5))
-    cluster.group(pod_group("a", 3, parent="root"))
-    cluster.group(pod_group("b", 1, parent="root"))
+    cluster.group(pod_group("a", 3, parent="root", priority=5))
+    cluster.group(pod_group("b", 1, parent="root", priority=5))
     for name, group in (("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b")):
         cluster.add(name, group, priority=5)
     cluster.victims = ("old0", "old1")

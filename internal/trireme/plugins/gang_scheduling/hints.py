@@ -34,7 +34,11 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         ClusterEventWithHint(_GROUP, ("Add",), hints.after_group),
         ClusterEventWithHint(_GROUP, ("Update",), hints.after_update),
     )
-    return (*wanted, ClusterEventWithHint(_COMPOSITE, ("Add",), hints.after_composite)) if composite else wanted
+    of_composites = (
+        ClusterEventWithHint(_COMPOSITE, ("Add",), hints.after_composite),
+        ClusterEventWithHint(_COMPOSITE, ("Update",), hints.after_composite_update),
+    )
+    return (*wanted, *of_composites) if composite else wanted
 
 
 class _GangHints:
@@ -66,6 +70,15 @@ class _GangHints:
         if not before.HasField("gang") or not after.HasField("gang") or after.gang.min_count >= before.gang.min_count:
             return helps_none
         return self.after_group(None, new)
+
+    def after_composite_update(
+        self, old: scheduling_pb2.CompositePodGroup, new: scheduling_pb2.CompositePodGroup
+    ) -> ClassHint:
+        """Make the hint for an updated CompositePodGroup: it helps its tree if it needs fewer groups than before."""
+        before, after = old.spec.scheduling_policy, new.spec.scheduling_policy
+        if not after.HasField("gang") or after.gang.min_group_count >= before.gang.min_group_count:
+            return helps_none
+        return self.after_composite(None, new)
 
     def _hint_for_members_of_tree(self, namespace: str, key: _Key) -> ClassHint:
         """Make the hint that helps all pods of the tree that the group is in; none, if the tree is incomplete."""

@@ -20,10 +20,6 @@ from trireme.v1 import scheduling_pb2
 
 Group = group_ancestry.Group
 
-# How many levels a tree may have; that it may have one more than it should is kube-scheduler's.
-_MAX_LEVELS = 4
-_MAX_ENTERING = 5
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupNode:
@@ -40,7 +36,6 @@ class GroupNode:
     composite: bool
     #: How many pods must have a node, or groups must fit, for any to be bound.
     min_count: int
-    levels: int
 
     @classmethod
     def of(cls, message: Group, children: "tuple[GroupNode, ...]" = ()) -> "GroupNode":
@@ -51,8 +46,7 @@ class GroupNode:
             min_count = (
                 gang.min_count if isinstance(gang, scheduling_pb2.GangSchedulingPolicy) else gang.min_group_count
             )
-        levels = 1 + max((child.levels for child in children), default=0)
-        return cls(message, children, message.metadata.name, composite, min_count, levels)
+        return cls(message, children, message.metadata.name, composite, min_count)
 
     @property
     def key(self) -> GroupKey:
@@ -64,16 +58,6 @@ class GroupNode:
         """The node label that all pods have to agree on; empty: none."""
         topology = self.message.spec.scheduling_constraints.topology
         return topology[0].key if topology else ""
-
-    @property
-    def too_deep_to_queue(self) -> bool:
-        """More levels than kube-scheduler allows to enter."""
-        return self.levels > _MAX_ENTERING
-
-    @property
-    def too_deep_to_place(self) -> bool:
-        """More levels than kube-scheduler looks through for pods that have a node."""
-        return self.levels > _MAX_LEVELS
 
     def leaves(self) -> "Iterator[GroupNode]":
         """The PodGroups, in order."""

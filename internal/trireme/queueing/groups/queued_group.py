@@ -166,10 +166,8 @@ class QueuedPodGroupInfo:
 
     @property
     def lacks_pods(self) -> bool:
-        """Fewer members are known than have to go at once; or the tree is too deep to be scheduled."""
-        return self.tree is not None and (
-            self.tree.too_deep_to_queue or not self.tree.has_minimum(self.known.__getitem__)
-        )
+        """Fewer members are known than have to go at once."""
+        return self.tree is not None and not self.tree.has_minimum(self.known.__getitem__)
 
     @property
     def empty(self) -> bool:

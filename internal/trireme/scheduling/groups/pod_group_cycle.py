@@ -109,7 +109,7 @@ class PodGroupCycle:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
             self._reporter.report_failures(members, Failure(text, nominated_node=""))
             return GroupAttemptResult.ERROR
-        disagreement = pod_group_agreement.find_disagreement(self._cache, group, members)
+        disagreement = pod_group_agreement.find_disagreement(self._cache, group, tree, members)
         if disagreement:
             self._group_reporter.report_error(tree, members, disagreement)
             return GroupAttemptResult.ERROR

@@ -178,9 +178,7 @@ class PodGroupPlacements:
         return None if entry is None else entry.metadata.labels
 
     def _scheduled_members(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
-        """The members of the group that have a node. Raises: NoPlacementError if the tree is too deep."""
-        if node.too_deep_to_place:
-            raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
+        """The members of the group that have a node."""
         group, names = request.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)
         members = (uid for uid, pod in group.members.items() if queued_group.pod_group_name(pod) in names)
