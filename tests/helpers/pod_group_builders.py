@@ -36,6 +36,12 @@ def pod_group(
     return group
 
 
+def too_few(minimum: int, scheduled: int, unschedulable: int, not_evaluated: int) -> str:
+    """What is said of a group of which too few fit."""
+    progress = f"{scheduled} scheduled, {unschedulable} unschedulable, {not_evaluated} not-evaluated"
+    return f"scheduling policy's minimum threshold ({minimum}) cannot be satisfied: {progress}"
+
+
 def of_groups(name: str, min_count: int = 0, parent: str = "", priority: int = 0) -> scheduling_pb2.CompositePodGroup:
     """A group of groups in namespace ns; with no minimum any number of them goes."""
     group = scheduling_pb2.CompositePodGroup()

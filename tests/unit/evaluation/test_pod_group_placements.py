@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_builders import pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import group_placements
 from trireme.registry import score_plugins
 from trireme.v1 import score_phase_pb2
 
-UNSCHEDULABLE = "pod group is unschedulable"
 T0 = 1_000_000.0
 
 
@@ -28,7 +27,7 @@ async def test_all_members_go_to_one_domain_though_others_have_room() -> None:
     racked(cluster, 3, 3)
     await cluster.run()
     assert set(cluster.nodes.values()) == {"n2", "n3"}
-    assert cluster.started == [(["p0", "p1", "p2"], {})]
+    assert cluster.started == [["p0", "p1", "p2"]]
     assert not cluster.scored
 
 
@@ -61,8 +60,7 @@ async def test_the_message_is_about_the_first_domain_if_none_is_feasible() -> No
     racked(cluster, 3, 3)
     await cluster.run()
     assert cluster.nodes == {}
-    first = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
-    whole = f"{UNSCHEDULABLE}, 0/2 placements are available, first placement status: {first}, "
+    whole = f"0/2 placements are available, first placement status: {too_few(3, 1, 1, 1)}"
     assert cluster.conditions == [("False", "Unschedulable", whole)]
     assert cluster.text("p1") == "0/1 nodes are available: 1 Insufficient room."
 
@@ -72,7 +70,7 @@ async def test_without_any_such_label_there_is_no_placement() -> None:
     cluster = Cluster([9], topology=True)
     racked(cluster, 2, 2)
     await cluster.run()
-    assert cluster.conditions == [("False", "Unschedulable", "no feasible placements found, ")]
+    assert cluster.conditions == [("False", "Unschedulable", "no feasible placements found")]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_builders import pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
@@ -13,7 +13,7 @@ from trireme.scheduling.groups import pod_group_conditions
 from trireme.scheduling.groups.pod_group_results import GroupCode, placement_feasible
 from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
 
-UNSCHEDULABLE = "pod group is unschedulable"
+UNSCHEDULABLE = 'parent pod group "g" is unschedulable'
 FULL = "0/{} nodes are available: {} Insufficient room."
 
 
@@ -27,20 +27,20 @@ def place(cluster: Cluster, name: str) -> type[QueueState]:
 
 
 @pytest.mark.parametrize(
-    ("min_count", "scheduled", "remaining", "verdict", "text"),
+    ("min_count", "scheduled", "unschedulable", "remaining", "verdict", "text"),
     [
-        (3, 1, 1, GroupCode.UNSCHEDULABLE, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"),
-        (3, 1, 2, GroupCode.WAIT, "minCount (3) is not yet satisfied: 1 scheduled, 2 remaining"),
-        (3, 3, 0, GroupCode.SUCCESS, ""),
-        (1, 0, 0, GroupCode.UNSCHEDULABLE, "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"),
-        (0, 0, 0, GroupCode.SUCCESS, ""),
+        (3, 1, 2, 1, GroupCode.UNSCHEDULABLE, too_few(3, 1, 2, 1)),
+        (3, 1, 2, 2, GroupCode.WAIT, too_few(3, 1, 2, 2).replace("cannot be", "is not yet")),
+        (3, 3, 0, 0, GroupCode.SUCCESS, ""),
+        (1, 0, 0, 0, GroupCode.UNSCHEDULABLE, too_few(1, 0, 0, 0)),
+        (0, 0, 0, 0, GroupCode.SUCCESS, ""),
     ],
 )
 def test_a_group_is_feasible_as_long_as_enough_may_still_fit(
-    min_count: int, scheduled: int, remaining: int, verdict: GroupCode, text: str
+    min_count: int, scheduled: int, unschedulable: int, remaining: int, verdict: GroupCode, text: str
 ) -> None:
     """It decides when a trial ends; its words are in events and conditions."""
-    said = placement_feasible(min_count, scheduled, remaining)
+    said = placement_feasible(min_count, scheduled, unschedulable, remaining)
     assert (said.code, said.message) == (verdict, text)
 
 
@@ -85,12 +85,9 @@ async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
         cluster.add(f"p{number}", "g")
     await cluster.run()
     assert (cluster.nodes, cluster.started) == ({}, [])
-    whole = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
-    assert {name: cluster.text(name) for name in ("p0", "p1")} == dict.fromkeys(
-        ("p0", "p1"), f"{UNSCHEDULABLE}, {whole}, "
-    )
+    assert {name: cluster.text(name) for name in ("p0", "p1")} == dict.fromkeys(("p0", "p1"), UNSCHEDULABLE)
     assert (cluster.text("p2"), cluster.text("p3")) == (full(2), full(2))
-    assert cluster.conditions == [("False", "Unschedulable", f"{whole}, ")]
+    assert cluster.conditions == [("False", "Unschedulable", too_few(3, 2, 2, 0))]
     assert [place(cluster, f"p{n}") for n in range(4)] == [BackOff] * 4
 
 
@@ -101,9 +98,9 @@ async def test_the_trial_ends_as_soon_as_too_few_are_left() -> None:
     for number, kind in enumerate("abc"):
         cluster.add(f"p{number}", "g", kind, now=1_000_000.0 + number)
     await cluster.run()
-    whole = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
     assert cluster.text("p1") == full(1)
-    assert cluster.text("p2") == whole
+    assert cluster.text("p2") == UNSCHEDULABLE
+    assert cluster.conditions == [("False", "Unschedulable", too_few(3, 1, 1, 1))]
     assert len(cluster.asked) == 3
 
 
@@ -203,7 +200,7 @@ async def test_an_error_fails_the_whole_group_and_undoes_what_was_assumed() -> N
     assert (cluster.nodes, cluster.started) == ({}, [])
     assert cluster.text("p1") == "filter answered UNKNOWN: odd"
     whole = "failed to schedule other pod from a pod group: filter answered UNKNOWN: odd"
-    assert cluster.text("p0") == whole
+    assert cluster.text("p0") == 'parent pod group "g" encountered an error'
     assert cluster.conditions == [("False", "SchedulerError", whole)]
     assert cluster.failures["p0"].reason == "SchedulerError"
 
@@ -219,9 +216,7 @@ async def test_a_failed_reserve_unreserves_the_whole_gang() -> None:
     await cluster.run()
     assert cluster.nodes == {}
     assert cluster.text("p1") == "0/1 nodes are available: 1 no volume left."
-    whole = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
-    assert cluster.text("p2") == whole
-    assert cluster.text("p0") == f"{UNSCHEDULABLE}, {whole}, "
+    assert cluster.text("p2") == cluster.text("p0") == UNSCHEDULABLE
     counts = {
         sample.labels["status"]: sample.value
         for sample in cluster.metrics.instruments.point_seconds.family().samples
@@ -304,11 +299,11 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     assert {pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()} == seen[0]
     assert [action.pod.name for action in cluster.preempting] == ["low0"]
     found = "pod group preemption: found a placement for podgroup, preempting 1 victims"
-    whole = f"minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, {found}"
+    whole = f"{too_few(2, 0, 1, 1)}, {found}"
     assert cluster.conditions == [("False", "Unschedulable", whole)]
     assert [cluster.failures[name].nominated_node for name in ("p0", "p1")] == ["n0", "n0"]
     assert cluster.text("p0") == full(2)
-    assert cluster.text("p1") == "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
+    assert cluster.text("p1") == UNSCHEDULABLE
 
 
 @pytest.mark.parametrize("refusal", [pytest.param("", id="they-go"), pytest.param("no", id="one-is-refused")])
@@ -352,8 +347,7 @@ async def test_a_gang_that_no_eviction_helps_evicts_nobody() -> None:
     cluster.victims = ("low",)
     await cluster.run()
     assert (cluster.nodes, cluster.preempting) == ({"low": "n0"}, [])
-    first = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
-    then = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    first, then = too_few(2, 0, 1, 1), too_few(2, 1, 1, 0)
     completed = "deallocation and deletion of ResourceClaims completed"
     whole = f"{first}, {completed}, pod group preemption: {then}"
     assert cluster.conditions == [("False", "Unschedulable", whole)]
@@ -373,7 +367,8 @@ async def test_a_gang_refused_before_any_pod_was_tried_is_an_error_of_dynamic_re
     cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
     await cluster.run_group(batch)
     text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
-    assert (cluster.text("p0"), cluster.conditions) == (text, [("False", "SchedulerError", text)])
+    assert cluster.text("p0") == 'parent pod group "g" encountered an error'
+    assert cluster.conditions == [("False", "SchedulerError", text)]
 
 
 CLAIM = ("resource_claim", "ns", "c")
@@ -454,7 +449,7 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption() -> N
     assert request.scheduled == 0
     assert [member.pod.name for member in request.tried] == ["p0", "p1"]
     assert [action.remove_claim_user.name for action in cluster.preempting] == ["c"]
-    whole = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, ResourceClaim unreserved for PodGroup"
+    whole = f"{too_few(2, 1, 1, 0)}, ResourceClaim unreserved for PodGroup"
     assert cluster.conditions == [("False", "Unschedulable", whole)]
 
 

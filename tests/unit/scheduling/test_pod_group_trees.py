@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, of_groups, pod_group
+from tests.helpers.pod_group_builders import (
+    PROFILE,
+    T0,
+    Notified,
+    grouping_queue,
+    member,
+    of_groups,
+    pod_group,
+    too_few,
+)
 from tests.helpers.pod_group_cluster import Cluster
 from tests.helpers.queue_builders import NODE_ADD
 from trireme.queueing.batch_key import GroupKey
@@ -17,8 +26,7 @@ from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForG
 from trireme.scheduling import ports
 from trireme.v1 import filter_phase_pb2, scheduling_pb2, status_pb2
 
-UNSCHEDULABLE = "pod group is unschedulable"
-NOWHERE = f"{UNSCHEDULABLE}, 0/1 placements are available, first placement status: "
+NOWHERE = "0/1 placements are available, first placement status: "
 
 Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
 
@@ -68,12 +76,10 @@ async def test_placed_groups_are_undone_when_their_tree_fails() -> None:
     await asyncio.sleep(0)
     assert cluster.nodes == {}
     assert sorted(cluster.unreserved) == ["a0", "a1", "b0"]
-    failed = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
-    assert conditions(cluster)["b"][2] == f"{NOWHERE}{failed}, "
-    # The root's status is a's too, so what was said after it is said for both.
-    assert conditions(cluster)["a"][2] == f"{NOWHERE}{failed}, , "
-    assert cluster.text("a0") == f"{NOWHERE}{failed}"
-    assert cluster.text("b0") == f"{UNSCHEDULABLE}, {NOWHERE}{failed}, "
+    assert conditions(cluster)["b"][2] == f"{NOWHERE}{too_few(2, 1, 1, 0)}"
+    assert conditions(cluster)["a"][2] == 'ancestor composite pod group "root" is unschedulable'
+    assert cluster.text("a0") == 'parent pod group "a" is unschedulable'
+    assert cluster.text("b0") == 'parent pod group "b" is unschedulable'
     assert cluster.text("b1") == "0/2 nodes are available: 2 Insufficient room."
 
 
@@ -97,8 +103,8 @@ async def test_groups_after_the_last_that_can_help_are_not_tried() -> None:
     tree_of_two(cluster)
     filled(cluster, {"a": 2, "b": 2})
     await cluster.run()
-    failed = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
-    assert cluster.text("b0") == f"{NOWHERE}{failed}"
+    assert conditions(cluster)["b"][2] == 'ancestor composite pod group "root" is unschedulable'
+    assert cluster.text("b0") == 'parent pod group "b" is unschedulable'
     assert cluster.text("a1") == "0/1 nodes are available: 1 Insufficient room."
     assert {kind for kind, _, _ in cluster.asked} == {"filter", "place"}
 
@@ -143,12 +149,12 @@ async def test_the_message_counts_no_nodes_of_other_domains() -> None:
     await cluster.run()
     assert cluster.nodes == {}
     assert cluster.text("a1") == "0/1 nodes are available: 1 Insufficient room."
-    assert "0/2 placements are available" in cluster.text("b0")
+    assert conditions(cluster)["a"][2] == f"{NOWHERE}{too_few(2, 1, 1, 0)}"
 
 
 @pytest.mark.parametrize("fault", [ports.PhaseFault("filter is odd"), RuntimeError("a defect")], ids=["odd", "defect"])
 async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) -> None:
-    """Nothing of it is left, and everybody is told the same."""
+    """Nothing of it is left, and everybody is told where it happened."""
     cluster = Cluster([9], composite=True)
     tree_of_two(cluster)
     filled(cluster, {"a": 2, "b": 2})
@@ -164,9 +170,13 @@ async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) 
     else:
         await cluster.run()
         why = "failed to schedule other pod from a pod group: filter is odd"
-        text = f"composite pod group evaluation failed due to child error: {why}"
-        assert conditions(cluster) == dict.fromkeys("ab", ("False", "SchedulerError", text))
-        assert {each.message for each in cluster.failures.values()} == {text}
+        ancestor = 'ancestor composite pod group "root" encountered an error'
+        assert conditions(cluster) == {
+            "a": ("False", "SchedulerError", ancestor),
+            "b": ("False", "SchedulerError", why),
+        }
+        others = {name: f'parent pod group "{name[0]}" encountered an error' for name in ("a0", "a1", "b1")}
+        assert {name: cluster.text(name) for name in cluster.failures} == {**others, "b0": "filter is odd"}
     assert cluster.nodes == {}
 
 

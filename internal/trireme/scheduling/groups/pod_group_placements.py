@@ -23,7 +23,6 @@ from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE_TEXT,
     GroupCode,
     GroupStatus,
     PodGroupRequest,
@@ -84,9 +83,9 @@ class PodGroupPlacements:
             try:
                 candidates = self._generate_placements(generator, request, node, around)
             except placements.NoPlacementError as error:
-                return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (str(error),)))
+                return PodGroupResult(node, GroupStatus(GroupCode.ERROR, str(error)))
         if not candidates:
-            return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, ("no feasible placements found",)))
+            return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found"))
         self._observer.on_placements_generated(request.profile, node.key.kind, len(candidates))
         found: list[tuple[GroupPlacement | None, PodGroupResult]] = []
         first: PodGroupResult | None = None
@@ -124,20 +123,21 @@ class PodGroupPlacements:
         Each sees those before it.
         """
         min_count = node.min_count if request.minimums_apply else 0
-        result = PodGroupResult(node, placement_feasible(min_count, 0, len(node.children)))
+        result = PodGroupResult(node, placement_feasible(min_count, 0, 0, len(node.children)))
         if result.status.code is GroupCode.UNSCHEDULABLE:
             return result
         prospect, scheduled = result.status, 0
         try:
             for index, child in enumerate(node.children):
                 tried = await self._try_group(request, child, placement)
-                if tried.status.code is GroupCode.ERROR:
-                    self._undo_results(result.children)
-                    text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
-                    return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (text,)))
                 result.children.append(tried)
+                if tried.status.code is GroupCode.ERROR:
+                    text = f'evaluation failed due to child "{child.name}" error: {tried.status.message}'
+                    prospect = GroupStatus(GroupCode.ERROR, f'composite pod group "{node.name}" {text}')
+                    break
                 scheduled += tried.succeeded
-                prospect = placement_feasible(min_count, scheduled, len(node.children) - index - 1)
+                count = index + 1
+                prospect = placement_feasible(min_count, scheduled, count - scheduled, len(node.children) - count)
                 if prospect.code is GroupCode.UNSCHEDULABLE:
                     break
         except BaseException:
@@ -198,7 +198,7 @@ class PodGroupPlacements:
             return PodGroupResult(node, result)
         failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
-            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, (f"failed to assume the subtree: {failed}",)))
+            return PodGroupResult(node, GroupStatus(GroupCode.ERROR, f"failed to assume the subtree: {failed}"))
         return result
 
     async def _best_scored_result(
@@ -223,15 +223,14 @@ class PodGroupPlacements:
         try:
             response = await self._evaluators.score_pod_group_placements(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupStatus(GroupCode.ERROR, (str(error),))
+            return GroupStatus(GroupCode.ERROR, str(error))
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
-            return GroupStatus(GroupCode.ERROR, tuple(response.status.messages))
+            return GroupStatus(GroupCode.ERROR, ", ".join(response.status.messages))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
         return found[max(rated)[2]][1]
 
 
 def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status of a group that fits in none of `count` placements: their number, and the first one's status."""
-    why = UNSCHEDULABLE_TEXT if first.summary else first.message
-    text = f"0/{count} placements are available, first placement status: {why}"
-    return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)
+    text = f"0/{count} placements are available, first placement status: {first.message}"
+    return GroupStatus(GroupCode.UNSCHEDULABLE, text)

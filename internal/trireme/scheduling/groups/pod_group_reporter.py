@@ -5,7 +5,6 @@ Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 
 import dataclasses
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from trireme.framework import status
@@ -15,10 +14,8 @@ from trireme.scheduling import attempt_reporter, failure
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters, pod_group_results
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE_TEXT,
     GroupCode,
     GroupStatus,
-    MemberAttempt,
     PodGroupRequest,
     PodGroupResult,
 )
@@ -52,57 +49,46 @@ class PodGroupReporter:
 
         `post_filter`: the result of PodGroupPostFilter, if it ran.
         """
-        results = list(pod_group_results.results_of_tree(request.tree, result))
-        # PodGroupPostFilter's message is repeated for each group that shares the status, as kube-scheduler does it.
-        shares = Counter(id(each.status) for each in results)
-        for each in results:
+        for each in pod_group_results.results_of_tree(request.tree, result):
             if each.node.composite:
                 continue
-            final = (
-                each.status
-                if post_filter is None
-                else _status_after_post_filter(each.status, post_filter, shares[id(each.status)])
-            )
+            final = each.status if post_filter is None else _status_after_post_filter(each.status, post_filter)
             nominated = (
                 post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
             )
             members = request.members_of(each.node)
             _log_attempt(each, final, nominated is not None, len(members))
-            self._report_failed_members(members, each.attempts, each.status, final, nominated)
+            self._report_failed_members(each, members, final, nominated)
             self._write_condition(each.node.message, final)
 
     def _report_failed_members(
         self,
+        result: PodGroupResult,
         members: Sequence[queued_pod.QueuedPodInfo],
-        attempts: Sequence[MemberAttempt],
-        before: GroupStatus,
         final: GroupStatus,
         nominated: Mapping[str, str] | None = None,
     ) -> None:
         """Report the failure of each member of a PodGroup that is not being bound, those not tried included.
 
-        `before` is the group's status before PodGroupPostFilter; `nominated`: room is made, and these members (UID) are
-        nominated for these nodes. Members that fitted fail too, with the group's text, if the group does.
+        `nominated`: room is made, and these members (UID) are nominated for these nodes. Members that fitted fail too
+        if the group does.
         """
-        room_made = nominated is not None
-        nodes = nominated or {}
-        for member in attempts:
-            uid = member.pod.uid
-            failure = member.failure
-            if final.code is GroupCode.ERROR:
-                failure = failure if member.failed_by_error else Failure(final.message, nominated_node="")
-            elif failure is not None:
-                failure = _with_nominated_node(failure, nodes.get(uid))
-            elif final.code is GroupCode.UNSCHEDULABLE:
-                text = final.message if room_made else f"{UNSCHEDULABLE_TEXT}, {final.message}"
-                failure = Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
+        nodes, of_group = nominated or {}, None
+        parent = f'parent pod group "{result.node.name}"'
+        if final.code is GroupCode.ERROR:
+            of_group = Failure(f"{parent} encountered an error", nominated_node="")
+        elif final.code is GroupCode.UNSCHEDULABLE:
+            of_group = Failure(f"{parent} is unschedulable", nominated_node="", unschedulable=True)
+        for member in result.attempts:
+            failure, node = member.failure, nodes.get(member.pod.uid)
+            if failure is None or (final.code is GroupCode.ERROR and not member.failed_by_error):
+                failure = of_group
             if failure is not None:
-                self._reporter.report_failure(member.pod, failure)
-        error = final.code is GroupCode.ERROR
-        for pod in members[len(attempts) :]:
-            text = final.message if error else before.message
-            node = "" if error else nodes.get(pod.uid)
-            self._reporter.report_failure(pod, Failure(text, nominated_node=node, unschedulable=not error))
+                self._reporter.report_failure(member.pod, _with_nominated_node(failure, node))
+        for pod in members[len(result.attempts) :]:
+            assert of_group is not None  # all are tried of a group that is scheduled
+            node = nodes.get(pod.uid) if of_group.unschedulable else ""
+            self._reporter.report_failure(pod, dataclasses.replace(of_group, nominated_node=node))
 
     def _write_condition(self, pod_group: forest.Group, final: GroupStatus) -> None:
         """Have the condition written that follows from the group's final status."""
@@ -114,13 +100,13 @@ class PodGroupReporter:
 
 
 def _status_after_post_filter(
-    final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostFilterResult, times: int
+    final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostFilterResult
 ) -> GroupStatus:
-    """The group's status after PodGroupPostFilter; its message is repeated `times` times."""
+    """The group's status after PodGroupPostFilter, with its message."""
     if post_filter.code is status.Code.ERROR:
-        return GroupStatus(GroupCode.ERROR, (post_filter.message,))
-    # An empty text is joined too, as kube-scheduler does it.
-    return dataclasses.replace(final, reasons=(*final.reasons, *[post_filter.message] * times))
+        return GroupStatus(GroupCode.ERROR, post_filter.message)
+    texts = filter(None, (final.message, post_filter.message))
+    return dataclasses.replace(final, message=", ".join(texts))
 
 
 def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, members: int) -> None:

@@ -18,8 +18,6 @@ from trireme.scheduling import assumed_pod
 from trireme.scheduling.failure import SCHEDULER_ERROR_REASON, Failure
 from trireme.v1 import cycle_pb2, filter_pb2
 
-UNSCHEDULABLE_TEXT = "pod group is unschedulable"
-
 
 class GroupCode(enum.Enum):
     """Whether a group is scheduled, or can still be."""
@@ -33,16 +31,10 @@ class GroupCode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A code with its reasons. `summary`: the first reason alone is passed on to the group above."""
+    """A code with the reason, for events and conditions."""
 
     code: GroupCode
-    reasons: tuple[str, ...] = ()
-    summary: bool = False
-
-    @property
-    def message(self) -> str:
-        """The reasons as one text, for events and conditions."""
-        return ", ".join(self.reasons)
+    message: str = ""
 
 
 @dataclasses.dataclass(slots=True)
@@ -128,35 +120,53 @@ TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
-        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT,), summary=True)
+        result.status = GroupStatus(GroupCode.UNSCHEDULABLE, "no pods were schedulable")
     return result
 
 
-def placement_feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
-    """Whether `min_count` members can still have a node, when some have one and others have not been tried.
+def placement_feasible(min_count: int, scheduled: int, unschedulable: int, remaining: int) -> GroupStatus:
+    """Whether `min_count` members can still have a node, when others have one, were refused, or were not tried.
 
     Source: pkg/scheduler/framework/plugins/gangscheduling PlacementFeasible.
     """
+    if scheduled >= min_count:
+        return GroupStatus(GroupCode.SUCCESS)
+    progress = f"{scheduled} scheduled, {unschedulable} unschedulable, {remaining} not-evaluated"
     if scheduled + remaining < min_count:
-        text = f"minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
-        return GroupStatus(GroupCode.UNSCHEDULABLE, (text,))
-    if scheduled < min_count:
-        text = f"minCount ({min_count}) is not yet satisfied: {scheduled} scheduled, {remaining} remaining"
-        return GroupStatus(GroupCode.WAIT, (text,))
-    return GroupStatus(GroupCode.SUCCESS)
+        text = f"scheduling policy's minimum threshold ({min_count}) cannot be satisfied: {progress}"
+        return GroupStatus(GroupCode.UNSCHEDULABLE, text)
+    text = f"scheduling policy's minimum threshold ({min_count}) is not yet satisfied: {progress}"
+    return GroupStatus(GroupCode.WAIT, text)
 
 
 def results_of_tree(
-    node: forest.GroupNode, result: PodGroupResult | None, above: PodGroupResult | None = None
+    node: forest.GroupNode, result: PodGroupResult | None, failed: PodGroupResult | None = None
 ) -> Iterator[PodGroupResult]:
-    """The result of each group of the tree, for events and conditions.
+    """The result of each group of the tree, for events and conditions; `failed` is the nearest one above that failed.
 
-    Groups that were not tried, and groups that succeeded below one that failed, share the status object of that one.
+    A group that succeeded below it, or was not tried, fails because of it; and an error above comes before a refusal.
     """
     tried = {} if result is None else {child.node.key: child for child in result.children}
-    if above is not None and (result is None or (result.succeeded and not above.succeeded)):
-        result = PodGroupResult(node, above.status)
-    assert result is not None  # the root was tried
+    if failed is None:
+        assert result is not None  # the root was tried
+        failed = None if result.succeeded else result
+    elif result is None or result.succeeded or (_is_error(failed) and not _is_error(result)):
+        attempts = [] if result is None else result.attempts
+        result = PodGroupResult(node, _status_below(failed), attempts)
+    else:
+        failed = result
     yield result
     for child in node.children:
-        yield from results_of_tree(child, tried.get(child.key), result)
+        yield from results_of_tree(child, tried.get(child.key), failed)
+
+
+def _is_error(result: PodGroupResult) -> bool:
+    return result.status.code is GroupCode.ERROR
+
+
+def _status_below(failed: PodGroupResult) -> GroupStatus:
+    """The status of a group that fails because of this one above it."""
+    name = f'ancestor composite pod group "{failed.node.name}"'
+    if _is_error(failed):
+        return GroupStatus(GroupCode.ERROR, f"{name} encountered an error")
+    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable")

@@ -22,7 +22,6 @@ from trireme.registry import group_plugins
 from trireme.scheduling import assumed_pod, attempt, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE_TEXT,
     GroupCode,
     GroupStatus,
     MemberAttempt,
@@ -107,9 +106,10 @@ class PodGroupTrials:
 
         Returns the group's status. The attempts before it stand: the caller undoes them where the group fails.
         """
-        prospect = placement_feasible(min_count, scheduled, len(members))
+        unschedulable = 0
+        prospect = placement_feasible(min_count, scheduled, 0, len(members))
         if prospect.code is GroupCode.UNSCHEDULABLE:
-            return GroupStatus(GroupCode.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, *prospect.reasons), summary=True)
+            return prospect
         for batch in self._batches_of_one_class(members):
             tried = await self._try_pods_of_class(batch, within)
             for index, member in enumerate(tried):
@@ -117,9 +117,10 @@ class PodGroupTrials:
                 if member.failed_by_error and member.failure is not None:
                     text = f"failed to schedule other pod from a pod group: {member.failure.message}"
                     self.unassume_all(tried[index + 1 :])
-                    return GroupStatus(GroupCode.ERROR, (text,))
+                    return GroupStatus(GroupCode.ERROR, text)
                 scheduled += member.assumed is not None
-                prospect = placement_feasible(min_count, scheduled, len(members) - len(attempts))
+                unschedulable += member.assumed is None
+                prospect = placement_feasible(min_count, scheduled, unschedulable, len(members) - len(attempts))
                 if prospect.code is GroupCode.UNSCHEDULABLE:
                     self.unassume_all(tried[index + 1 :])
                     return prospect
