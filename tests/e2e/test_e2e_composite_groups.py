@@ -56,7 +56,7 @@ async def a_tree_of_three_levels(on: Stage) -> None:
     """One of the two groups below will do."""
     await on.nodes(3)
     await _tree(on, "root", 2)
-    await _tree(on, "some", parent="root")
+    await _tree(on, "some", 1, parent="root")
     await on.group(_leaf("a", 2, "some"))
     await on.group(_leaf("b", 9, "some"))
     await on.group(_leaf("c", 2, "root"))
@@ -216,7 +216,7 @@ async def _whose_groups_come_and_go(on: Stage) -> None:
     await on.group(_leaf("a", 1, "m"))
     await on.pods(members("a", 1))
     await on.delete(f"{COMPOSITES}/m")
-    await _tree(on, "m", parent="root")
+    await _tree(on, "m", 1, parent="root")
     await on.group(_leaf("b", 3, "root"))
     await on.pods(members("b", 3))
     assert not await on.bound()

@@ -84,7 +84,7 @@ class Seen:
             {
                 "bound": await on.bound(),
                 "users": await _users(on),
-                "conditions": [(each.get("reason"), each.get("message")) for each in conditions],
+                "conditions": [each.get("reason") for each in conditions],
             }
         )
 
