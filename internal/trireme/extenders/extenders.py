@@ -13,7 +13,7 @@ pkg/scheduler/framework/preemption (callExtenders).
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 import numpy as np
@@ -300,7 +300,8 @@ class Extenders:
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
         """Let the extenders narrow the preemption candidates, one after the other; they may also add victims.
 
-        An ignorable one that fails changes nothing. Raises: ExtenderError, also if the pod is gone.
+        A candidate may come without victims, where only what extenders manage is short; one of them has to add some. An
+        ignorable one that fails changes nothing. Raises: ExtenderError, also if the pod is gone.
         """
         pod = self._objects.pod(uid)
         if pod is None:
@@ -313,6 +314,7 @@ class Extenders:
         for extender in preempting:
             if not victims:
                 break
+            without = {node for node, node_victims in victims.items() if not node_victims.uids}
             try:
                 victims = await self._trim_victims_by_extender(extender, pod, victims)
             except ExtenderError as error:
@@ -320,7 +322,7 @@ class Extenders:
                     raise
                 _log_skipped_extender(extender, error)
                 continue
-            _drop_nodes_without_victims(victims, extender)
+            _drop_nodes_without_victims(victims, without, extender)
             # Looked up now: an added victim may be deleted before the next extender responds.
             unknown = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
             identities |= {uid: self._identity_of_placed_pod(uid) for uid in unknown}
@@ -331,6 +333,7 @@ class Extenders:
                 violations=node_victims.violations,
             )
             for node, node_victims in victims.items()
+            if node_victims.uids
         ]
 
     async def _trim_victims_by_extender(
@@ -424,9 +427,14 @@ def _log_skipped_extender(extender: _Extender, error: ExtenderError) -> None:
     )
 
 
-def _drop_nodes_without_victims(victims: dict[str, extender_wire.Victims], extender: _Extender) -> None:
-    """Drop nodes whose last victim the extender took away. Raises: ExtenderError: the extender is not ignorable."""
-    empty = [node for node, node_victims in victims.items() if not node_victims.uids]
+def _drop_nodes_without_victims(
+    victims: dict[str, extender_wire.Victims], before: Set[str], extender: _Extender
+) -> None:
+    """Drop nodes whose last victim the extender took away; those `before` had none, and are left to the next one.
+
+    Raises: ExtenderError: the extender is not ignorable.
+    """
+    empty = [node for node, node_victims in victims.items() if not node_victims.uids and node not in before]
     if empty and not extender.config.ignorable:
         raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
     for node in empty:

@@ -291,6 +291,31 @@ async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) ->
     assert body["NodeNameToVictims"] is None
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        pytest.param([], ["a"], {"n0": ["a"]}, id="the second adds one"),
+        pytest.param(["a"], ["a"], {"n0": ["a"]}, id="the first adds one"),
+        pytest.param([], [], {}, id="nobody adds any"),
+    ],
+)
+async def test_a_candidate_without_victims_is_there_for_extenders_to_add_some(
+    first: list[str], second: list[str], left: dict[str, list[str]]
+) -> None:
+    """kubernetes/kubernetes#135486: a pod that only lacks what an extender manages could not preempt."""
+
+    def answering(uids: list[str]) -> Mapping[str, Callable[[Json], Any]]:
+        victims = {"n0": {"Pods": [{"UID": uid} for uid in uids]}}
+        return {"preempt": lambda body: {"NodeNameToMetaVictims": victims}}
+
+    world = World((_extender("one", "preempt"), answering(first)), (_extender("two", "preempt"), answering(second)))
+    world.cache.assume("ns/a", "a", "n0", world.base, (), world.number)
+    trim = world.extenders.candidate_trimmer("me", world.number)
+    assert trim is not None
+    found = await trim(_candidates(n0=()))
+    assert {each.node_name: [pod.uid for pod in each.victims] for each in found} == left
+
+
 async def test_a_deleted_victim_is_not_sent_to_extenders() -> None:
     """An extender that gets null for a pod would fall over it; the other candidates stay candidates."""
     extender = dataclasses.replace(_extender("one", "preempt"), node_cache_capable=False)

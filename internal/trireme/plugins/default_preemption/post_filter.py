@@ -185,7 +185,7 @@ class DefaultPreemption:
             if found.candidates:
                 count = count * tried // len(found.candidates) + 1
             for result in await dry_runs.run(slots[:count]):
-                _add_dry_run_results(result, context, snap, found)
+                _add_dry_run_results(result, context, found)
             slots, tried = slots[count:], tried + count
         found.refused = +found.refused
         return found
@@ -264,16 +264,17 @@ def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.RowArray) ->
 def _add_dry_run_results(
     result: dry_run.DryRunResult,
     context: post_filter_context.PostFilterContext,
-    snap: snapshot.Snapshot,
     found: _CandidateSearch,
 ) -> None:
-    """Add the results of dry runs to the search; a candidate without victims is an error, as in kube-scheduler."""
+    """Add the results of dry runs to the search.
+
+    A candidate without victims is one only for extenders, which may add some: their own resources are short there.
+    """
     for candidate in result.candidates:
-        if candidate.rows:
+        if candidate.rows or context.list_candidates:
             found.add(candidate)
         else:
-            name = snap.nodes.names[candidate.slot]
-            found.errors.append(f'expected at least one victim pod on node "{name}"')
+            found.refused[_NO_VICTIMS] += 1
     for number, nodes in Counter(number for _, number in result.refused).items():
         refusal = context.columns.table.statuses[number - 1]
         found.refused[refusal] += nodes

@@ -5,14 +5,17 @@ import random
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers import phase_calls
 from tests.helpers.phase_calls import context
 from tests.helpers.preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 from trireme.evaluation.preemption import dry_run
+from trireme.framework import status
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, meta_pb2, policy_pb2, snapshot_pb2, status_pb2
+from trireme.wire import identities, node_columns
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -527,3 +530,30 @@ async def test_random_choices_depend_on_the_seed_alone() -> None:
     case.builder.apply(removed_classes=[])
     assert [await chosen(seed) for seed in range(8)] == before
     assert len(set(before)) > 3
+
+
+async def test_a_node_that_needs_no_victim_is_a_candidate_for_extenders_alone() -> None:
+    """kubernetes/kubernetes#135486: only what an extender manages is short, so that one of them has to name victims."""
+    case = Preemption(1, cpu="8")
+    case.add(1, "1", "n0")
+    await case.ask()
+    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+    cycle.pod.metadata.uid = cycle.pod.metadata.name = case.uid
+    refusal = status.unschedulable("", "extender: none left")
+    columns = node_columns.NodeColumns.complete(
+        cycle.generation, (refusal,), np.ones(1, dtype=np.int16), np.zeros(1, dtype=np.int32)
+    )
+    request = filter_phase_pb2.RunPostFilterRequest(
+        cycle=cycle,
+        columns=node_columns.to_message(columns),
+        preemptors=[identities.preemptor(cycle.pod, cycle.generation)],
+    )
+    answer = (await case.service.RunPostFilter(request, context())).results[0].answer
+    assert _text(answer) == "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    listed = await case.service.ListPreemptionCandidates(
+        filter_phase_pb2.ListPreemptionCandidatesRequest(
+            cycle=cycle, columns=request.columns, preemptor=request.preemptors[0]
+        ),
+        context(),
+    )
+    assert [(each.node_name, len(each.victims)) for each in listed.candidates] == [("n0", 0)]
