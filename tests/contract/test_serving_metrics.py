@@ -317,6 +317,30 @@ def test_resources_are_those_of_the_specification() -> None:
     assert found["b", "cpu"].labels["node"] == ""
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        ({"cpu": "1", "memory": "1"}, {"cpu": "1", "memory": "1"}, {"cpu": 2, "memory": 2}),
+        ({"cpu": "1", "memory": "1"}, {"cpu": "1"}, {"cpu": 2}),
+        ({"cpu": "1", "ephemeral-storage": "1"}, {"cpu": "0"}, {"ephemeral-storage": 1}),
+    ],
+)
+def test_a_limit_that_some_containers_lack_is_none_of_the_pod(
+    first: dict[str, str], second: dict[str, str], left: dict[str, float]
+) -> None:
+    """kubernetes/kubernetes#141014: the kubelet limits such a pod by nothing."""
+    frontend = support.FakeFrontend()
+    containers = [{"name": name, "resources": {"limits": of}} for name, of in (("a", first), ("b", second))]
+    frontend.place(support.pod("a", "node-1", containers=containers))
+    found = {
+        sample.labels["resource"]: sample.value
+        for family in metrics_resources.families(frontend.cache, frontend.queue)
+        for sample in family.samples
+        if sample.name == "kube_pod_resource_limit"
+    }
+    assert found == left
+
+
 def _filtered(timing: filter_phase_pb2.Timing) -> FilterAnswer:
     return FilterAnswer(evaluated=("Fit",), timings=(timing,))
 

@@ -158,32 +158,42 @@ def amounts_with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
 
 def aggregate_requests(pod: core_pb2.Pod) -> Nanos:
     """What the pod's containers and the claims in its status need together, without pod-level requests."""
-    containers = _total_of_containers(pod, lambda container: nanos_of(container.resources.requests), {})
-    return _sum_of_amounts([containers, claim_amounts(pod.status)])
+    claims = _claims_in(pod.status)
+    return _total_of_containers(pod, lambda container: nanos_of(container.resources.requests), {}, claims)
 
 
 def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
-    """The limits of the pod's containers together.
-
-    The claims in its status add to limits that are set, and to huge pages.
-    """
-    limits = _total_of_containers(pod, lambda container: nanos_of(container.resources.limits), {})
-    claims = claim_amounts(pod.status)
-    added = {name: n for name, n in claims.items() if name in limits or name.startswith(HUGE_PAGES)}
-    return _sum_of_amounts([limits, added])
+    """The limits of the pod's containers together, with the claims in its status."""
+    claims = _claims_in(pod.status)
+    return _total_of_containers(pod, lambda container: nanos_of(container.resources.limits), {}, claims)
 
 
-def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
+@dataclass(frozen=True, slots=True)
+class _ClaimAmounts:
+    """What the devices of a pod's claims take of the node: as long as the pod is there, and while a container runs."""
+
+    of_pod: Mapping[str, int]
+    of_containers: Mapping[str, Nanos]
+
+
+_NO_CLAIMS = _ClaimAmounts({}, {})
+
+
+def _claims_in(status: core_pb2.PodStatus) -> _ClaimAmounts:
     """What devices of claims stand for, and cost in addition, according to the pod's status."""
     parts: list[Nanos] = []
+    of_containers: dict[str, Nanos] = {}
     for claim in status.node_allocatable_resource_claim_statuses:
         parts += [{each.name: _nanos_of_quantity(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
-        users = len(claim.containers)
-        parts += [
-            {each.name: _nanos_of_quantity(each.per_pod) + users * _nanos_of_quantity(each.per_container)}
+        parts += [{each.name: _nanos_of_quantity(each.per_pod)} for each in claim.overhead if each.HasField("per_pod")]
+        overhead = _sum_of_amounts(
+            {each.name: _nanos_of_quantity(each.per_container)}
             for each in claim.overhead
-        ]
-    return _sum_of_amounts(parts)
+            if each.HasField("per_container")
+        )
+        for name in claim.containers:
+            of_containers[name] = _sum_of_amounts([of_containers.get(name, {}), overhead])
+    return _ClaimAmounts(_sum_of_amounts(parts), of_containers)
 
 
 def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos:
@@ -217,7 +227,7 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
     status = pod.status
     statuses = {entry.name: entry for entry in (*status.init_container_statuses, *status.container_statuses)}
     infeasible = _resize_infeasible(pod)
-    claims = claim_amounts(status) if rules.claims else {}
+    claims = _claims_in(status) if rules.claims else _NO_CLAIMS
 
     def requests_of_container(container: core_pb2.Container) -> Nanos:
         """The container's requests; nothing if a resize to them is infeasible."""
@@ -239,9 +249,9 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
 
     def total_by_picker(picker: Picker) -> Nanos:
         """All containers together by one picker, with the pod's claims unless the kubelet counts these already."""
-        containers = _total_of_containers(pod, picker, defaults)
         # The kubelet reports the resources in force with the claims, but not those that it has allocated.
-        return _sum_of_amounts([containers, claims]) if claims and picker is not in_force_for_container else containers
+        counted = _NO_CLAIMS if picker is in_force_for_container else claims
+        return _total_of_containers(pod, picker, defaults, counted)
 
     pickers: list[Picker] = [] if infeasible else [requests_of_container]
     of_pod = rules.pod_level_status and status.allocated_resources and status.HasField("resources")
@@ -279,12 +289,18 @@ def _resize_infeasible(pod: core_pb2.Pod) -> bool:
     )
 
 
-def _total_of_containers(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int]) -> Nanos:
-    """Containers together, or the most that the init containers need in turn beside the sidecars started before."""
+def _total_of_containers(
+    pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int], claims: _ClaimAmounts = _NO_CLAIMS
+) -> Nanos:
+    """Containers together, or the most that the init containers need in turn beside the sidecars started before.
+
+    `claims` of a container count while it runs, those of the pod in any case.
+    """
 
     def amounts_with_defaults(container: core_pb2.Container) -> Nanos:
-        """What one container counts with, after defaults."""
-        return {**defaults, **pick(container)}
+        """What one container counts with, after defaults and with its claims."""
+        own, of_claims = {**defaults, **pick(container)}, claims.of_containers.get(container.name)
+        return own if of_claims is None else _sum_of_amounts([own, of_claims])
 
     total = _sum_of_amounts(amounts_with_defaults(container) for container in pod.spec.containers)
     sidecars: Nanos = {}
@@ -297,7 +313,8 @@ def _total_of_containers(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str,
             peaks.append(sidecars)
         else:
             peaks.append(_sum_of_amounts([own, sidecars]))
-    return _maximum_of_amounts([total, *peaks])
+    most = _maximum_of_amounts([total, *peaks])
+    return _sum_of_amounts([most, claims.of_pod]) if claims.of_pod else most
 
 
 def _nanos_of_quantity(amount: meta_pb2.Quantity) -> int:

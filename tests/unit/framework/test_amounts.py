@@ -47,3 +47,16 @@ def test_the_same_holds_for_the_resources_of_a_pod_as_a_whole() -> None:
         "status": {"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "2"}}},
     }
     assert amounts.pod_amounts(decode.decode(raw, core_pb2.Pod)).placed["cpu"] == 3000
+
+
+def test_what_a_claim_costs_for_each_container_counts_while_that_container_runs() -> None:
+    """As in v1.38; that of an init container counted beside containers that run after it."""
+    spec = {
+        "initContainers": [{"name": "once", "resources": {"requests": {"memory": "1Gi"}}}],
+        "containers": [{"name": "c", "resources": {"requests": {"memory": "1Gi"}}}],
+    }
+    overhead = [{"name": "memory", "perPod": "1Gi", "perContainer": "2Gi"}]
+    claim = {"resourceClaimName": "c", "containers": ["once", "c"], "overhead": overhead}
+    pod = decode.decode({"spec": spec, "status": {"nodeAllocatableResourceClaimStatuses": [claim]}}, core_pb2.Pod)
+    placed = amounts.pod_amounts(pod, amounts.Rules(claims=True)).placed
+    assert placed["memory"] == 4 << 30

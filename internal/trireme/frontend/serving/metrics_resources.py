@@ -102,6 +102,8 @@ def _pod_total(pod: core_pb2.Pod, kind: str) -> Nanos:
             _combine_into(own, sidecars, int.__add__)
             _combine_into(most, own, max)
     _combine_into(total, most, max)
+    if kind == "limits":
+        _omit_partly_limited(total, pod.spec)
     for resource, nanos in _amounts_in_nanos(getattr(pod.spec.resources, kind)).items():
         if resource in ("cpu", "memory") or resource.startswith(_HUGE_PAGES):
             total[resource] = nanos
@@ -109,6 +111,15 @@ def _pod_total(pod: core_pb2.Pod, kind: str) -> Nanos:
         if kind == "requests" or total.get(resource):
             total[resource] = total.get(resource, 0) + nanos
     return total
+
+
+def _omit_partly_limited(total: Nanos, spec: core_pb2.PodSpec) -> None:
+    """Drop cpu and memory where a container has no limit of it, or 0: the kubelet then limits the pod by none."""
+    for container in (*spec.init_containers, *spec.containers):
+        limits = _amounts_in_nanos(container.resources.limits)
+        for resource in ("cpu", "memory"):
+            if not limits.get(resource):
+                total.pop(resource, None)
 
 
 def _combine_into(into: Nanos, more: Nanos, combine: Callable[[int, int], int]) -> None:
