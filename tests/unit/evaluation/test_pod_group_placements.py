@@ -7,7 +7,7 @@ from tests.helpers.pod_group_cluster import Cluster
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import group_placements
 from trireme.registry import score_plugins
-from trireme.v1 import score_phase_pb2
+from trireme.v1 import core_pb2, score_phase_pb2
 
 T0 = 1_000_000.0
 
@@ -54,6 +54,19 @@ async def test_what_is_reserved_for_a_member_is_not_free_for_the_next_when_a_pla
     assert list(generations) == sorted(set(generations))
 
 
+async def test_the_domain_that_members_are_nominated_to_is_taken_if_it_does() -> None:
+    """kubernetes/kubernetes#139472: preemption made room there, and the group went to another domain."""
+    cluster = Cluster([2, 3], racks=["a", "b"], topology=True)
+    cluster.totals = [50, 90]
+    racked(cluster, 2, 2)
+    pod = cluster.queue.contents.get("ns/p1")
+    assert pod is not None
+    pod.record = pod.record._replace(nominated_node="n0")
+    await cluster.run()
+    assert cluster.nodes == dict.fromkeys(("p0", "p1"), "n0")
+    assert not cluster.scored
+
+
 async def test_the_message_is_about_the_first_domain_if_none_is_feasible() -> None:
     """Nodes outside of it are not counted in the message."""
     cluster = Cluster([1, 2], racks=["a", "b"], topology=True)
@@ -79,13 +92,18 @@ async def test_without_any_such_label_there_is_no_placement() -> None:
         (["n1"], ""),
         (["n0", "n1"], "more than 1 domain found for pod group: "),
         (["n2"], "no topology domain found for pod ns/old0"),
+        (["n3"], "empty topology domain found for pod ns/old0"),
         (["gone"], "getting node for pod ns/old0: node gone not found"),
     ],
-    ids=["one domain", "two domains", "no domain", "no node"],
+    ids=["one domain", "two domains", "no domain", "empty domain", "no node"],
 )
 async def test_members_that_run_already_decide_the_domain(nodes: list[str], error: str) -> None:
     """The rest has to join them; where that is impossible it is an error of the group."""
-    cluster = Cluster([9, 9, 9], racks=["a", "b", ""], topology=True)
+    cluster = Cluster([9, 9, 9, 9], racks=["a", "b", "", "c"], topology=True)
+    unlabelled = core_pb2.Node()
+    unlabelled.metadata.name = "n3"
+    unlabelled.metadata.labels["rack"] = ""
+    cluster.cache.set_node(unlabelled)
     for number, node in enumerate(nodes):
         cluster.occupy(f"old{number}", node, "g")
     racked(cluster, 2, 2)

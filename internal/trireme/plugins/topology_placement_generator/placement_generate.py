@@ -8,6 +8,7 @@ Tests: tests/unit/evaluation/test_pod_group_placements.py.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trireme.plugin_api.placements import NodesOfDomain, NoPlacementError, PlacedMember
+from trireme_kube.apimachinery import golang
 
 _PREFIX = "cannot determine domain for already scheduled pods: "
 
@@ -24,11 +25,13 @@ class TopologyPlacementGenerator:
     ) -> Sequence[NodesOfDomain]:
         """Make one placement for each domain; only that of the members that have a node, where there are such.
 
-        Nodes without the label are in none. Raises: NoPlacementError if placed members are in no domain, or in several.
+        Nodes without the label, or with an empty one, are in none.
+
+        Raises: NoPlacementError if placed members are in no domain, or in several.
         """
         domains: dict[str, list[int]] = {}
         for slot, labels in nodes:
-            if topology in labels:
+            if labels.get(topology):
                 domains.setdefault(labels[topology], []).append(slot)
         required = _domain_of(topology, placed, labels_of)
         return [
@@ -50,8 +53,11 @@ def _domain_of(
         domain = labels.get(topology)
         if domain is None:
             raise NoPlacementError(f"{_PREFIX}no topology domain found for pod {pod.key}")
+        if not domain:
+            raise NoPlacementError(f"{_PREFIX}empty topology domain found for pod {pod.key}")
         if found is not None and found != domain:
-            raise NoPlacementError(f"{_PREFIX}more than 1 domain found for pod group: {found}, {domain}")
+            both = f"{golang.quote(found)}, {golang.quote(domain)}"
+            raise NoPlacementError(f"{_PREFIX}more than 1 domain found for pod group: {both}")
         found = domain
     return found
 

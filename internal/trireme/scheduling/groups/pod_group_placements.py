@@ -74,8 +74,8 @@ class PodGroupPlacements:
         """Try a group of the tree in each of its placements, and assume it in the best; each lies within `around`.
 
         A group without a topology constraint is tried in `around` itself (None: on all nodes). An error ends it, and so
-        does success if there is only one placement. On failure nothing is assumed, and the first placement's status is
-        the result's.
+        does success if there is only one placement, or in the one that members are nominated to, which is tried first.
+        On failure nothing is assumed, and the first placement's status is the result's.
         """
         candidates: Sequence[GroupPlacement | None] = (around,)
         generator = self._generators.get(request.profile)
@@ -87,13 +87,19 @@ class PodGroupPlacements:
         if not candidates:
             return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found"))
         self._observer.on_placements_generated(request.profile, node.key.kind, len(candidates))
+        nominated = None if node.composite or node is not request.tree else self._nominated(request, candidates)
         found: list[tuple[GroupPlacement | None, PodGroupResult]] = []
         first: PodGroupResult | None = None
-        for placement in candidates:
+        for placement in sorted(candidates, key=lambda each: each is not nominated) if nominated else candidates:
             result = await self._try_placement(request, node, placement)
             if result.status.code is GroupCode.ERROR or (result.succeeded and len(candidates) == 1):
                 return result
             first = first or result
+            if nominated is not None and placement is nominated and result.succeeded:
+                if any(result.placed_members()):
+                    return result
+                why = "nominated placement is feasible but no pending pod was scheduled"
+                result.status = GroupStatus(GroupCode.UNSCHEDULABLE, why)
             if result.succeeded:
                 self._trials.unassume_all(list(result.placed_members()))
                 found.append((placement, result))
@@ -101,6 +107,15 @@ class PodGroupPlacements:
             first.status = _status_without_feasible_placement(len(candidates), first.status)
             return first
         return await self._reassume_best(request, node, found)
+
+    def _nominated(
+        self, request: PodGroupRequest, candidates: Sequence[GroupPlacement | None]
+    ) -> GroupPlacement | None:
+        """The placement with the nodes that members are nominated to; None: there is none, or more than one."""
+        names = {pod.record.nominated_node for pod in request.all_pods()} - {""}
+        slots = {self._cache.slot_of(name) for name in names}
+        found = [each for each in candidates if each is not None and not slots.isdisjoint(each.slots)]
+        return found[0] if len(found) == 1 else None
 
     async def _try_placement(
         self, request: PodGroupRequest, node: GroupNode, placement: GroupPlacement | None
