@@ -6,7 +6,7 @@ class, and score fills the nodes in their order. So a test can say exactly who f
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,8 @@ class Cluster:
         self.written: list[bind_pb2.Action] = []
         self.started: list[list[str]] = []
         self.preempting: list[bind_pb2.Action] = []
+        #: The nodes that a group preempted for.
+        self.room_made_on: frozenset[str] = frozenset()
         #: What becomes of evictions that are waited for.
         self.refusal = ""
         #: (what was asked, class, how many) in order.
@@ -341,10 +343,13 @@ class _Preempting:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def evict_in_background(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
+    def evict_in_background(
+        self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action], nodes: Collection[str]
+    ) -> None:
         self._cluster.preempting.extend(actions)
+        self._cluster.room_made_on = frozenset(nodes)
 
-    async def evict(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
+    async def evict(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action], nodes: Collection[str]) -> str:
         self._cluster.preempting.extend(actions)
         return self._cluster.refusal
 

@@ -129,12 +129,15 @@ class LeaderChecks:
 
     # Groups
 
-    def _on_binding(self, binding: Any, cycle: Any, pods: Sequence[assumed_pod.AssumedPod], waits: Any = None) -> None:
-        """No pod of a group is on its way to be bound unless so many have a node as have to go together."""
+    def _on_binding(self, binding: Any, cycle: Any, pods: Sequence[assumed_pod.AssumedPod]) -> None:
+        """No pod of a group is on its way to be bound unless so many have a node as have to go together.
+
+        A member that has been deleted may have been placed with them.
+        """
         groups = {group_of(self._pods[each.pod.uid]) for each in pods} - {""}
-        for name in groups if not waits else ():
-            record = self._store.get(GROUPS, "default", name)
-            placed = sum(binding._cache.pod(uid) is not None for uid in self._members[name])
+        for name in groups:
+            record, gone = self._store.get(GROUPS, "default", name), self._members[name].intersection(self._deleted)
+            placed = len(gone) + sum(binding._cache.pod(uid) is not None for uid in self._members[name] - gone)
             if record is not None and placed < record.object["spec"]["schedulingPolicy"]["gang"]["minCount"]:
                 self._violated(f"{placed} pods of {name} are bound alone")
 
@@ -170,7 +173,7 @@ class LeaderChecks:
 
     # Victims, and disruption budgets
 
-    def _on_eviction(self, executor: Any, pod: Any, node_name: str, victims: Sequence[Any]) -> None:
+    def _on_eviction(self, executor: Any, pod: Any, node_name: str, victims: Sequence[Any], nodes: Any = ()) -> None:
         """Victims are less important than the preemptor, and a budget is violated only where that is the only way."""
         preemptor = self._pods.get(pod.uid)
         named = [self._pods[each.pod.uid] for each in victims if each.pod.uid in self._pods]

@@ -21,7 +21,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -122,9 +122,15 @@ class PreemptionExecutor:
         return victim is not None and not victim.flags & TERMINATING
 
     def evict_in_background(
-        self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
+        self,
+        pod: queued_entity.QueuedEntity,
+        node_name: str,
+        victims: Sequence[bind_pb2.Action],
+        nodes: Collection[str] = (),
     ) -> None:
         """Start these evictions for the pod in a task of its own; without victims it does nothing.
+
+        For a group `node_name` is empty, and `nodes` are those that its members are nominated to.
 
         From now on the pod is gated: it is tried again when its last victim is seen to leave, or when the evictions
         fail. An earlier preemption of the same pod goes on, but no longer gates it.
@@ -146,10 +152,18 @@ class PreemptionExecutor:
         self.under_way.begin(pod.uid, preemption)
         self._held_preemptors[pod.key] = pod.uid
         self.retries.on_preemption(pod.uid)
-        self.background.start(self._run_in_background(pod, node_name, victims, preemption))
+        self.background.start(self._run_in_background(pod, node_name, victims, nodes, preemption))
 
-    async def evict(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
+    async def evict(
+        self,
+        pod: queued_entity.QueuedEntity,
+        node_name: str,
+        victims: Sequence[bind_pb2.Action],
+        nodes: Collection[str] = (),
+    ) -> str:
         """Execute these evictions for the pod, all at once, before anything else is scheduled.
+
+        Nodes are as in `evict_in_background`.
 
         Returns the failure; empty if there was none. The pod is not gated: it is not in the queue meanwhile.
         """
@@ -163,7 +177,7 @@ class PreemptionExecutor:
                 *(self._evict_once(pod, node_name, victim, preemption) for victim in victims)
             )
             if EvictionResult.FAILED not in results:
-                await self._clear_lower_nominations(pod, node_name)
+                await self._clear_lower_nominations(pod, nodes or (node_name,))
         finally:
             self._conclude_preemption(preemption)
             self._observer.on_evictions_ended(
@@ -221,12 +235,15 @@ class PreemptionExecutor:
         pod: queued_entity.QueuedEntity,
         node_name: str,
         victims: Sequence[bind_pb2.Action],
+        nodes: Collection[str],
         preemption: Preemption,
     ) -> None:
         """Evict the victims; the preemptor is tried by an event of the last victim, or at once if none will come."""
         failed, requeued = True, False
         started = self._observer.clock()
         try:
+            # Until then lower pods are nominated to the room that is made.
+            await self._clear_lower_nominations(pod, nodes or (node_name,))
             result = await self._evict_last_after_others(pod, node_name, victims, preemption)
             failed, requeued = result is EvictionResult.FAILED, result is EvictionResult.REQUEUED
         finally:
@@ -267,10 +284,8 @@ class PreemptionExecutor:
     ) -> EvictionResult:
         """Evict all victims but the last concurrently, then the last one; return how that ended.
 
-        Nominations of pods of lower priority to the node are removed first. If another victim failed, the last one
-        stays: its event would have the preemptor tried too early.
+        If another victim failed, the last one stays: its event would have the preemptor tried too early.
         """
-        await self._clear_lower_nominations(pod, node_name)
         *others, last = victims
         results = await asyncio.gather(*(self._evict_once(pod, node_name, victim, preemption) for victim in others))
         if EvictionResult.FAILED in results:
@@ -304,17 +319,17 @@ class PreemptionExecutor:
         if self.under_way.get(pod.uid) is preemption:
             self._stop_gating(pod.key, pod.uid)
 
-    async def _clear_lower_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
-        """Clear the nominations of pods of lower priority for the node: they are scheduled elsewhere."""
+    async def _clear_lower_nominations(self, pod: queued_entity.QueuedEntity, nodes: Collection[str]) -> None:
+        """Clear the nominations of pods of lower priority for these nodes: they are scheduled elsewhere."""
         actions = []
-        for other in self._nominations.pods_for(node_name):
+        for other in (other for node_name in sorted(set(nodes)) for other in self._nominations.pods_for(node_name)):
             if other.priority < pod.record.priority:
                 namespace, _, name = other.key.partition("/")
                 identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=other.uid)
                 actions.append(bind_pb2.Action(pod=identity, clear_nomination=bind_pb2.ClearNomination()))
         failure = await self.execute(actions) if actions else ""
         if failure:
-            log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
+            log.warning("cannot clear the nomination of pods on %s: %s", ", ".join(nodes), failure)
 
     async def _evict_once(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: Preemption

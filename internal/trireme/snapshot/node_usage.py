@@ -159,7 +159,8 @@ class UsageWithPods:
             number = table.resource_names.find(name)
             if number is None or number >= self.requested.shape[0]:
                 return np.zeros(slots.shape[0], dtype=np.int64)
-            copies = np.minimum(copies, (table.allocatable[number, slots] - self.requested[number, slots]) // amount)
+            used = arrays.saturated(self.requested[number, slots])
+            copies = np.minimum(copies, (table.allocatable[number, slots] - used) // amount)
         return np.maximum(copies, 0)
 
     def _copy_usage(self) -> None:

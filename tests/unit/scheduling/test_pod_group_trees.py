@@ -262,6 +262,7 @@ async def test_the_topmost_group_preempts_for_all() -> None:
     assert [each.pod.name for each in second.placed] == ["a", "b"]
     assert {name: each.nominated_node for name, each in cluster.failures.items()} == {"a": "n0", "b": "n1"}
     assert [action.pod.name for action in cluster.preempting] == ["old0"]
+    assert cluster.room_made_on == {"n0", "n1"}
     assert sorted(cluster.nodes) == ["old0", "old1"]
 
 

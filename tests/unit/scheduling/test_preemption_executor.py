@@ -444,6 +444,17 @@ async def test_less_important_pods_lose_their_nomination() -> None:
     assert world.asked == [["clear_nomination less"], ["evict a"]]
 
 
+async def test_less_important_pods_lose_their_nominations_on_all_nodes_of_a_group() -> None:
+    """kubernetes/kubernetes#142684: they kept room that was made for the members of a group."""
+    world = World("a")
+    for uid, node in (("less", "node"), ("lesser", "more"), ("elsewhere", "other")):
+        world.nominations.nominate(_record(uid, 5), node)
+    world.go.set()
+    world.preempting.evict_in_background(world.vip, "node", [_evict("a")], {"node", "more"})
+    await world.settle()
+    assert world.asked == [["clear_nomination lesser", "clear_nomination less"], ["evict a"]]
+
+
 async def test_synchronous_preemption_evicts_all_victims_at_once() -> None:
     """With the gate off the attempt ends when the victims have gone, so that the pod is woken by what comes after."""
     world = World("a", "b")

@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -148,9 +148,8 @@ class PodGroupCycle:
         await self._release_claims(group, post_filter.actions)
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
-        failed = await self._evict_victims(
-            group, [action for action in post_filter.actions if action.HasField("evict")]
-        )
+        victims = [action for action in post_filter.actions if action.HasField("evict")]
+        failed = await self._evict_victims(group, victims, post_filter.nominated.values())
         return pod_group_post_filters.failed_preemption_result(failed) if failed else post_filter
 
     def _members_to_try(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
@@ -171,12 +170,17 @@ class PodGroupCycle:
         minimums = members[0].record.profile in self._gang_profiles
         return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
 
-    async def _evict_victims(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
-        """Have the victims deleted. Returns the failure; empty: none, or others are scheduled meanwhile."""
+    async def _evict_victims(
+        self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action], nodes: Iterable[str]
+    ) -> str:
+        """Have the victims deleted, so that there is room on these nodes.
+
+        Returns the failure; empty: none, or others are scheduled meanwhile.
+        """
         if self._asynchronous:
-            self._preemptions.evict_in_background(group, "", victims)
+            self._preemptions.evict_in_background(group, "", victims, frozenset(nodes))
             return ""
-        return await self._preemptions.evict(group, "", victims)
+        return await self._preemptions.evict(group, "", victims, frozenset(nodes))
 
     async def _release_claims(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Have bind release claims that the group cannot use as they are; a failure is only logged."""
