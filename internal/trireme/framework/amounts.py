@@ -172,7 +172,7 @@ def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
 class _ClaimAmounts:
     """What the devices of a pod's claims take of the node: as long as the pod is there, and while a container runs."""
 
-    of_pod: Mapping[str, int]
+    of_pod: Nanos
     of_containers: Mapping[str, Nanos]
 
 
