@@ -259,7 +259,7 @@ class Stage:
         return regarding["name"] != PROBE and regarding.get("uid", "") not in self._former
 
 
-# What is said of a group that does not go, and of its pods: kube-scheduler v1.37, which runs beside, has other words.
+# The words about a group that does not go, and about its pods: kube-scheduler v1.37, which runs beside, has others.
 _OF_GROUP = re.compile(
     r"minCount \(\d+\) (cannot be|is not yet) satisfied|minimum threshold \(\d+\)|pod group is unschedulable"
     r'|(parent|ancestor composite) pod group "|no pods were schedulable|other pod from a pod group'

@@ -37,7 +37,7 @@ def pod_group(
 
 
 def too_few(minimum: int, scheduled: int, unschedulable: int, not_evaluated: int) -> str:
-    """What is said of a group of which too few fit."""
+    """The message about a group if too few of its members fit."""
     progress = f"{scheduled} scheduled, {unschedulable} unschedulable, {not_evaluated} not-evaluated"
     return f"scheduling policy's minimum threshold ({minimum}) cannot be satisfied: {progress}"
 

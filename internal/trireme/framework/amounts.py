@@ -172,7 +172,7 @@ def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
 class _ClaimAmounts:
     """What the devices of a pod's claims take of the node: as long as the pod is there, and while a container runs."""
 
-    of_pod: Mapping[str, int]
+    of_pod: Nanos
     of_containers: Mapping[str, Nanos]
 
 
@@ -327,7 +327,7 @@ def nanos_of(quantities: Quantities) -> Nanos:
     return {name: quantity.parse_quantity(q.string).nanos for name, q in quantities.items()}
 
 
-def _sum_of_amounts(parts: Iterable[Mapping[str, int]]) -> Nanos:
+def _sum_of_amounts(parts: Iterable[Nanos]) -> Nanos:
     """The sums by resource."""
     out: Nanos = {}
     for part in parts:

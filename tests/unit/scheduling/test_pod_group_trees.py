@@ -181,7 +181,7 @@ async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) 
 
 
 def _refused_trees() -> Iterator[Any]:
-    """Groups that must not be in one tree, of which `a` is the one with a pod, and what is said of them."""
+    """Groups that must not be in one tree, and the message about them; `a` has a pod."""
     names = [f"x{number}" for number in range(4)]
     deep = [of_groups(name, parent=parent) for name, parent in itertools.pairwise([*names, ""])]
     text = 'hierarchy depth exceeds maximum allowed depth 4 at "compositepodgroup/ns/x0"'
@@ -224,7 +224,7 @@ def _refused_trees() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("groups", "text"), list(_refused_trees()))
 async def test_groups_of_a_tree_that_contradict_each_other_are_an_error(groups: list[Group], text: str) -> None:
-    """kubernetes/kubernetes#142719: such trees were scheduled, or waited for ever."""
+    """kubernetes/kubernetes#142719: such trees were scheduled, or waited in vain."""
     cluster = Cluster([9], composite=True)
     for group in groups:
         cluster.group(group)
