@@ -1,3 +1,6 @@
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/logs.py (which names the other languages' files).
+
 package trireme
 
 import (

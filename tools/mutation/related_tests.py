@@ -5,6 +5,7 @@ Which of their tests get to a mutant is measured (`tried_mutants`); this only sa
 """
 
 import ast
+import functools
 import pathlib
 import re
 from collections.abc import Collection, Iterator
@@ -60,6 +61,7 @@ def _named(path: str) -> Iterator[str]:
                 yield each
 
 
+@functools.cache
 def _importers() -> dict[str, set[str]]:
     """The test files by the modules that they import, themselves or through the modules that tests share."""
     direct: dict[str, set[str]] = {}

@@ -2,6 +2,8 @@
 
 For each: how it is watched, decoded, streamed, and registered for.
 
+Also change: sdk/rust/src/objects.rs (the fields of ClusterObject).
+
 Tests: tests/conformance/test_decisions.py.
 """
 

@@ -3,6 +3,9 @@
 A `Follower` serves SnapshotFollower, applies deltas, and checks whether the state satisfies a call. Invariant: a call
 is answered from one generation at least as new as the one that it names, under its configuration and epoch, or refused
 with FAILED_PRECONDITION so that the caller sends what is missing or calls another replica.
+
+Also change: sdk/go/follower.go, sdk/java/src/main/java/dev/trireme/sdk/Follower.java, sdk/rust/src/follower.rs,
+sdk/typescript/src/follower.ts, examples/score-phase-go/follower.go (the same in the other languages' SDKs).
 """
 
 import asyncio

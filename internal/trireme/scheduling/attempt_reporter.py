@@ -2,8 +2,7 @@
 
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
 
-Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_preemption_executor.py,
-tests/unit/insight/test_question_logs.py.
+Tests: tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_assembly.py.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """The preemptions under way: which pods wait for victims, and so are gated in the queue.
 
-Tests: tests/unit/scheduling/test_preemption_executor.py.
+Tests: tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_pre_enqueue_calls.py.
 """
 
 import asyncio

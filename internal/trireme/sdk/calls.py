@@ -1,5 +1,9 @@
 """The arguments of a plugin's methods.
 
+Also change: sdk/go/nodeinfo.go, sdk/java/src/main/java/dev/trireme/sdk/Call.java,
+sdk/java/src/main/java/dev/trireme/sdk/Node.java, sdk/rust/src/call.rs,
+sdk/typescript/src/calls.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk.py.
 """
 

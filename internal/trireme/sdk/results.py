@@ -1,5 +1,8 @@
 """Results of a plugin's methods other than plain values: refusals, state, waiting.
 
+Also change: sdk/go/statuses.go, sdk/java/src/main/java/dev/trireme/sdk/Status.java, sdk/rust/src/results.rs,
+sdk/typescript/src/results.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk_binding.py, tests/contract/test_plugin_sdk_queue.py.
 """
 

@@ -1,5 +1,8 @@
 """Serves ScorePlugin with a plugin's pre_score, score and normalize_scores.
 
+Also change: sdk/go/scoring.go, sdk/java/src/main/java/dev/trireme/sdk/ScoreHandlers.java,
+sdk/rust/src/services/scoring.rs, sdk/typescript/src/services/score_service.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py,
 tests/contract/test_plugin_score_copies_cluster.py.
 """

@@ -1,3 +1,6 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+
 /** The command line of a plugin: address, certificates, callers, logs, metrics, and the author's own flags. */
 import { parseArgs } from "node:util";
 import { Handle } from "./handle.js";
