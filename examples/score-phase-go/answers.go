@@ -1,3 +1,5 @@
+// Also change: internal/trireme/wire/phase_answers.py (answers about placing).
+
 package main
 
 import (

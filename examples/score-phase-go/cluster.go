@@ -1,3 +1,5 @@
+// Also change: internal/trireme/framework/amounts.py (how pods' requests are counted).
+
 package main
 
 import (

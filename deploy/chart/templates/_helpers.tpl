@@ -1,3 +1,6 @@
+{{- /* Also change: internal/trireme/config/trireme_configuration.py, deploy/chart/templates/_plugins.tpl,
+     internal/trireme/config/remote_plugin_settings.py,
+     internal/trireme/config/service_tls.py (fields of TriremeConfiguration). */ -}}
 {{/* The beginning of all names. */}}
 {{- define "trireme.fullname" -}}
 {{- $own := ternary .Release.Name (printf "%s-trireme" .Release.Name) (contains "trireme" .Release.Name) -}}

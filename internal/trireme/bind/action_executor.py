@@ -5,6 +5,8 @@ what concerns one pod is done in the order of the requests, also across calls; w
 done at once; each action may be repeated, and one that is done already is a success. As with bindings, nothing begins
 once the tenure of the calling leader is over.
 
+Also change: internal/trireme/plugin_verification/filter_step_specifications.py (actions that a plugin may ask for).
+
 Tests: tests/contract/test_bind_service.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 

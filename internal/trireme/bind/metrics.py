@@ -2,7 +2,9 @@
 
 The counters live in the statistics records of the objects that count; here they are only read, at each scrape.
 
-Tests: tests/contract/test_replica_metrics.py.
+Also change: internal/trireme/phases/phase_metrics.py (metrics of both).
+
+Tests: tests/unit/project/test_documents.py.
 """
 
 from collections.abc import Iterable, Mapping

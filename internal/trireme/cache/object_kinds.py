@@ -3,6 +3,8 @@
 For each: how it is watched, decoded, streamed, and registered for.
 
 Also change: sdk/rust/src/objects.rs (the fields of ClusterObject).
+Also change: internal/trireme_kube/client/informers/resources.py,
+internal/trireme_kube/embedded/api/resources.py (the kinds and their paths).
 
 Tests: tests/conformance/test_decisions.py.
 """

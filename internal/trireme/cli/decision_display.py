@@ -1,4 +1,9 @@
-"""By which decision a pod got its node, and whom it preempts, as `trireme explain` shows it."""
+"""By which decision a pod got its node, and whom it preempts, as `trireme explain` shows it.
+
+Also change: console/src/views/preemption.tsx,
+internal/trireme/insight/preemption_explanation.py (the words for fates and criteria).
+Also change: console/src/views/decision.tsx, console/src/documents.ts (how a decision is shown).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,5 +1,8 @@
 """What would help a pending pod, as `trireme explain` shows it: insight's proposals in words.
 
+Also change: console/src/views/proposals.tsx, internal/trireme/insight/proposals/search.py,
+tests/helpers/proposed_changes.py (kinds of changes and their words).
+
 Tests: tests/unit/cli/test_explain_command.py.
 """
 

@@ -1,6 +1,8 @@
 """Scenario files: YAML, read strictly. Each problem has its line and column, the field, and what to do.
 
 The fields are those of `trireme.v1.Scenario`, in JSON's spelling; manifests have those of the Kubernetes API.
+
+Also change: internal/trireme/config/trireme_configuration.py (the type of this document).
 """
 
 from collections.abc import Sequence

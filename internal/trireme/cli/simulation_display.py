@@ -1,5 +1,8 @@
 """What `trireme simulate` shows: a SimulateResponse as text.
 
+Also change: console/src/views/simulation.tsx, internal/trireme/insight/http_api/simulation_page.py,
+console/src/documents.ts (what a simulation is asked and answers).
+
 Tests: tests/unit/cli/test_simulate_command.py.
 """
 

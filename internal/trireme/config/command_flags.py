@@ -4,6 +4,9 @@ Names, types, defaults and sections are the interface that manifests rely on; th
 have a section of their own at the end, so that what is not kube-scheduler's cannot be mistaken for it. A flag is
 declared once, here or in the module of its section, and is a field of `Options`.
 
+Also change: internal/trireme/config_convert/command_lines.py,
+internal/trireme/config/leader_election.py (the flags of kube-scheduler).
+
 Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_secure_serving.py.
 """
 

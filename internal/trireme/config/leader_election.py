@@ -3,6 +3,9 @@
 The rules of a configuration file catch most of these earlier, but flags without a file are not held to them. The checks
 run before anything connects, so that an instance that could never lead is no standby either.
 
+Also change: internal/trireme/config/command_flags.py,
+internal/trireme/config_convert/command_lines.py (the flags of kube-scheduler).
+
 Tests: tests/unit/config/test_start.py, tests/unit/bind/test_flags.py.
 """
 

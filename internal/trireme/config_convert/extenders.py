@@ -1,5 +1,7 @@
 """Extenders, as a Policy or an older version of the configuration had them, as `v1` has them.
 
+Also change: internal/trireme/config/loading.py (extenders' fields).
+
 Tests: tests/unit/config_convert/test_policies.py.
 """
 

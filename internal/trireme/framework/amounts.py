@@ -5,6 +5,8 @@ results: cpu in millicores, everything else in the resource's own unit.
 
 Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
 
+Also change: examples/score-phase-go/cluster.go (how pods' requests are counted).
+
 Tests: tests/unit/plugins/test_node_resources_fit.py, tests/conformance/test_quantities_of_go.py.
 """
 

@@ -3,6 +3,10 @@
 There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
 thread; the snapshot's owner keeps it up to date.
 
+Also change: internal/trireme/frontend/phase_clients/remote_evaluators.py,
+internal/trireme/frontend/phase_clients/recording_evaluators.py,
+internal/trireme/replay/decision_calls.py (the calls of filter and score, sent, recorded and replayed).
+
 Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """
 

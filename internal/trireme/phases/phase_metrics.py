@@ -6,6 +6,8 @@ bind has its own beside (`bind/metrics.py`).
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
 
 Also change: internal/trireme/sdk/metrics.py (the metrics that the scheduler shows too).
+Also change: internal/trireme/bind/metrics.py (metrics of both).
+Also change: internal/trireme/remote/remote_health.py (states of answers in metrics).
 
 Tests: tests/contract/test_replica_metrics.py.
 """

@@ -96,6 +96,7 @@ class BindContext:
 
 #: (writer, pod, the plugin's own state from Reserve) -> the write that failed. Gives back what PreBind wrote for the
 #: pod; None: all of it was. Raises: ValueError where the state is not the plugin's.
+#: Implementers: trireme.plugins.dynamic_resources.unreserve.unreserve.
 UnreserveCall = Callable[[ApiWriter, PodName, bytes], Awaitable[Outcome | None]]
 
 
@@ -116,4 +117,6 @@ class TenureOver(Exception):
 
 
 #: Carries out one action of a kind; one that is done already is a success.
+#: Implementers: trireme.plugins.dynamic_resources.claim_actions.deallocate,
+#: trireme.plugins.dynamic_resources.claim_actions.remove_user.
 ActionCall = Callable[[bind_pb2.Action, ActionContext], Awaitable[Outcome]]

@@ -1,5 +1,7 @@
 """The RPCs that plugins serve.
 
+Also change: tests/helpers/contract_document.py, sdk/java/src/main/java/dev/trireme/sdk/Rpcs.java (RPCs of plugins).
+
 Tests: tests/unit/cli/test_plugin_command.py.
 """
 

@@ -15,7 +15,11 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Make plugins that are services of their own; a filter plugin is made for the profile of this name.
+# Implementers: trireme.remote.remote_plugins.RemotePlugins.filter_plugin,
+# trireme.remote.recorded_makers.RecordedMakers.make_filter.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
+#: Implementers: trireme.remote.remote_plugins.RemotePlugins.post_filter_plugin,
+#: trireme.remote.recorded_makers.RecordedMakers.make_post_filter.
 MakeRemotePostFilter = Callable[[snapshot_pb2.RemotePlugin], post_filter_plugins.HostedPostFilter]
 
 

@@ -6,6 +6,7 @@ It is plain Python, for plugins that look at a few nodes at a time. Deltas chang
 Also change: sdk/go/cluster.go, sdk/go/objects.go, sdk/java/src/main/java/dev/trireme/sdk/ClusterState.java,
 sdk/java/src/main/java/dev/trireme/sdk/PlacedPod.java, sdk/rust/src/cluster.rs, sdk/rust/src/objects.rs,
 sdk/typescript/src/cluster.ts (the same in the other languages' SDKs).
+Also change: internal/trireme/cache/pod_projection.py, internal/trireme/snapshot/pods.py (bits of a pod's flags).
 """
 
 from collections.abc import Collection, Mapping

@@ -2,6 +2,8 @@
 
 The engines fill the records, the phases' services send them, and scheduling decides by them. So a new field of an
 answer is a field of its message, of the record here with both conversions, and whatever fills and uses it.
+
+Also change: examples/score-phase-go/answers.go (answers about placing).
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,6 +3,8 @@
 A path is looked up among the names of these files, and never in the file system: there is nothing to traverse. The page
 may load scripts and styles from this server alone, and runs neither inline ones nor text as code.
 
+Also change: console/build.mjs (the files of the page).
+
 Tests: tests/unit/insight/http_api/test_recorded_gaps.py, tests/unit/insight/http_api/test_recorded_folder.py.
 """
 

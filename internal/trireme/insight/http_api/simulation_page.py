@@ -2,6 +2,9 @@
 
 An answer names nodes and pods of all namespaces, so it is for those alone who may list both in the whole cluster.
 
+Also change: console/src/views/simulation.tsx, internal/trireme/cli/simulation_display.py,
+console/src/documents.ts (what a simulation is asked and answers).
+
 Tests: tests/security/test_simulation_http.py.
 """
 

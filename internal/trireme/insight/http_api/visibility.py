@@ -17,6 +17,7 @@ from trireme.insight import observed_cluster
 from trireme.insight.console.documents import SOME_GROUP, SOME_NODE, SOME_POD
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 
+#: Implementers: trireme.insight.service.InsightService.remembered_names.
 PastNames = Callable[[], tuple[frozenset[str], frozenset[str]]]
 """Returns the names of nodes and of pods that the cluster had, as far as they are remembered."""
 

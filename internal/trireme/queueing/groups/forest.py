@@ -20,6 +20,7 @@ from trireme.v1 import scheduling_pb2
 
 Group = group_ancestry.Group
 
+# Also change: internal/trireme/evaluation/preemption/victims_with_groups.py (how many levels groups have).
 # How many levels a tree may have; that it may have one more than it should is kube-scheduler's.
 _MAX_LEVELS = 4
 _MAX_ENTERING = 5

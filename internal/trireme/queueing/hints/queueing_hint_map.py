@@ -25,6 +25,8 @@ class Hint(enum.Enum):
 
 
 # Evaluates all the pods at once: (event, old object, new object, pods) -> one hint for each pod.
+# Implementers: trireme.queueing.hints.registrations._hint_by_class,
+# trireme.frontend.scheduler_metrics.SchedulerMetrics._with_timing_of_hint.
 HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPodInfo]], Sequence[Hint]]
 
 

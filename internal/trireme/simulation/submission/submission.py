@@ -4,6 +4,8 @@ What the API server and controllers do to objects of a cluster is done here as f
 priorities of classes, claims for volumes and devices, ReplicaSets. Pods that a workload has in the cluster leave first:
 the answer is about the state after its rollout.
 
+Also change: internal/trireme_kube/embedded/cluster.py (priority classes of the system).
+
 Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
 

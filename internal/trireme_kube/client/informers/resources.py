@@ -4,6 +4,9 @@ One frozen record per collection: its path, which of its objects matter, and whe
 The list is kube-scheduler's.
 Source: the informers of kube-scheduler v1.37.0.
 
+Also change: internal/trireme_kube/embedded/api/resources.py,
+internal/trireme/cache/object_kinds.py (the kinds and their paths).
+
 Tests: tests/unit/client/informers/test_pages.py.
 """
 

@@ -22,6 +22,7 @@ from trireme_kube.client.kubeconfig.connection import Connection
 
 _MEMORY = "/proc/self/fd/"
 
+#: Implementers: trireme_kube.client.rest.credentials.renewal, trireme_kube.client.rest.external_credentials.renew.
 Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
 """Renews the credentials; True: also those that have not expired, because they were rejected."""
 

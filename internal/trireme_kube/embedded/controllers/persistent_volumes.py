@@ -5,6 +5,8 @@ in a volume's claimRef or sets the claim's selected-node annotation, and this co
 Provisioning is simulated for every class with a provisioner: a volume appears at once, in the zone of the chosen node.
 
 Source: k8s.io/kubernetes, pkg/controller/volume.
+
+Also change: internal/trireme/plugin_kit/volumes_objects.py (annotations of volumes).
 """
 
 from collections.abc import Callable

@@ -2,6 +2,9 @@
 
 Source: k8s.io/kubernetes, pkg/controller/statefulset.
 
+Also change: internal/trireme/simulation/submission/workload_pods.py,
+internal/trireme_kube/embedded/controllers/jobs.py (pods that controllers make).
+
 Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 

@@ -7,6 +7,8 @@ the ReplicaSet made from it.
 Source: k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/strategy.go, and the admission plugins
 DefaultTolerationSeconds and ServiceAccount.
 
+Also change: internal/trireme/simulation/manifests.py (what the API server adds to pods).
+
 Tests: tests/unit/embedded/registry/test_registry.py.
 """
 

@@ -2,6 +2,8 @@
 
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core/pods.go, and k8s.io/component-helpers, resource/helpers.go.
 
+Also change: internal/trireme/framework/pod_conditions.py (conditions of pods).
+
 Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 
