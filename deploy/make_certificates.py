@@ -7,6 +7,7 @@ keys of a cert-manager Secret: `kubectl create secret generic trireme-bind-tls -
 production something that renews certificates by itself should issue them: the authority's key lies here as a file.
 
 Also change: tools/chaos/chaos_sides.py, deploy/chart/values.yaml (names of the files of certificates).
+Also change: docs/deployment.md.
 """
 
 import argparse

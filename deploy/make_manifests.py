@@ -5,6 +5,7 @@ its values make, as JSON patches and new objects, so that components combine as 
 (`kustomization.yaml` of the base and the overlays, and namespaces) is written by hand.
 
 Also change: deploy/chart/values.yaml (components and overlays).
+Also change: docs/deployment.md.
 
 Tests: tests/contract/test_chart_manifests.py, tests/e2e/controlplane/test_controlplane_manifests.py.
 """

@@ -13,6 +13,8 @@ With `--reads metadata.namespace,spec.containers` the plugin of the side `trirem
 wave apart.
 """
 
+# Also change: docs/performance.md.
+
 import argparse
 import asyncio
 import contextlib

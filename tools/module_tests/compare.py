@@ -78,8 +78,9 @@ class Module:
 
     def others(self) -> list[str]:
         """Other test files that may check it, those first that are most about it."""
-        related = set(related_tests.of([str(self.path.relative_to(ROOT))]))
-        return sorted(related - {*self.named(), *self.of_its_name()}, key=self.weight, reverse=True)
+        related = {*related_tests.of([str(self.path.relative_to(ROOT))])} - {*self.named(), *self.of_its_name()}
+        about_code = (each for each in related if not each.startswith("tests/unit/project/"))
+        return sorted(about_code, key=self.weight, reverse=True)
 
     def _is_near(self, test: str) -> bool:
         """The test is in a folder of the module's package, or of another kind than unit tests."""

@@ -8,6 +8,8 @@ not treat the pod as unbound.
 
 This is a pure state machine. `trireme.bind.binding_writer` executes its steps and reports their outcomes; time and
 jitter are arguments. Requests that certainly had no effect are repeated by `trireme_kube.client.writes`.
+
+Also change: docs/fault-tolerance.md.
 """
 
 from collections.abc import Callable

@@ -3,6 +3,8 @@
 Tests: tests/unit/cli/test_explain_command.py, tests/unit/cli/test_display.py.
 """
 
+# Also change: docs/explain.md.
+
 # Also change: console/src/recording.tsx, internal/trireme/recording/frame_times.py (causes of gaps).
 
 # Also change: console/src/views/pod.tsx, console/src/documents.ts (what is shown of an explanation).

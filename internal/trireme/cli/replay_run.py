@@ -1,5 +1,7 @@
 """Runs `trireme replay`: what is replayed, and what is printed of it.
 
+Also change: docs/recording.md.
+
 Tests: tests/unit/cli/test_replay_command.py.
 """
 

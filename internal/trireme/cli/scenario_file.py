@@ -3,6 +3,7 @@
 The fields are those of `trireme.v1.Scenario`, in JSON's spelling; manifests have those of the Kubernetes API.
 
 Also change: internal/trireme/config/trireme_configuration.py (the type of this document).
+Also change: docs/simulate.md.
 """
 
 from collections.abc import Sequence

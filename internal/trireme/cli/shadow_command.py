@@ -3,6 +3,8 @@
 Tests: tests/unit/cli/test_plugin_command.py.
 """
 
+# Also change: docs/shadow.md.
+
 import argparse
 
 from trireme.shadow import flags

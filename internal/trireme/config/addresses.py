@@ -4,6 +4,7 @@ A configuration names a Service once; its ready endpoints change while the front
 phases have no access to the API server), writes what it finds here, and sends the phases addresses instead of the name.
 
 Also change: deploy/chart/templates/roles/plugin-endpoints.yaml (the endpointslice form of an address).
+Also change: docs/deployment.md.
 
 Tests: tests/unit/config/test_addresses.py, tests/unit/config/test_trireme_configuration.py.
 """

@@ -6,6 +6,9 @@ declared once, here or in the module of its section, and is a field of `Options`
 
 Also change: internal/trireme/config_convert/command_lines.py,
 internal/trireme/config/leader_election.py (the flags of kube-scheduler).
+Also change: docs/starting.md.
+Also change: internal/trireme_kube/client/rest/content_types.py, internal/trireme_kube/embedded/serializer/protobuf.py,
+internal/trireme/config/scheduler_configuration.py (the media type of protobuf).
 
 Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_secure_serving.py.
 """

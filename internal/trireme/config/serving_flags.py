@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/server/options.
 
 Also change: internal/trireme/delegated_access/serving_trust.py,
 internal/trireme/shadow/migration/findings.py (names of flags).
+Also change: docs/deployment.md.
 
 Tests: tests/unit/config/test_secure_serving.py.
 """

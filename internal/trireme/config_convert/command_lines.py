@@ -4,6 +4,7 @@ Accepts today's flags and removed ones, so that a whole command line can be give
 
 Also change: internal/trireme/config/command_flags.py,
 internal/trireme/config/leader_election.py (the flags of kube-scheduler).
+Also change: docs/beside-your-scheduler.md.
 """
 
 import shlex

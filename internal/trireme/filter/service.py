@@ -3,6 +3,8 @@
 A phase answers all that its plugins say as one plugin would: PreFilter and Filter in one call, the first refusal per
 node.
 
+Also change: docs/protocol.md.
+
 Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """
 

@@ -2,6 +2,9 @@
 
 The lines by which a process says that it serves, for which its starter waits, and the frontend's pages, which
 `trireme` reads.
+
+Also change: docs/explain.md.
+Also change: docs/simulate.md.
 """
 
 from typing import Final

@@ -1,5 +1,7 @@
 """HandleService: what a plugin can do to pods that wait on Permit, and how it has pods tried now.
 
+Also change: docs/protocol.md.
+
 Tests: tests/contract/test_replica_dialing.py.
 """
 

@@ -1,5 +1,7 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score.
 
+Also change: docs/protocol.md.
+
 Tests: tests/unit/insight/test_service.py, tests/unit/insight/test_turns_of_callers.py.
 """
 

@@ -1,5 +1,7 @@
 """The flags that filter, score, bind and insight share: where they listen, and with which certificates.
 
+Also change: docs/deployment.md.
+
 Tests: tests/unit/bind/test_flags.py.
 """
 

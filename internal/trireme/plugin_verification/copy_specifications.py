@@ -1,5 +1,7 @@
 """ScoreCopies: what nodes score with copies of the pod on them.
 
+Also change: docs/declared-dependencies.md.
+
 Tests: tests/contract/test_plugin_verification.py.
 """
 

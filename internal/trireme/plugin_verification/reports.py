@@ -2,6 +2,7 @@
 
 Also change: internal/trireme/cli/plugin_command.py,
 internal/trireme/plugin_verification/verification.py (the report's JSON).
+Also change: docs/plugin-verification.md.
 
 Tests: tests/unit/cli/test_plugin_command.py.
 """

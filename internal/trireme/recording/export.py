@@ -1,5 +1,7 @@
 """Joins the segments of a folder to one file that begins with a full state (`joining`).
 
+Also change: docs/recording.md.
+
 Tests: tests/unit/cli/test_record_command.py.
 """
 

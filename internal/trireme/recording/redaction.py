@@ -6,6 +6,7 @@ first pass, `Redaction` replaces them in a second one.
 
 Also change: internal/trireme/plugins/node_label/args.py,
 internal/trireme/config_convert/profile_conversion.py (arguments of NodeLabel).
+Also change: docs/recording.md.
 """
 
 import json

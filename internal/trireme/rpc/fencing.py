@@ -13,6 +13,8 @@ ended stays ended. `trireme.bind.leadership` determines the time.
 Also change: sdk/go/epochs.go, sdk/go/service.go, sdk/java/src/main/java/dev/trireme/sdk/Fencing.java,
 sdk/java/src/main/java/dev/trireme/sdk/Refusals.java, sdk/rust/src/fencing.rs, sdk/typescript/src/fencing.ts,
 sdk/typescript/src/errors.ts (the same in the other languages' SDKs).
+Also change: docs/fault-tolerance.md.
+Also change: docs/protocol.md.
 """
 
 import enum

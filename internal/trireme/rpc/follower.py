@@ -6,6 +6,7 @@ with FAILED_PRECONDITION so that the caller sends what is missing or calls anoth
 
 Also change: sdk/go/follower.go, sdk/java/src/main/java/dev/trireme/sdk/Follower.java, sdk/rust/src/follower.rs,
 sdk/typescript/src/follower.ts, examples/score-phase-go/follower.go (the same in the other languages' SDKs).
+Also change: docs/protocol.md.
 """
 
 import asyncio

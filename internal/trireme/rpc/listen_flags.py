@@ -9,6 +9,7 @@ sdk/java/src/main/java/dev/trireme/sdk/PemFiles.java, sdk/java/src/main/java/dev
 sdk/java/src/main/java/dev/trireme/sdk/PluginMain.java, sdk/rust/src/tls.rs, sdk/rust/src/admission.rs,
 sdk/typescript/src/tls.ts, sdk/typescript/src/watched_files.ts,
 sdk/typescript/src/main.ts (the same in the other languages' SDKs).
+Also change: docs/security.md.
 """
 
 import ipaddress

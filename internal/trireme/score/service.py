@@ -1,5 +1,7 @@
 """ScorePhase of the score phase: calls, answered by an engine.
 
+Also change: docs/protocol.md.
+
 Tests: tests/unit/score/test_service.py, tests/unit/replay/test_decision_replay.py,
 tests/contract/test_replica_metrics.py.
 """

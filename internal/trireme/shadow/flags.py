@@ -1,4 +1,7 @@
-"""The flags of shadow, for `trireme shadow` and the program trireme-shadow alike."""
+"""The flags of shadow, for `trireme shadow` and the program trireme-shadow alike.
+
+Also change: docs/shadow.md.
+"""
 
 import os
 import pathlib

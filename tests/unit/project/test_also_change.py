@@ -1,7 +1,7 @@
 """A fact that is stated in two files names the other one at each: `Also change: PATH, PATH` in a comment or docstring.
 
-A path with `*` stands for all files that it fits. Of many places one lists the others, which name it alone. JSON has no
-comments, and names none.
+A path with `*` stands for all files that it fits. Of many places one lists the others, which name it alone. JSON need
+not name any, nor templates of files that users get.
 """
 
 import fnmatch
@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[3]
-_PATH = r"`?[\w*][\w.*/-]*[\w*]`?"
+_PATH = r"`?(?:\.?\w|\*)[\w.*/-]*[\w*]`?"
 #: The list goes on in the next line of a comment after a comma.
 _LINE = re.compile(rf"Also change: ({_PATH}(?:,[ ]?(?:\n\W*)?{_PATH})*)")
 
@@ -36,7 +36,7 @@ def _problems(named: dict[str, set[str]]) -> Iterator[str]:
             files = [str(each.relative_to(ROOT)) for each in ROOT.glob(path)]
             if not files:
                 yield f"{name}: there is no {path}"
-            for file in filter(lambda each: not each.endswith(".json"), files):
+            for file in filter(lambda each: not each.endswith((".json", ".template")), files):
                 if not any(fnmatch.fnmatch(name, back) for back in named.get(file, ())):
                     yield f"{file}: say `Also change: {name}`, as {name} does of it"
 

@@ -1,6 +1,9 @@
 """The frontend's metrics of a state: read from the statistics of its parts at each scrape.
 
 So the hot path updates no gauge, and metrics agree with `trireme status`.
+
+Also change: docs/runbooks/README.md.
+Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
 """
 
 from collections import Counter

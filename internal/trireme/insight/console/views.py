@@ -9,6 +9,7 @@ Also change: console/src/api.ts, console/src/overview_data.ts, console/src/node_
 console/src/views/components.tsx, console/src/views/groups.tsx, console/src/views/node.tsx,
 console/src/views/overview.tsx, console/src/views/pending.tsx,
 console/src/views/preemptions.tsx (the paths that the page asks for).
+Also change: docs/console.md.
 
 Tests: tests/unit/insight/console/test_views.py.
 """

@@ -6,6 +6,7 @@ pod (or, for a simulation, to list nodes and pods), the query or body; then the 
 may not list are left out of its answer.
 
 Also change: console/src/views/pod.tsx (paths of insight's API).
+Also change: docs/explain.md.
 
 Tests: tests/security/test_insight_http.py, tests/contract/test_insight_recorded_console.py.
 """

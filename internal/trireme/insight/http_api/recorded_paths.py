@@ -1,6 +1,7 @@
 """The paths of what was recorded: `/v1/recorded/MILLISECONDS/` stands in place of `/v1/` in the path of a page.
 
 Also change: console/src/moment.ts, console/src/api.ts (the moment in the address).
+Also change: docs/console.md.
 
 Tests: tests/unit/insight/http_api/test_recorded_folder.py.
 """

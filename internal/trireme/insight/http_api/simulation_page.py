@@ -4,6 +4,7 @@ An answer names nodes and pods of all namespaces, so it is for those alone who m
 
 Also change: console/src/views/simulation.tsx, internal/trireme/cli/simulation_display.py,
 console/src/documents.ts (what a simulation is asked and answers).
+Also change: docs/simulate.md.
 
 Tests: tests/security/test_simulation_http.py.
 """

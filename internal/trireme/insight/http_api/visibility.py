@@ -2,6 +2,8 @@
 
 The fields are listed: one that is not here, such as a new one, is shown to those alone who may list both. Texts of
 plugins may name nodes and pods; such names are replaced.
+
+Also change: docs/explain.md.
 """
 
 import enum
