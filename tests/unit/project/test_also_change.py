@@ -18,7 +18,7 @@ _LINE = re.compile(rf"Also change: ({_PATH}(?:,[ ]?(?:\n\W*)?{_PATH})*)")
 
 def _named() -> dict[str, set[str]]:
     """What each file of the repository names."""
-    command = ("git", "grep", "--name-only", "--untracked", "-I", "Also change: ")
+    command = ("git", "grep", "--name-only", "--untracked", "-I", "-P", r"Also change: `?(\.?\w|\*)")
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     names.remove(str(pathlib.Path(__file__).relative_to(ROOT)))
     return {name: set(_paths((ROOT / name).read_text())) for name in names}
