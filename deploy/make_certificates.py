@@ -8,6 +8,7 @@ production something that renews certificates by itself should issue them: the a
 
 Also change: tools/chaos/chaos_sides.py, deploy/chart/values.yaml (names of the files of certificates).
 Also change: docs/deployment.md.
+Also change: deploy/chart/templates/certificates.yaml (the certificates' names).
 """
 
 import argparse

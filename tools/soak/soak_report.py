@@ -1,4 +1,7 @@
-"""What a soak says: a table of slopes, and a plot."""
+"""What a soak says: a table of slopes, and a plot.
+
+Also change: internal/trireme_kube/componentbase/event_loop.py (names of processes and their metrics).
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ phases have no access to the API server), writes what it finds here, and sends t
 
 Also change: deploy/chart/templates/roles/plugin-endpoints.yaml (the endpointslice form of an address).
 Also change: docs/deployment.md.
+Also change: internal/trireme/frontend/phase_clients/endpoints.py,
+internal/trireme/remote/endpoint_set.py (the form of addresses).
 
 Tests: tests/unit/config/test_addresses.py, tests/unit/config/test_trireme_configuration.py.
 """

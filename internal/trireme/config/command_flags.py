@@ -9,6 +9,7 @@ internal/trireme/config/leader_election.py (the flags of kube-scheduler).
 Also change: docs/starting.md.
 Also change: internal/trireme_kube/client/rest/content_types.py, internal/trireme_kube/embedded/serializer/protobuf.py,
 internal/trireme/config/scheduler_configuration.py (the media type of protobuf).
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
 
 Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_secure_serving.py.
 """

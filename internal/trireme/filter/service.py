@@ -4,6 +4,8 @@ A phase answers all that its plugins say as one plugin would: PreFilter and Filt
 node.
 
 Also change: docs/protocol.md.
+Also change: internal/trireme/score/service.py,
+internal/trireme/in_process/in_process_evaluators.py (the servers are alike; in one process).
 
 Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """

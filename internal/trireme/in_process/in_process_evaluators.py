@@ -6,6 +6,8 @@ thread; the snapshot's owner keeps it up to date.
 Also change: internal/trireme/frontend/phase_clients/remote_evaluators.py,
 internal/trireme/frontend/phase_clients/recording_evaluators.py,
 internal/trireme/replay/decision_calls.py (the calls of filter and score, sent, recorded and replayed).
+Also change: internal/trireme/filter/service.py,
+internal/trireme/score/service.py (the servers are alike; in one process).
 
 Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """

@@ -5,6 +5,7 @@ authentication, on a loopback address only.
 
 Also change: docs/explain.md.
 Also change: docs/recording.md.
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
 
 Tests: tests/unit/insight/http_api/test_flags.py, tests/unit/insight/test_recorder.py.
 """

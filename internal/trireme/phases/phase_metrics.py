@@ -11,6 +11,7 @@ Also change: internal/trireme/remote/remote_health.py (states of answers in metr
 Also change: docs/operating-plugins.md.
 Also change: docs/runbooks/README.md.
 Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
+Also change: internal/trireme/frontend/serving/metrics_collector.py (metrics of both).
 
 Tests: tests/contract/test_replica_metrics.py.
 """

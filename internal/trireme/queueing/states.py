@@ -6,6 +6,7 @@ that a state costs a queued pod one reference.
 
 Also change: console/src/parts.tsx, internal/trireme/insight/console/pending_pods.py,
 console/src/views/reasons.tsx (the words for states of the queue).
+Also change: internal/trireme/frontend/serving/metrics_collector.py (the words of the queue's states).
 """
 
 import enum

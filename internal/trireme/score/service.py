@@ -1,6 +1,8 @@
 """ScorePhase of the score phase: calls, answered by an engine.
 
 Also change: docs/protocol.md.
+Also change: internal/trireme/filter/service.py,
+internal/trireme/in_process/in_process_evaluators.py (the servers are alike; in one process).
 
 Tests: tests/unit/score/test_service.py, tests/unit/replay/test_decision_replay.py,
 tests/contract/test_replica_metrics.py.

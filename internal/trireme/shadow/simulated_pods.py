@@ -13,10 +13,8 @@ import functools
 from collections.abc import Iterator
 
 from trireme.cache.pod_projection import TERMINATING, ParsedPod
+from trireme.simulation import usage
 from trireme.v1 import core_pb2
-
-# Who owns pods that a drain leaves alone: DaemonSets, and nodes (static pods).
-_DRAIN_LEAVES = frozenset({"DaemonSet", "Node"})
 
 
 @dataclasses.dataclass(slots=True)
@@ -163,4 +161,4 @@ def controller_kind(base: bytes) -> str:
 
 def is_drained(base: bytes) -> bool:
     """Whether a drain of its node evicts pods of this base."""
-    return controller_kind(base) not in _DRAIN_LEAVES
+    return controller_kind(base) not in usage.BOUND_TO_NODE

@@ -10,6 +10,8 @@ Uncertain, since the conflict may be with our own write.
 
 Every write tells the server its deadline, so that the server does not execute an abandoned request long after.
 
+Also change: internal/trireme/plugin_api/api_writer.py (the writes that plugins may make).
+
 Tests: tests/unit/client/test_write_refusals.py, tests/contract/test_kube_writes.py.
 """
 

@@ -4,6 +4,8 @@ So the hot path updates no gauge, and metrics agree with `trireme status`.
 
 Also change: docs/runbooks/README.md.
 Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
+Also change: internal/trireme/phases/phase_metrics.py (metrics of both).
+Also change: internal/trireme/queueing/states.py (the words of the queue's states).
 """
 
 from collections import Counter

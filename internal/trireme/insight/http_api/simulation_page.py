@@ -5,6 +5,7 @@ An answer names nodes and pods of all namespaces, so it is for those alone who m
 Also change: console/src/views/simulation.tsx, internal/trireme/cli/simulation_display.py,
 console/src/documents.ts (what a simulation is asked and answers).
 Also change: docs/simulate.md.
+Also change: internal/trireme/frontend/serving/simulation_relay.py (what a request may have).
 
 Tests: tests/security/test_simulation_http.py.
 """

@@ -5,6 +5,7 @@ priorities of classes, claims for volumes and devices, ReplicaSets. Pods that a 
 the answer is about the state after its rollout.
 
 Also change: internal/trireme_kube/embedded/cluster.py (priority classes of the system).
+Also change: internal/trireme/insight/simulations/simulator.py (what manifests must not set).
 
 Tests: tests/unit/insight/simulations/test_verdicts.py.
 """

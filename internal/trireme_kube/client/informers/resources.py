@@ -6,6 +6,8 @@ Source: the informers of kube-scheduler v1.37.0.
 
 Also change: internal/trireme_kube/embedded/api/resources.py,
 internal/trireme/cache/object_kinds.py (the kinds and their paths).
+Also change: deploy/chart/templates/roles/_roles.tpl, deploy/chart/templates/roles/frontend.yaml,
+deploy/chart/templates/roles/bind.yaml, deploy/chart/templates/shadow-roles.yaml (the rights of readers and of bind).
 
 Tests: tests/unit/client/informers/test_pages.py.
 """

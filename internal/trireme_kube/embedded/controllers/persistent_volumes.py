@@ -7,6 +7,8 @@ Provisioning is simulated for every class with a provisioner: a volume appears a
 Source: k8s.io/kubernetes, pkg/controller/volume.
 
 Also change: internal/trireme/plugin_kit/volumes_objects.py (annotations of volumes).
+Also change: internal/trireme/simulation/submission/claims.py, internal/trireme/plugin_kit/volumes_matching.py,
+internal/trireme_kube/embedded/registry/admission.py (rules for claims without a class).
 """
 
 from collections.abc import Callable

@@ -8,6 +8,8 @@ Source: k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/s
 DefaultTolerationSeconds and ServiceAccount.
 
 Also change: internal/trireme/simulation/manifests.py (what the API server adds to pods).
+Also change: internal/trireme/framework/tolerations.py,
+internal/trireme_kube/embedded/controllers/node_lifecycle.py (taints of nodes).
 
 Tests: tests/unit/embedded/registry/test_registry.py.
 """
