@@ -1,3 +1,6 @@
+// Also change: protos/trireme/v1/shortage.proto (the messages).
+// Also change: protos/trireme/v1/decision_explanation.proto (the messages).
+// Also change: protos/trireme/v1/insight.proto (the messages).
 // Also change: console/src/recording.tsx, internal/trireme/recording/frame_times.py (causes of gaps).
 // Also change: console/src/views/decision.tsx, internal/trireme/cli/decision_display.py (how a decision is shown).
 // Also change: console/src/views/pod.tsx, internal/trireme/cli/explain_command.py (what is shown of an explanation).

@@ -14,7 +14,6 @@ wave apart.
 """
 
 # Also change: tools/bench/driver/execution.py (requests for nodes and pods).
-
 # Also change: docs/performance.md.
 
 import argparse

@@ -9,6 +9,8 @@ Also change: internal/trireme/plugin_verification/filter_step_specifications.py 
 Also change: internal/trireme/plugins/dynamic_resources/claim_writes.py,
 internal/trireme/plugins/volume_binding/bind.py (deadlines of writes in PreBind).
 Also change: internal/trireme/bind/binding_writer.py, internal/trireme/bind/pre_binder.py (limits of waiting work).
+Also change: protos/trireme/v1/bind.proto (the messages).
+Also change: internal/trireme/bind/reasons.py, internal/trireme/bind/binding_retries.py (reasons and what they mean).
 
 Tests: tests/contract/test_bind_service.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """

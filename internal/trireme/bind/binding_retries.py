@@ -10,6 +10,7 @@ This is a pure state machine. `trireme.bind.binding_writer` executes its steps a
 jitter are arguments. Requests that certainly had no effect are repeated by `trireme_kube.client.writes`.
 
 Also change: docs/fault-tolerance.md.
+Also change: internal/trireme/bind/reasons.py, internal/trireme/bind/action_executor.py (reasons and what they mean).
 """
 
 from collections.abc import Callable

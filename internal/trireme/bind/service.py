@@ -5,6 +5,7 @@ Each call passes three gates before anything is done: it is well formed (INVALID
 the epoch that it belongs to, because bind follows no stream.
 
 Also change: docs/protocol.md.
+Also change: protos/trireme/v1/bind_phase.proto (the messages).
 
 Tests: tests/contract/test_bind_service.py, tests/contract/test_bind_large_calls.py.
 """

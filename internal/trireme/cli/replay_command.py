@@ -5,7 +5,6 @@ It reads a file that `trireme record export` has written, or one recording of in
 """
 
 # Also change: docs/recording.md.
-
 # Also change: docs/console.md.
 
 import argparse

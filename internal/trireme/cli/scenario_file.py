@@ -4,6 +4,7 @@ The fields are those of `trireme.v1.Scenario`, in JSON's spelling; manifests hav
 
 Also change: internal/trireme/config/trireme_configuration.py (the type of this document).
 Also change: docs/simulate.md.
+Also change: protos/trireme/v1/simulation.proto (the messages).
 """
 
 from collections.abc import Sequence

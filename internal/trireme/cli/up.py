@@ -6,11 +6,8 @@ are gone.
 """
 
 # Also change: docs/starting.md.
-
 # Also change: docs/recording.md.
-
 # Also change: tools/release/checks.py (the command line of trireme up).
-
 # Also change: internal/trireme_kube/embedded/__main__.py (flags of the embedded cluster).
 
 import argparse

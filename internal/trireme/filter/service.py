@@ -6,6 +6,7 @@ node.
 Also change: docs/protocol.md.
 Also change: internal/trireme/score/service.py,
 internal/trireme/in_process/in_process_evaluators.py (the servers are alike; in one process).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
 
 Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """

@@ -1,6 +1,7 @@
 """HandleService: what a plugin can do to pods that wait on Permit, and how it has pods tried now.
 
 Also change: docs/protocol.md.
+Also change: protos/trireme/v1/frontend.proto (the messages).
 
 Tests: tests/contract/test_replica_dialing.py.
 """

@@ -8,6 +8,8 @@ internal/trireme/frontend/phase_clients/recording_evaluators.py,
 internal/trireme/replay/decision_calls.py (the calls of filter and score, sent, recorded and replayed).
 Also change: internal/trireme/filter/service.py,
 internal/trireme/score/service.py (the servers are alike; in one process).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
 
 Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """

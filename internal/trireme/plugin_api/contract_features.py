@@ -5,6 +5,7 @@ that is newer than the scheduler is rejected with the reason, instead of working
 
 Also change: docs/protocol.md.
 Also change: docs/versioning.md.
+Also change: protos/trireme/v1/plugin.proto (the messages).
 """
 
 from trireme.v1 import plugin_pb2

@@ -5,6 +5,7 @@ segment have the machine write it to its disk. Nothing here waits or retries: ev
 only a new segment can be begun.
 
 Also change: docs/recording.md.
+Also change: protos/trireme/v1/recording.proto (the messages).
 """
 
 import fcntl

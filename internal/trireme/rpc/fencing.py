@@ -15,6 +15,8 @@ sdk/java/src/main/java/dev/trireme/sdk/Refusals.java, sdk/rust/src/fencing.rs, s
 sdk/typescript/src/errors.ts (the same in the other languages' SDKs).
 Also change: docs/fault-tolerance.md.
 Also change: docs/protocol.md.
+Also change: protos/trireme/v1/bind_phase.proto (the messages).
+Also change: protos/trireme/v1/cycle.proto (the messages).
 """
 
 import enum

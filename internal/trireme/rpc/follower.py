@@ -10,6 +10,7 @@ Also change: docs/protocol.md.
 Also change: internal/trireme/frontend/phase_clients/replica_link.py,
 internal/trireme/plugin_verification/followed_cluster.py,
 internal/trireme/remote/plugin_control.py (the stream of deltas).
+Also change: protos/trireme/v1/snapshot.proto (the messages).
 """
 
 import asyncio

@@ -3,6 +3,7 @@
 Also change: docs/protocol.md.
 Also change: internal/trireme/filter/service.py,
 internal/trireme/in_process/in_process_evaluators.py (the servers are alike; in one process).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
 
 Tests: tests/unit/score/test_service.py, tests/unit/replay/test_decision_replay.py,
 tests/contract/test_replica_metrics.py.

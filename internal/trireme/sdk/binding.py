@@ -3,6 +3,7 @@
 Also change: sdk/go/binding.go, sdk/java/src/main/java/dev/trireme/sdk/BindHandlers.java,
 sdk/java/src/main/java/dev/trireme/sdk/BindItem.java, sdk/rust/src/services/binding.rs,
 sdk/typescript/src/services/bind_service.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/bind.proto (the messages).
 
 Tests: tests/contract/test_plugin_sdk_binding.py.
 """

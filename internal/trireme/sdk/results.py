@@ -2,6 +2,7 @@
 
 Also change: sdk/go/statuses.go, sdk/java/src/main/java/dev/trireme/sdk/Status.java, sdk/rust/src/results.rs,
 sdk/typescript/src/results.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/status.proto (the messages).
 
 Tests: tests/contract/test_plugin_sdk_binding.py, tests/contract/test_plugin_sdk_queue.py.
 """

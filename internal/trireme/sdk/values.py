@@ -3,6 +3,7 @@
 Also change: sdk/go/definition.go, sdk/java/src/main/java/dev/trireme/sdk/Dependency.java,
 sdk/java/src/main/java/dev/trireme/sdk/NodeData.java, sdk/java/src/main/java/dev/trireme/sdk/Normalization.java,
 sdk/rust/src/info.rs, sdk/typescript/src/values.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/plugin.proto (the messages).
 """
 
 import enum

@@ -4,6 +4,8 @@ The engines fill the records, the phases' services send them, and scheduling dec
 answer is a field of its message, of the record here with both conversions, and whatever fills and uses it.
 
 Also change: examples/score-phase-go/answers.go (answers about placing).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
 """
 
 from collections.abc import Mapping, Sequence

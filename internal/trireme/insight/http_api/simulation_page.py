@@ -6,6 +6,7 @@ Also change: console/src/views/simulation.tsx, internal/trireme/cli/simulation_d
 console/src/documents.ts (what a simulation is asked and answers).
 Also change: docs/simulate.md.
 Also change: internal/trireme/frontend/serving/simulation_relay.py (what a request may have).
+Also change: protos/trireme/v1/simulation.proto (the messages).
 
 Tests: tests/security/test_simulation_http.py.
 """

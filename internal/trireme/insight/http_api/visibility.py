@@ -4,6 +4,8 @@ The fields are listed: one that is not here, such as a new one, is shown to thos
 plugins may name nodes and pods; such names are replaced.
 
 Also change: docs/explain.md.
+Also change: protos/trireme/v1/insight.proto (the messages).
+Also change: protos/trireme/v1/decision_explanation.proto (the messages).
 """
 
 import enum

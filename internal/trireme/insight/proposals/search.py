@@ -5,6 +5,7 @@ not tried is reported. Between two of them other calls are answered.
 
 Also change: console/src/views/proposals.tsx, internal/trireme/cli/proposals_display.py,
 tests/helpers/proposed_changes.py (kinds of changes and their words).
+Also change: protos/trireme/v1/insight.proto (the messages).
 
 Tests: tests/unit/insight/test_proposals.py, tests/unit/insight/test_proposals_work.py.
 """
