@@ -10,6 +10,8 @@ Also change: internal/trireme/filter/service.py,
 internal/trireme/score/service.py (the servers are alike; in one process).
 Also change: protos/trireme/v1/filter_phase.proto (the messages).
 Also change: protos/trireme/v1/score_phase.proto (the messages).
+Also change: internal/trireme/evaluation/filter_engine.py,
+internal/trireme/evaluation/score_engine.py (filter and score are alike here).
 
 Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """

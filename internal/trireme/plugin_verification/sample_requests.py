@@ -4,6 +4,7 @@ Also change: protos/trireme/v1/filter.proto (the messages).
 Also change: protos/trireme/v1/score.proto (the messages).
 Also change: protos/trireme/v1/bind.proto (the messages).
 Also change: protos/trireme/v1/queue.proto (the messages).
+Also change: internal/trireme/bind/remote_bind_plugins.py (the requests that a plugin gets).
 
 Tests: tests/contract/test_plugin_verification.py.
 """

@@ -2,6 +2,9 @@
 
 All of it is loaded with this module: before a frontend connects, and in the forker once for all its forks.
 
+Also change: internal/trireme/registry/score_plugins.py,
+internal/trireme/registry/bind_plugins.py (filter and score are alike here).
+
 Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
 """
 

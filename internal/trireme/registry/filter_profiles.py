@@ -1,5 +1,7 @@
 """Makes the filter, Reserve and PostFilter plugins of each profile in a configuration.
 
+Also change: internal/trireme/registry/score_profiles.py (filter and score are alike here).
+
 Tests: tests/unit/registry/test_filter_profiles.py, tests/unit/in_process/test_in_process_evaluators.py.
 """
 

@@ -1,5 +1,7 @@
 """Makes the score plugins of each profile in a configuration.
 
+Also change: internal/trireme/registry/filter_profiles.py (filter and score are alike here).
+
 Tests: tests/unit/score/test_service.py.
 """
 

@@ -10,6 +10,8 @@ already scored costs no call.
 
 Also change: protos/trireme/v1/score.proto (the messages).
 Also change: protos/trireme/v1/score_copies.proto (the messages).
+Also change: internal/trireme/remote/remote_filter.py,
+internal/trireme/remote/recorded_filter.py (filter and score are alike here).
 
 Tests: tests/contract/test_plugin_evaluation.py, tests/contract/test_plugin_client.py.
 """

@@ -4,6 +4,7 @@ Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
 
 Also change: tools/bench/limit/main.go, internal/trireme_kube/client/events/event_recorder.py,
 internal/trireme/framework/pod_conditions.py (how the scheduler's writes look).
+Also change: tests/helpers/pod_group_cluster.py (the fakes of a cycle).
 
 Tests: tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_assembly.py.
 """

@@ -6,6 +6,8 @@ another name.
 
 The scheduler is that of the frontend, from the event handlers on (`scheduling/assembly.py`). What a simulation does not
 have: HTTP extenders, remote plugins at other points than Filter and Score, and time between attempts.
+
+Also change: internal/trireme/shadow/simulated_cluster.py (a cluster in memory).
 """
 
 import asyncio

@@ -3,6 +3,9 @@
 It is made of a `kubeconfig.connection.Connection`, in the form that OpenSSL and aiohttp take. Renewals of credentials
 change it.
 
+Also change: internal/trireme_kube/client/kubeconfig/connection.py,
+internal/trireme_kube/componentbase/server/https_server.py (hosts in URLs).
+
 Tests: tests/unit/client/rest/test_transport_config.py, tests/unit/client/rest/test_credentials.py.
 """
 
