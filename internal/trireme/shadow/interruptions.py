@@ -4,6 +4,7 @@ A watch over which nothing comes looks like that of a quiet cluster for up to 90
 short intervals: a server that hangs answers none of these requests.
 
 Also change: internal/trireme/config/leader_election.py (the deadline of a leader).
+Also change: internal/trireme_kube/client/informers/list_prefetch.py (how long a silent watch may be alive).
 """
 
 import asyncio
