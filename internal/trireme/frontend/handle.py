@@ -3,7 +3,7 @@
 Also change: docs/protocol.md.
 Also change: protos/trireme/v1/frontend.proto (the messages).
 
-Tests: tests/contract/test_replica_dialing.py.
+Tests: tests/contract/test_replica_dialing.py, tests/contract/test_plugin_sdk.py.
 """
 
 import contextlib

@@ -3,7 +3,7 @@
 The calls speak the contract's own messages, so a plugin in this process and one behind a gRPC channel look the same to
 the host that runs them (`trireme.bind.profile_plugins`).
 
-Tests: tests/unit/plugins/test_volume_binding_bind.py.
+Tests: tests/unit/plugins/test_volume_binding_bind.py, tests/unit/bind/test_profile_plugins.py.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -2,7 +2,8 @@
 
 Also change: docs/recording.md.
 
-Tests: tests/unit/cli/test_record_command.py.
+Tests: tests/unit/cli/test_record_command.py, tests/unit/recording/test_segment_folder.py,
+tests/unit/recording/test_redaction.py.
 """
 
 import contextlib

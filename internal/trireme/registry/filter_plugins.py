@@ -5,7 +5,7 @@ All of it is loaded with this module: before a frontend connects, and in the for
 Also change: internal/trireme/registry/score_plugins.py,
 internal/trireme/registry/bind_plugins.py (filter and score are alike here).
 
-Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py, tests/unit/registry/test_registry.py.
 """
 
 from collections.abc import Iterable, Mapping

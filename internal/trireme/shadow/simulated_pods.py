@@ -3,7 +3,8 @@
 Every pod of the cluster is in the table from when the watch shows it to when it shows its end. Here it is on a node, or
 it waits for one, or it is missing: the victim of a preemption here that no controller makes again.
 
-Tests: tests/unit/shadow/test_simulated_cluster.py.
+Tests: tests/unit/shadow/test_simulated_cluster.py, tests/unit/shadow/test_simulated_cluster_nodes.py,
+tests/unit/shadow/test_simulated_cluster_pods.py.
 """
 
 import collections

@@ -5,7 +5,7 @@ ask an object for a protocol takes longer than many an answer.
 
 Also change: internal/trireme/evaluation/scoring/score_chain.py (filter and score are alike here).
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py.
+Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py, tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Sequence

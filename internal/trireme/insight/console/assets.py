@@ -5,7 +5,7 @@ may load scripts and styles from this server alone, and runs neither inline ones
 
 Also change: console/build.mjs (the files of the page).
 
-Tests: tests/unit/insight/http_api/test_recorded_gaps.py, tests/unit/insight/http_api/test_recorded_folder.py.
+Tests: tests/security/test_console_http.py.
 """
 
 import functools

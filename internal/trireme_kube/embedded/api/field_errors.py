@@ -2,7 +2,8 @@
 
 Also change: internal/trireme_kube/apimachinery/field_errors.py (the texts of field errors).
 
-Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_resizes.py.
+Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_resizes.py,
+tests/unit/embedded/test_parts.py.
 """
 
 from collections.abc import Sequence
