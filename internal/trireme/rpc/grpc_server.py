@@ -7,6 +7,7 @@ in the trailing metadata. `serve` runs a process from start to end, on uvloop.
 
 Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/remote_endpoint.py,
 internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
+Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
 
 Tests: tests/contract/test_replica_grpc_server.py, tests/security/test_grpc_attacks.py.
 """

@@ -10,6 +10,8 @@ fields `preassigned` (already on nodes, round robin), `oneAtATime` (each is crea
 
 Pure: files in, frozen values out. A field or opcode that this driver does not know is an error that names it, because a
 step carried out without it would measure something else under the same name.
+
+Also change: tools/bench/workloads/performance-config.yaml (the words of the driver).
 """
 
 from __future__ import annotations

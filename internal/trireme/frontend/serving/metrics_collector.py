@@ -6,6 +6,9 @@ Also change: docs/runbooks/README.md.
 Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
 Also change: internal/trireme/phases/phase_metrics.py (metrics of both).
 Also change: internal/trireme/queueing/states.py (the words of the queue's states).
+Also change: docs/operating-plugins.md (the metrics).
+Also change: docs/kubernetes-versions.md (the metrics).
+Also change: tools/soak/soak_report.py (the metrics).
 """
 
 from collections import Counter
