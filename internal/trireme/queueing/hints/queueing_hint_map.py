@@ -2,7 +2,8 @@
 
 Source: buildQueueingHintMap in pkg/scheduler/scheduler.go.
 
-Tests: tests/unit/queueing/test_hint_evaluation.py.
+Tests: tests/unit/queueing/test_hint_evaluation.py, tests/unit/queueing/test_scheduling_queue.py,
+tests/unit/queueing/test_state_machine.py.
 """
 
 import enum
