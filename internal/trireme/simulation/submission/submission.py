@@ -6,6 +6,7 @@ the answer is about the state after its rollout.
 
 Also change: internal/trireme_kube/embedded/cluster.py (priority classes of the system).
 Also change: internal/trireme/insight/simulations/simulator.py (what manifests must not set).
+Also change: protos/trireme/v1/simulation.proto (the limits).
 
 Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
