@@ -5,10 +5,10 @@ Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too. The 
 new repository's `packages/`, so that it builds without anything else of Trireme. In a checkout they are built first,
 unless those that are there are of the present sources; packages of another folder are taken as they are.
 
-Also change: docs/plugin-project.md.
-
 Tests: tests/unit/cli/test_plugin_development.py, tests/e2e/test_plugin_tutorials.py.
 """
+
+# Also change: docs/plugin-project.md.
 
 import argparse
 import datetime

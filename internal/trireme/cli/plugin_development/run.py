@@ -4,10 +4,10 @@ The plugin's folder says by `trireme-plugin.yaml` how it is built and started. A
 built and started again, in a new cluster, so that nothing which the scheduler has cached of the former build counts;
 then sample pods show what it does. A build that fails leaves the former one running.
 
-Also change: docs/plugin-project.md.
-
 Tests: tests/unit/cli/test_plugin_development.py.
 """
+
+# Also change: docs/plugin-project.md.
 
 import argparse
 import asyncio
