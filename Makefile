@@ -204,13 +204,9 @@ mutation: $(STAMP) ## Whether a test notices each small change of the code (FOLD
 mutation-changed: $(STAMP) ## As mutation, for the functions that differ from another commit's (BASE=main SAMPLE=200)
 	@$(MUTATION) --base $(or $(BASE),main)
 
-RECORDED = build/module-tests
-RECORD = TRIREME_RECORDED=$(RECORDED) $(BIN)/pytest -p tools.module_tests.recording -q --dist loadfile --numprocesses 2
 .PHONY: module-tests
-module-tests: $(STAMP) ## Which tests run each module, compared with those that its docstring names, about an hour (WRITE=1: correct it)
-	@rm -rf $(RECORDED)
-	@$(RECORD) tests/unit tests/contract tests/conformance tests/security -m 'not controlplane' -o timeout=0 || true
-	@$(BIN)/python -m tools.module_tests.compare $(RECORDED) $(if $(WRITE),--write)
+module-tests: $(STAMP) ## Whether the tests that docstrings name notice small mistakes in the module, some hours for all (FOLDER=internal/trireme/bind, or files. WRITE=1: correct them)
+	@$(BIN)/python -m tools.module_tests.compare $(or $(FOLDER),internal) $(if $(WRITE),--write)
 
 .PHONY: sig-scheduling
 sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/assets.py (the files of the page).
 // Builds the page into the Python package: three files and an icon, which are committed. The same sources and the same
 // versions (package-lock.json) give the same bytes. `node build.mjs FOLDER` writes elsewhere, for the drift check.
 import { build } from "esbuild";

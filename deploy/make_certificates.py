@@ -5,6 +5,10 @@
 A second run keeps the authority and renews the certificates, so it shows a rotation too. Each service's folder has the
 keys of a cert-manager Secret: `kubectl create secret generic trireme-bind-tls --from-file=DIRECTORY/bind`. In
 production something that renews certificates by itself should issue them: the authority's key lies here as a file.
+
+Also change: tools/chaos/chaos_sides.py, deploy/chart/values.yaml (names of the files of certificates).
+Also change: docs/deployment.md.
+Also change: deploy/chart/templates/certificates.yaml (the certificates' names).
 """
 
 import argparse

@@ -4,6 +4,12 @@ The chart is the source. The base is what Helm renders of it without cert-manage
 its values make, as JSON patches and new objects, so that components combine as values do. What only composes these
 (`kustomization.yaml` of the base and the overlays, and namespaces) is written by hand.
 
+Also change: deploy/chart/values.yaml (components and overlays).
+Also change: docs/deployment.md.
+Also change: deploy/base/kustomization.yaml, deploy/base/roles/kustomization.yaml,
+deploy/overlays/cert-manager/kustomization.yaml, deploy/overlays/default-scheduler/kustomization.yaml,
+deploy/overlays/shadow/kustomization.yaml (which of its files they use).
+
 Tests: tests/contract/test_chart_manifests.py, tests/e2e/controlplane/test_controlplane_manifests.py.
 """
 

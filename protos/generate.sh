@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Also change: sdk/go/generate.sh, sdk/rust/generate.sh, sdk/typescript/generate.sh (the code of other languages).
 # Generates the Python modules and type stubs of protos/ into internal/ (trireme/v1 and trireme_kube/v1, committed).
 #
 #   protos/generate.sh           writes them

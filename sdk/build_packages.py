@@ -4,6 +4,9 @@ Each folder sdk/LANGUAGE with a `package.sh` is one. Its packages go to build/sd
 there, as a stranger would build them. `protos` is one more: the contract as an archive of a buf module. Without names
 all are built. A language without its toolchain is then left out with a message; with CI=true, or where it was named,
 that is an error. With `--if-changed` packages stay as they are that were built from the present sources.
+
+Also change: sdk/go/package.sh, sdk/java/package.sh, sdk/python/package.sh, sdk/rust/package.sh,
+sdk/typescript/package.sh (what each language builds).
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""trireme-bind."""
+"""trireme-bind.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

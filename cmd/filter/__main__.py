@@ -1,4 +1,7 @@
-"""trireme-filter."""
+"""trireme-filter.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""trireme-frontend."""
+"""trireme-frontend.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""trireme-insight."""
+"""trireme-insight.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

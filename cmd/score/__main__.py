@@ -1,4 +1,7 @@
-"""trireme-score."""
+"""trireme-score.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

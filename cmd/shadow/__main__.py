@@ -1,4 +1,7 @@
-"""trireme-shadow."""
+"""trireme-shadow.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""trireme."""
+"""trireme.
+
+Also change: internal/trireme/entrypoints.py (the programs).
+"""
 
 import sys
 

@@ -1,3 +1,5 @@
+// Also change: console/src/moment.ts, internal/trireme/insight/http_api/recorded_paths.py (the moment in the address).
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // Requests to insight. The token stays in the memory of this page: a reload asks for it again.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { moment } from "./moment.ts";

@@ -1,3 +1,4 @@
+// Also change: console/src/style.css (the steps of use and their colours).
 // By what nodes are coloured: each node gets an entry of a legend. Colours are those of the style sheet, by number.
 import type { Explanation } from "./documents.ts";
 import { taintText } from "./format.ts";

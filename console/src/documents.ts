@@ -1,3 +1,13 @@
+// Also change: protos/trireme/v1/shortage.proto (the messages).
+// Also change: protos/trireme/v1/decision_explanation.proto (the messages).
+// Also change: protos/trireme/v1/insight.proto (the messages).
+// Also change: console/src/recording.tsx, internal/trireme/recording/frame_times.py (causes of gaps).
+// Also change: console/src/views/decision.tsx, internal/trireme/cli/decision_display.py (how a decision is shown).
+// Also change: console/src/views/pod.tsx, internal/trireme/cli/explain_command.py (what is shown of an explanation).
+// Also change: console/src/views/simulation.tsx, internal/trireme/insight/http_api/simulation_page.py,
+// internal/trireme/cli/simulation_display.py (what a simulation is asked and answers).
+// Also change: internal/trireme/insight/console/documents.py,
+// internal/trireme/insight/console/node_documents.py (the fields of documents).
 // The documents of insight's HTTP API, as far as the page reads them. Times are milliseconds since 1970.
 
 export interface QueueCounts {

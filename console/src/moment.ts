@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/http_api/recorded_paths.py, console/src/api.ts (the moment in the address).
 // The moment that the page shows: of what was recorded, or now. It is in the page's address, so that it can be sent to
 // others and outlives a reload, and in the path of each request, so that readers do not move each other's.
 import { pinClock, Store } from "./store.ts";

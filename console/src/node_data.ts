@@ -1,3 +1,5 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
+// Also change: internal/trireme/insight/console/node_documents.py (the columns of nodes).
 // All nodes, kept up to date by what changed since the last answer.
 import { useMemo, useRef } from "preact/hooks";
 import { request, usePolled, type Loaded } from "./api.ts";

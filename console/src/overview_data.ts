@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // The overview is requested once a second for the whole page, and only with the samples that are new; that of a moment
 // once.
 import { useEffect } from "preact/hooks";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/queueing/states.py, internal/trireme/insight/console/pending_pods.py,
+// console/src/views/reasons.tsx (the words for states of the queue).
 // Parts that several views share.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

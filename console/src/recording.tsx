@@ -1,3 +1,5 @@
+// Also change: console/src/documents.ts, internal/trireme/recording/frame_times.py,
+// internal/trireme/cli/explain_command.py (causes of gaps).
 // What was recorded: the way to it, and the time slider, which sets the moment that the whole page shows.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { mayPass, RECORDING, request, usePolled, type Loaded } from "./api.ts";

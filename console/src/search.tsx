@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // The field that finds a pod by a part of its name; `/` leads to it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { request } from "./api.ts";

@@ -1,4 +1,7 @@
-"""What the model sees of a node with one more pod on it: the same in training and in the scheduler."""
+"""What the model sees of a node with one more pod on it: the same in training and in the scheduler.
+
+Also change: examples/spot-batch-python/pod_requests.py (how requests are counted).
+"""
 
 from collections.abc import Sequence
 

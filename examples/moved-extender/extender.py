@@ -2,6 +2,9 @@
 
 extenders:
   - {urlPrefix: "http://127.0.0.1:PORT", filterVerb: filter, prioritizeVerb: prioritize, weight: 2}
+
+Also change: docs/extenders.md.
+Also change: docs/moving-to-plugins.md.
 """
 
 import json

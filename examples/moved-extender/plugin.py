@@ -1,6 +1,8 @@
 """The same rule as a plugin: `python plugin.py --listen 127.0.0.1:9000`.
 
 Called once for each node and class of pods, until the node changes; the extender is called with all nodes for each pod.
+
+Also change: docs/moving-to-plugins.md.
 """
 
 import racks

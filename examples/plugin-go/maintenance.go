@@ -1,3 +1,7 @@
+// Also change: examples/plugin-python/maintenance.py,
+// examples/plugin-java/src/main/java/dev/trireme/examples/Maintenance.java,
+// examples/plugin-typescript/src/maintenance.ts (the same plugin).
+
 package main
 
 import (

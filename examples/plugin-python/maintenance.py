@@ -3,6 +3,10 @@
 It keeps pods off nodes under maintenance, and prefers nodes that say they are wanted.
 
     python examples/plugin-python/maintenance.py --listen 127.0.0.1:9000
+
+Also change: examples/plugin-go/maintenance.go,
+examples/plugin-java/src/main/java/dev/trireme/examples/Maintenance.java,
+examples/plugin-typescript/src/maintenance.ts (the same plugin).
 """
 
 import re

@@ -3,6 +3,9 @@
     python examples/plugin-python/pod_limit.py --listen 127.0.0.1:9000
 
 How many pods a node has is not part of the node, so this plugin asks for the snapshot stream and reads it there.
+
+Also change: examples/plugin-go/podlimit/main.go, examples/plugin-java/src/main/java/dev/trireme/examples/PodLimit.java,
+examples/plugin-typescript/src/pod_limit.ts (the same plugin).
 """
 
 from trireme import sdk

@@ -1,3 +1,6 @@
+// Also change: protos/trireme/v1/score_phase.proto (the messages).
+// Also change: internal/trireme/wire/phase_answers.py (answers about placing).
+
 package main
 
 import (

@@ -1,3 +1,6 @@
+// Also change: protos/trireme/v1/snapshot.proto (the messages).
+// Also change: internal/trireme/framework/amounts.py (how pods' requests are counted).
+
 package main
 
 import (

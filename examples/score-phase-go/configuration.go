@@ -1,3 +1,5 @@
+// Also change: internal/trireme/plugins/node_resources_fit/args.py (strategies of scores).
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/follower.py (which names the other languages' files).
+
 package main
 
 import (

@@ -1,3 +1,6 @@
+// Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+// Also change: internal/trireme/rpc/message_sizes.py (size of messages).
+
 // Command score-phase-go is a score phase of Trireme in Go, in place of `cmd/score`: it serves the same contract, for
 // profiles that score with NodeResourcesFit, NodeResourcesBalancedAllocation and TaintToleration.
 //

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/evaluation/scoring/placement.py (placing in order).
+
 package main
 
 // candidate is a node that pods are placed on.

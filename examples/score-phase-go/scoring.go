@@ -1,3 +1,7 @@
+// Also change: internal/trireme/plugins/node_resources_balanced_allocation/score.py,
+// internal/trireme/plugins/node_resources_fit/score.py,
+// internal/trireme/plugins/taint_toleration/score.py (the same scores).
+
 package main
 
 import (

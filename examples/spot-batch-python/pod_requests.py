@@ -1,4 +1,7 @@
-"""What pods request and nodes have, in cores and bytes: as much of the arithmetic as a plugin for batch pods needs."""
+"""What pods request and nodes have, in cores and bytes: as much of the arithmetic as a plugin for batch pods needs.
+
+Also change: examples/learned-score-python/node_features.py (how requests are counted).
+"""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal

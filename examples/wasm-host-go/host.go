@@ -1,3 +1,5 @@
+// Also change: docs/moving-to-plugins.md.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/binding.py (which names the other languages' files).
+
 package trireme
 
 import (

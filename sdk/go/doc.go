@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/__init__.py, sdk/rust/src/lib.rs, sdk/typescript/src/index.ts (the first example).
+
 // Package trireme is for writing scheduler plugins in Go: a type with the methods of the steps that it takes part in.
 //
 //	type maintenance struct{}

@@ -1,3 +1,7 @@
+// Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/logs.py (which names the other languages' files).
+
 package trireme
 
 import (

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Also change: sdk/build_packages.py (which runs it, and names those of other languages).
 # Builds the Go module of the SDK as a module proxy: sdk/go/package.sh OUTPUT_DIR. Use it with
 #
 #   GOPROXY=file://OUTPUT_DIR/goproxy,$(go env GOPROXY) GONOSUMDB=trireme.dev go get trireme.dev/sdk/go@vVERSION

@@ -1,3 +1,7 @@
+// Also change: sdk/go/framework/events.go, internal/trireme/framework/cluster_event.py,
+// docs/extension-points.md (names of events).
+// Also change: internal/trireme/sdk/queueing.py (which names the other languages' files).
+
 package trireme
 
 import (

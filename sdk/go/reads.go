@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/watched_cluster.py (which names the other languages' files).
+
 package trireme
 
 import (

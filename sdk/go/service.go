@@ -1,3 +1,7 @@
+// Also change: internal/trireme/rpc/fencing.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/invoker.py (which names the other languages' files).
+
 package trireme
 
 import (

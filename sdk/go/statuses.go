@@ -1,3 +1,6 @@
+// Also change: internal/trireme/sdk/results.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/result_checks.py (which names the other languages' files).
+
 package trireme
 
 import (

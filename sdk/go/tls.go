@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+
 package trireme
 
 import (

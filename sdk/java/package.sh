@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Also change: sdk/build_packages.py (which runs it, and names those of other languages).
 # Builds the Maven package: package.sh OUTPUT_DIR writes OUTPUT_DIR as a Maven repository with
 # dev.trireme:trireme-plugin-sdk. Exits with 77 where Java or Maven is missing.
 set -euo pipefail

@@ -5,6 +5,8 @@
 The modules are those of `internal/`, unchanged, so there is one implementation of the SDK. A plugin needs no scheduler:
 the wheel leaves out the processes, the client for API servers and what they depend on. Who installs `trireme` has the
 SDK already, in the same place, and does not need this wheel.
+
+Also change: pyproject.toml (what a wheel contains).
 """
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Also change: sdk/build_packages.py (which runs it, and names those of other languages).
 # Builds the wheel trireme-plugin-sdk into a folder: sdk/python/package.sh OUTPUT_DIR
 set -euo pipefail
 if [[ $# -ne 1 ]]; then

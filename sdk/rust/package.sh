@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Also change: sdk/build_packages.py (which runs it, and names those of other languages).
 # Builds the crate: sdk/rust/package.sh OUTPUT_DIR writes OUTPUT_DIR/trireme-sdk-VERSION.crate, and beside it the same
 # unpacked, which a Cargo.toml names by its path.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# Also change: sdk/build_packages.py (which runs it, and names those of other languages).
 # Builds the npm package: package.sh OUTPUT_DIR writes OUTPUT_DIR/trireme-plugin-sdk.tgz. The name has no version, so
 # that a package.json can name the file. Exits with 77 where Node.js is missing.
 set -euo pipefail

@@ -1,4 +1,7 @@
-"""A real Chromium for tests of pages: Debian's package, driven by Playwright; collects what pages load and report."""
+"""A real Chromium for tests of pages: Debian's package, driven by Playwright; collects what pages load and report.
+
+Also change: console/package.json (the version of axe-core).
+"""
 
 import contextlib
 import shutil

@@ -2,6 +2,9 @@
 
 It has the services between a scheduler and plugins, and all messages and enums that their calls consist of. Messages of
 Kubernetes' API are named and not explained.
+
+Also change: internal/trireme/plugin_verification/rpcs.py,
+sdk/java/src/main/java/dev/trireme/sdk/Rpcs.java (RPCs of plugins).
 """
 
 import functools

@@ -1,4 +1,7 @@
-"""A small cluster with filter and score services over it, driven as the frontend drives them: for tests of batches."""
+"""A small cluster with filter and score services over it, driven as the frontend drives them: for tests of batches.
+
+Also change: tests/helpers/recorded_decisions.py (clusters for tests).
+"""
 
 import asyncio
 import itertools

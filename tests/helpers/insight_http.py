@@ -1,4 +1,8 @@
-"""Insight's HTTP API on a replica that knows a few nodes, as real HTTP or HTTPS, with an API server that reviews."""
+"""Insight's HTTP API on a replica that knows a few nodes, as real HTTP or HTTPS, with an API server that reviews.
+
+Also change: internal/trireme/delegated_access/serving_trust.py,
+internal/trireme_kube/embedded/registry/reviews.py (reviews of callers).
+"""
 
 import asyncio
 import contextlib

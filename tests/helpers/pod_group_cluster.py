@@ -2,6 +2,8 @@
 
 Filter and score are asked as always, but answer from the cluster cache itself: each node takes `room` pods, of whatever
 class, and score fills the nodes in their order. So a test can say exactly who fits.
+
+Also change: internal/trireme/scheduling/attempt_reporter.py (the fakes of a cycle).
 """
 
 import dataclasses

@@ -1,4 +1,8 @@
-"""Proposals applied to a pod and a cluster, by other code than that which simulates them."""
+"""Proposals applied to a pod and a cluster, by other code than that which simulates them.
+
+Also change: console/src/views/proposals.tsx, internal/trireme/cli/proposals_display.py,
+internal/trireme/insight/proposals/search.py (kinds of changes and their words).
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""A cluster whose pods are scheduled by the services of filter and score, as the frontend calls them, and recorded."""
+"""A cluster whose pods are scheduled by the services of filter and score, as the frontend calls them, and recorded.
+
+Also change: tests/helpers/domain_cluster.py (clusters for tests).
+"""
 
 import itertools
 import pathlib

@@ -5,6 +5,8 @@ and this one, which plays the frontend. Prints CPU time of the bind process per 
 the bind process runs under cProfile, and the functions that cost most are printed; its figures are then inflated.
 """
 
+# Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+
 import argparse
 import asyncio
 import os

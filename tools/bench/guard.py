@@ -11,6 +11,8 @@ fails, here and in CI. `--write` stores new ones, which belong in the commit tha
 affinity and spread. What filter and score do is counted on 300 nodes, what the frontend does with fake phases.
 """
 
+# Also change: tools/bench/guard.json (the sampled figures).
+
 import argparse
 import json
 import pathlib

@@ -11,6 +11,8 @@ nearly so from top to bottom. `--batch 1` is what a pod costs that comes alone. 
 tools/bench/README.md.
 """
 
+# Also change: docs/performance.md.
+
 import argparse
 import gc
 import os

@@ -2,6 +2,10 @@
 
 DEPENDS_ON, POD_FIELDS and SCORE_COPIES (0 or 1) in its environment say what it declares. How many calls it had, and
 about how many nodes, is in a file once it has ended.
+
+Also change: tools/bench/noop_plugins/go/main.go,
+tools/bench/noop_plugins/java/src/main/java/dev/trireme/bench/Noop.java, tools/bench/noop_plugins/rust/src/main.rs,
+tools/bench/noop_plugins/typescript/src/noop.ts (the same plugin).
 """
 
 import argparse

@@ -13,6 +13,9 @@ With `--reads metadata.namespace,spec.containers` the plugin of the side `trirem
 wave apart.
 """
 
+# Also change: tools/bench/driver/execution.py (requests for nodes and pods).
+# Also change: docs/performance.md.
+
 import argparse
 import asyncio
 import contextlib

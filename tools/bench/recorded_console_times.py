@@ -6,6 +6,8 @@ process that reads the recording, and for how long the event loop of the process
 not run meanwhile.
 """
 
+# Also change: internal/trireme/insight/http_api/recorded_paths.py (the paths).
+
 import argparse
 import asyncio
 import contextlib

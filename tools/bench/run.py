@@ -5,6 +5,8 @@
 Sides alternate within each round, so that a machine that gets slower for a while does so for all of them. The result
 goes to build/bench.json after every run (an interrupted benchmark keeps what it has), and a table of medians, ranges
 and ratios to the terminal.
+
+Also change: docs/performance.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Fed with the writes in etcd's order. It also measures how long no pod was bound although some waited. Pure: moments are
 arguments, and the amounts are read off the objects without the scheduler's code.
+
+Also change: docs/reliability.md.
 """
 
 from __future__ import annotations

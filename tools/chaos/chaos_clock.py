@@ -3,6 +3,8 @@
 Programs that read the clock through libc, as Python and gRPC do, preload a library (`clock_shift.c`). Go reads it
 without libc, so kube-scheduler is built with another `time.Now` (`clockscheduler`); its sources and those of
 its modules are unchanged. Monotonic clocks stay as they are on both sides.
+
+Also change: tools/chaos/clock_shift.c, tools/controlplane/clockscheduler/main.go (the environment variable).
 """
 
 from __future__ import annotations

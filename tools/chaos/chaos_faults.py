@@ -2,6 +2,8 @@
 
 All sides draw from one sequence. A fault of a process that a side does not have (kube-scheduler has no filter process)
 is passed over there, so both sides get the faults that they share in the same order and with the same durations.
+
+Also change: docs/reliability.md.
 """
 
 from __future__ import annotations

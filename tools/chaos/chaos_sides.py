@@ -2,6 +2,8 @@
 
 Both have the same KubeSchedulerConfiguration and so the same Lease, each client reaches each server by an address of
 its own (`chaos_isolation.Network`), and all have TLS between them.
+
+Also change: deploy/make_certificates.py, deploy/chart/values.yaml (names of the files of certificates).
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// Also change: tools/chaos/chaos_clock.py, tools/controlplane/clockscheduler/main.go (the environment variable).
 /* Moves the wall clock of the process that preloads it: by the seconds (a double) in the file that CLOCK_SHIFT names.
  * The file is mapped, so a write to it moves the clock of the running process. Monotonic clocks stay as they are. */
 #define _GNU_SOURCE

@@ -9,6 +9,10 @@ there is nothing to do. The digest is of contents, not of times: a fresh clone w
 Standard library only, so that it runs before anything is installed.
 """
 
+# Also change: tools/programs/build_programs.py (how programs in Go are built).
+
+# Also change: tools/controlplane/launcher.py, tools/controlplane/main.go (the programs of the control plane).
+
 from __future__ import annotations
 
 import argparse

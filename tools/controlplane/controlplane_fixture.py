@@ -3,6 +3,8 @@
 In a file of its own, not in a conftest, so that every test folder takes it with one import. Where the binary has not
 been built (no Go toolchain) the tests that ask for it are skipped, and pytest's summary says so in one line for all of
 them; with CI=true they fail instead, because there a silent gap would pass for a success.
+
+Also change: .github/workflows/ci.yaml (the versions of Python and Go).
 """
 
 from __future__ import annotations

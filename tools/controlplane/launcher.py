@@ -12,6 +12,8 @@ at the death of its parent, so a test runner that is killed leaves nothing behin
 
 It has no nodes of its own; who needs some creates Node objects, which nobody contradicts because there are no kubelets,
 and pods bound to them stay Pending.
+
+Also change: tools/controlplane/main.go, tools/controlplane/build_controlplane.py (the programs of the control plane).
 """
 
 from __future__ import annotations

@@ -1,3 +1,6 @@
+// Also change: tools/controlplane/launcher.py,
+// tools/controlplane/build_controlplane.py (the programs of the control plane).
+
 // Command controlplane is a whole Kubernetes control plane in one binary: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler and kubectl, unchanged. The first argument picks the program, the rest
 // are its own flags. One binary because the programs share nearly all of their code: it links in one go and has a

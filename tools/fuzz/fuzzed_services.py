@@ -2,6 +2,8 @@
 
 bind works in front of an API server whose answers follow from the path alone, so that an input always takes the same
 way.
+
+Also change: internal/trireme_kube/client/writes.py (the writes).
 """
 
 from __future__ import annotations

@@ -1,35 +1,38 @@
-"""Compares which tests a module's docstring names with those that run it, as `recording` has measured.
+"""Compares the tests that a module's docstring names with those that check it: they notice small mistakes in it.
 
-    python -m tools.module_tests.compare build/module-tests           names the modules whose tests are named badly
-    python -m tools.module_tests.compare build/module-tests --write   and corrects the `Tests:` lines
+    python -m tools.module_tests.compare internal/trireme/bind           names the modules whose tests are named badly
+    python -m tools.module_tests.compare internal/trireme/bind --write   and corrects the `Tests:` lines
 
-A module's tests are named well if each of them runs function bodies of the module, and together they run four fifths of
-the lines that any test runs. The file of the module's name counts without being named.
+A module's tests are named well if each of them notices a mutant of the module, and together they notice four fifths of
+those that any test notices. The file of the module's name counts without being named. Tests that start processes cannot
+be tried: if the docstring names one, it stays.
 """
 
 import argparse
 import ast
-import collections
 import dataclasses
 import functools
+import os
 import pathlib
 import re
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
 
-import coverage
+import pytest
+
+from tools.module_tests.noticing_tests import NoticingTests
+from tools.mutation import mutation_run, related_tests
+from tools.mutation.mutants import MutatedFile
 
 ROOT = pathlib.Path(__file__).parents[2]
 _SOURCES = ROOT / "internal"
-_UNIT = ROOT / "tests" / "unit"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TESTS = re.compile(r"^Tests: ([^:]+)\.\Z", re.MULTILINE)
-#: Of the lines that any test runs, those that the named ones must run together, and what each must add.
+#: Of the mutants that any test notices, those that the named ones must notice together.
 _ENOUGH = 0.8
-_LITTLE = 0.03
 _MOST = 4
-#: Of a module with fewer lines in functions nobody looks for tests.
+#: Of a module with fewer mutants that tests notice, they tell nothing.
 _FEW = 3
 #: Tests of other kinds are about many modules, and tell less of each of them.
 _KINDS = {"unit": 1.0, "contract": 0.5, "security": 0.4, "conformance": 0.4, "simulation": 0.2}
@@ -37,29 +40,29 @@ _ELSEWHERE = 0.6
 #: Shorter names of functions are words that any test may have.
 _TELLING = 4
 
-Lines = frozenset[int]
-_NONE: Lines = frozenset()
+Mutants = frozenset[int]
+_NONE: Mutants = frozenset()
 
 
 @dataclasses.dataclass(eq=False)
 class Module:
-    """A module, and the lines of its functions that each test file runs."""
+    """A module, and which of its mutants each test file notices."""
 
     path: pathlib.Path
-    run_by: Mapping[str, Lines]
+    noticed_by: Mapping[str, Mutants]
 
     @property
     def package(self) -> tuple[str, ...]:
         """The folders that it is in, without the outermost."""
         return self.path.relative_to(_SOURCES).parent.parts[1:]
 
-    def lines(self, tests: Iterable[str]) -> Lines:
-        """The lines that these tests run."""
-        return _NONE.union(*(self.run_by.get(each, _NONE) for each in tests))
+    def noticed(self, tests: Iterable[str]) -> Mutants:
+        """The mutants that these tests notice."""
+        return _NONE.union(*(self.noticed_by.get(each, _NONE) for each in tests))
 
     def share(self, tests: Iterable[str]) -> float:
-        """How much these tests run of what any test runs."""
-        return len(self.lines(tests)) / max(1, len(self.lines(self.run_by)))
+        """How many these tests notice of those that any test notices."""
+        return len(self.noticed(tests)) / max(1, len(self.noticed(self.noticed_by)))
 
     def named(self) -> list[str]:
         """The tests that its docstring names."""
@@ -72,6 +75,12 @@ class Module:
         if self.package[:1] == ("plugins",) and len(self.package) > 1:
             names |= {f"test_{self.package[1]}.py", f"test_{self.package[1]}_{self.path.stem}.py"}
         return [each for each in _test_files() if each.rpartition("/")[2] in names and self._is_near(each)]
+
+    def others(self) -> list[str]:
+        """Other test files that may check it, those first that are most about it."""
+        related = {*related_tests.of([str(self.path.relative_to(ROOT))])} - {*self.named(), *self.of_its_name()}
+        about_code = (each for each in related if not each.startswith("tests/unit/project/"))
+        return sorted(about_code, key=self.weight, reverse=True)
 
     def _is_near(self, test: str) -> bool:
         """The test is in a folder of the module's package, or of another kind than unit tests."""
@@ -109,59 +118,24 @@ def _test_files() -> list[str]:
 def best(module: Module, breadth: Mapping[str, int]) -> list[str]:
     """The tests that a module's docstring should name; none if the file of its name is enough.
 
-    `breadth` is how many lines of all modules a test runs: of two tests that run as much of this module, the one that
-    runs less besides is about it.
+    `breadth` is how many blocks of all modules a test runs: of two tests that notice as much, the one that runs less
+    besides is about this module.
     """
-    own = module.of_its_name()
-    if own and module.share(own) >= _ENOUGH:
-        return []
-    first = dict.fromkeys([*own, *module.named()])
-    chosen = [each for each in first if module.share([each]) > _LITTLE][:_MOST]
-    while len(chosen) < _MOST and module.share(chosen) < _ENOUGH:
-        known = module.lines(chosen)
+    chosen = [each for each in module.of_its_name() if module.noticed([each])]
+    own = len(chosen)
+    while len(chosen) < own + _MOST and module.share(chosen) < _ENOUGH:
+        known = module.noticed(chosen)
         gains = {
-            each: len(lines - known) * module.weight(each) / breadth[each] ** 0.25
-            for each, lines in module.run_by.items()
+            each: len(mutants - known) * module.weight(each) / breadth[each] ** 0.25
+            for each, mutants in module.noticed_by.items()
         }
         chosen.append(max(gains, key=lambda each: gains[each]))
-    return chosen
+    return chosen[own:]
 
 
 def are_well_named(module: Module, named: Collection[str]) -> bool:
-    """Each of them runs some of the module, and together they run enough of it."""
-    return module.share([*named, *module.of_its_name()]) >= _ENOUGH and all(
-        module.share([each]) > _LITTLE for each in named
-    )
-
-
-def measured(folder: pathlib.Path) -> tuple[list[Module], dict[str, int], set[str]]:
-    """The modules that tests run, each test's breadth, and the tests with figures."""
-    data = coverage.CoverageData(no_disk=True)
-    for file in folder.glob("lines.*"):
-        one = coverage.CoverageData(str(file))
-        one.read()
-        data.update(one)
-    modules, breadth = [], collections.Counter[str]()
-    for name in sorted(data.measured_files()):
-        path = pathlib.Path(name)
-        run_by: dict[str, set[int]] = collections.defaultdict(set)
-        bodies = _function_lines(path.read_text())
-        for line, tests in data.contexts_by_lineno(name).items():
-            # Without a context are what imports run: what a child process runs of it is its import too.
-            if line in bodies and "" not in tests:
-                for test in tests:
-                    run_by[test].add(line)
-        modules.append(Module(path, {test: frozenset(lines) for test, lines in run_by.items()}))
-        breadth.update({test: len(lines) for test, lines in run_by.items()})
-    return modules, breadth, data.measured_contexts() - {""}
-
-
-def _function_lines(text: str) -> Lines:
-    """The lines of function bodies, without those that begin a function."""
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, _FUNCTIONS)]
-    bodies = (each for function in functions for each in function.body)
-    lines = _NONE.union(*(range(each.lineno, (each.end_lineno or each.lineno) + 1) for each in bodies))
-    return lines - {function.lineno for function in functions}
+    """Each of them notices a mutant, and together they notice enough."""
+    return module.share([*named, *module.of_its_name()]) >= _ENOUGH and all(map(module.noticed, ([n] for n in named)))
 
 
 def write(path: pathlib.Path, tests: list[str]) -> None:
@@ -179,26 +153,47 @@ def write(path: pathlib.Path, tests: list[str]) -> None:
     path.write_text("\n".join([*lines[:first], f'{text}"""', *lines[last + 1 :]]) + "\n")
 
 
+def compare(module: Module, plugin: NoticingTests, *, is_written: bool) -> bool:
+    """Whether the tests of a module are named well; prints those that are better, and writes them if asked."""
+    named, own = module.named(), module.of_its_name()
+    tried = [each for each in named if each in plugin.breadth]
+    untried = [each for each in named if each not in plugin.breadth]
+    number = len(module.noticed(module.noticed_by))
+    print(f"{module.path.relative_to(_SOURCES)}: {module.share([*named, *own]):4.0%} of {number}", flush=True)
+    if number < _FEW or are_well_named(module, tried):
+        return True
+    better = [*best(module, plugin.breadth), *untried][:_MOST]
+    if set(better) == set(named) or not (better or own):
+        return True
+    print(f"    named  {', '.join(named)}\n    better {', '.join(better)}", flush=True)
+    if is_written:
+        write(module.path, better)
+    return False
+
+
 def main() -> int:
     """Print what is named badly, and correct it with `--write`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, help="where the recordings are")
+    parser.add_argument("folders", nargs="+", help="folders or files of internal/")
     parser.add_argument("--write", action="store_true", help="correct the docstrings")
+    parser.add_argument("--mutants", type=int, default=8, help="so many are tried of each module")
+    parser.add_argument("--others", type=int, default=5, help="so many test files are tried that are not named")
     options = parser.parse_args()
-    modules, breadth, recorded = measured(options.folder)
+    os.chdir(ROOT)
+    modules = {path: Module(ROOT / path, {}) for path in mutation_run.files_of(options.folders)}
+    modules = {path: each for path, each in modules.items() if each.named()}
+    named = {path: [*dict.fromkeys([*each.named(), *each.of_its_name()])] for path, each in modules.items()}
+    others = {path: each.others()[: options.others] for path, each in modules.items()}
     wrong = 0
-    for module in modules:
-        named = module.named()
-        if len(module.lines(module.run_by)) < _FEW or not {*named, *module.of_its_name()} <= recorded:
-            continue
-        if not are_well_named(module, named):
-            better = best(module, breadth)
-            wrong += set(better) != set(named)
-            print(f"{module.path.relative_to(_SOURCES)}")
-            print(f"    named    {module.share([*named, *module.of_its_name()]):4.0%}  {', '.join(named)}")
-            print(f"    measured {module.share(better or module.of_its_name()):4.0%}  {', '.join(better)}")
-            if options.write:
-                write(module.path, better)
+
+    def judge(path: str, noticed_by: Mapping[str, Mutants]) -> None:
+        nonlocal wrong
+        module = dataclasses.replace(modules[path], noticed_by=noticed_by)
+        wrong += not compare(module, plugin, is_written=options.write)
+
+    plugin = NoticingTests([MutatedFile(path) for path in modules], named, others, options.mutants, judge)
+    files = sorted({test for tests in (*named.values(), *others.values()) for test in tests})
+    pytest.main([*mutation_run.QUIET, *files], [plugin])
     print(f"{wrong} of {len(modules)} modules")
     return 1 if wrong and not options.write else 0
 

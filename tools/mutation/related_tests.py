@@ -6,6 +6,7 @@ says where to look.
 """
 
 import ast
+import functools
 import pathlib
 import re
 from collections.abc import Collection, Iterator
@@ -58,6 +59,7 @@ def _named(path: str) -> Iterator[str]:
                 yield each
 
 
+@functools.cache
 def _importers() -> dict[str, list[str]]:
     """The test files by the modules that they import, themselves or through the modules that tests share.
 

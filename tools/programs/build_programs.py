@@ -4,6 +4,8 @@ Helm renders and installs the chart, actionlint reads the workflow files. `go.mo
 minutes, and later calls compare a digest of `go.mod` and `go.sum`.
 
 Standard library only, so that it runs before anything is installed.
+
+Also change: tools/controlplane/build_controlplane.py (how programs in Go are built).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The check before tests that need Helm or actionlint: skipped where Go is missing, failed where CI has to have it."""
+"""The check before tests that need Helm or actionlint: skipped where Go is missing, failed where CI has to have it.
+
+Also change: .github/workflows/ci.yaml (the versions of Python and Go).
+"""
 
 from __future__ import annotations
 

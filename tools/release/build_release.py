@@ -6,6 +6,8 @@ Each is then used as a stranger would: the wheel, built from the source distribu
 environment and schedules there, Helm renders the packed chart, and buf reads the packed contract. Nothing is tagged,
 signed or sent anywhere.
 
+Also change: docs/versioning.md.
+
 Tests: tests/contract/test_release.py.
 """
 

@@ -1,4 +1,8 @@
-"""What is checked of an installed wheel: that it schedules, and what it consists of, as an SPDX document."""
+"""What is checked of an installed wheel: that it schedules, and what it consists of, as an SPDX document.
+
+Also change: internal/trireme/cli/frontend_connection.py (where the socket is).
+Also change: internal/trireme/cli/up.py (the command line of trireme up).
+"""
 
 import datetime
 import importlib.metadata

@@ -3,6 +3,8 @@
 `TRIREME` in internal/trireme/framework/release.py is the version; pyproject.toml reads it. Package managers of other
 languages, and the chart, want it written in files of their own: these are `PLACES`, and a test compares them.
 
+Also change: docs/versioning.md.
+
 Tests: tests/unit/project/test_versions.py.
 """
 

@@ -1,4 +1,7 @@
-"""The load of a soak: pods come and go at a steady rate, nodes are replaced, and other frontends lead."""
+"""The load of a soak: pods come and go at a steady rate, nodes are replaced, and other frontends lead.
+
+Also change: tools/soak/steady_load.py (the load).
+"""
 
 from __future__ import annotations
 

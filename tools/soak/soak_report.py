@@ -1,4 +1,8 @@
-"""What a soak says: a table of slopes, and a plot."""
+"""What a soak says: a table of slopes, and a plot.
+
+Also change: internal/trireme_kube/componentbase/event_loop.py (names of processes and their metrics).
+Also change: internal/trireme/frontend/serving/metrics_collector.py (the metrics).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A load that is the same at any time by construction: each pod and node that goes is replaced by one like it."""
+"""A load that is the same at any time by construction: each pod and node that goes is replaced by one like it.
+
+Also change: tools/soak/soak_load.py (the load).
+"""
 
 from __future__ import annotations
 

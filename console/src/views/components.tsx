@@ -1,3 +1,5 @@
+// Also change: internal/trireme/remote/remote_breaker.py (states of a circuit breaker).
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // The scheduler itself: its leader, the replicas of its phases, remote plugins and their circuit breakers.
 import { useView } from "../api.ts";
 import type { Components, Plugin, Replica } from "../documents.ts";

@@ -1,3 +1,5 @@
+// Also change: protos/trireme/v1/decision_explanation.proto (the messages).
+// Also change: internal/trireme/cli/decision_display.py, console/src/documents.ts (how a decision is shown).
 // How a pod that is on a node got it: the decision as it was, as far as insight remembers.
 import { request, usePolled } from "../api.ts";
 import type { Decision } from "../documents.ts";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/insight/console/node_documents.py (states of a group).
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // Groups of pods: how many each needs, has on nodes, and has in the queue.
 import { useView } from "../api.ts";
 import type { Group } from "../documents.ts";

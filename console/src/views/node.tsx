@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // One node: what it has and what is on it.
 import { useView } from "../api.ts";
 import type { NodeDocument, PodOnNode } from "../documents.ts";

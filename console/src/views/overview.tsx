@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // Throughput, latency and queue at a glance, and what waits longest.
 import { Chart } from "../chart.tsx";
 import { useView } from "../api.ts";

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // The pods in the queue, by why they wait; of the reason that is open also what nodes say, and its pods.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { request, usePolled, useView } from "../api.ts";

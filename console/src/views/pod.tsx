@@ -1,3 +1,6 @@
+// Also change: protos/trireme/v1/scheduler_explanation.proto (the messages).
+// Also change: internal/trireme/cli/explain_command.py, console/src/documents.ts (what is shown of an explanation).
+// Also change: internal/trireme/insight/http_api/api.py (paths of insight's API).
 // A pod: why it waits and what would help, or the node that it is on; and what happened to it in the queue.
 import { useEffect, useRef } from "preact/hooks";
 import { request, usePolled, useView, type Loaded } from "../api.ts";

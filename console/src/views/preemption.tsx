@@ -1,3 +1,5 @@
+// Also change: internal/trireme/cli/decision_display.py,
+// internal/trireme/insight/preemption_explanation.py (the words for fates and criteria).
 // Whom a waiting pod would preempt, which pods of that node stay and why, or why it preempts nobody.
 import type { ApiError } from "../api.ts";
 import type { Explanation, PodPreemption, PreemptionPod } from "../documents.ts";

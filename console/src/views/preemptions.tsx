@@ -1,3 +1,4 @@
+// Also change: internal/trireme/insight/console/views.py (the path of the document).
 // The last preemptions: for whom, where, and who had to go.
 import { useView } from "../api.ts";
 import type { Preemption, Preemptions } from "../documents.ts";

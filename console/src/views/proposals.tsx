@@ -1,3 +1,6 @@
+// Also change: protos/trireme/v1/volume_proposal.proto (the messages).
+// Also change: internal/trireme/cli/proposals_display.py, internal/trireme/insight/proposals/search.py,
+// tests/helpers/proposed_changes.py (kinds of changes and their words).
 // Changes each of which lets a pod be scheduled, the least first, and how to make them.
 import type { ApiError } from "../api.ts";
 import type { Explanation, Proposal } from "../documents.ts";

@@ -1,3 +1,5 @@
+// Also change: console/src/parts.tsx, internal/trireme/queueing/states.py,
+// internal/trireme/insight/console/pending_pods.py (the words for states of the queue).
 // Reasons why pods wait, as rows that lead to their pods.
 import type { WaitReason } from "../documents.ts";
 import { age, count } from "../format.ts";

@@ -1,3 +1,5 @@
+// Also change: protos/trireme/v1/shortage.proto (the messages).
+// Also change: internal/trireme/cli/node_tables.py (how a shortage and refusals are shown).
 // The nodes' verdicts on a pod: how many refuse it for which reason, and how many take it.
 import { useState } from "preact/hooks";
 import type { Explanation, RefusalStatus, Shortage } from "../documents.ts";

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/cli/node_tables.py (scores as a table).
 // The feasible nodes with their scores, in the order in which score would choose for the pod.
 import { request, usePolled } from "../api.ts";
 import type { Explanation } from "../documents.ts";

@@ -1,3 +1,6 @@
+// Also change: protos/trireme/v1/simulation.proto (the messages).
+// Also change: internal/trireme/insight/http_api/simulation_page.py, internal/trireme/cli/simulation_display.py,
+// console/src/documents.ts (what a simulation is asked and answers).
 // What would happen if nodes were drained or added, or a workload scaled: simulated by insight, and carried out by nobody.
 import { useState } from "preact/hooks";
 import { ApiError, request } from "../api.ts";

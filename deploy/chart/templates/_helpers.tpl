@@ -1,3 +1,7 @@
+{{- /* Also change: deploy/chart/templates/config.yaml (the files that processes read). */ -}}
+{{- /* Also change: internal/trireme/config/trireme_configuration.py, deploy/chart/templates/_plugins.tpl,
+     internal/trireme/config/remote_plugin_settings.py,
+     internal/trireme/config/service_tls.py (fields of TriremeConfiguration). */ -}}
 {{/* The beginning of all names. */}}
 {{- define "trireme.fullname" -}}
 {{- $own := ternary .Release.Name (printf "%s-trireme" .Release.Name) (contains "trireme" .Release.Name) -}}

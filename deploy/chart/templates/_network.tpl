@@ -1,3 +1,4 @@
+{{- /* Also change: deploy/chart/templates/network-policies.yaml (which process calls which). */ -}}
 {{/* Who may call a service: frontends, and for its metrics the namespace that monitors. */}}
 {{- define "trireme.ingressOfService" -}}
 - from:

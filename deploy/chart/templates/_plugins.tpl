@@ -1,3 +1,6 @@
+{{- /* Also change: internal/trireme/config/trireme_configuration.py, deploy/chart/templates/_helpers.tpl,
+     internal/trireme/config/remote_plugin_settings.py,
+     internal/trireme/config/service_tls.py (fields of TriremeConfiguration). */ -}}
 {{/* The name of a plugin's Deployment after the release's, in the form of Kubernetes. Arguments: the plugin. */}}
 {{- define "trireme.pluginService" -}}
 plugin-{{ kebabcase .name }}

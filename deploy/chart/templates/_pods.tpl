@@ -1,3 +1,8 @@
+{{- /* Also change: deploy/chart/templates/frontend.yaml, deploy/chart/templates/filter.yaml,
+     deploy/chart/templates/score.yaml, deploy/chart/templates/bind.yaml, deploy/chart/templates/insight.yaml,
+     deploy/chart/templates/shadow.yaml, internal/trireme/phases/process_flags.py, internal/trireme/bind/flags.py,
+     internal/trireme/insight/flags.py, internal/trireme/shadow/flags.py,
+     internal/trireme/config/command_flags.py (the flags of the processes). */ -}}
 {{/* The beginning of a pod's spec. Arguments: root, service, token (whether it has one), critical (its priority). */}}
 {{- define "trireme.pod" -}}
 {{- $pods := .root.Values.pods -}}

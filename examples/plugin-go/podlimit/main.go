@@ -1,3 +1,7 @@
+// Also change: examples/plugin-python/pod_limit.py,
+// examples/plugin-java/src/main/java/dev/trireme/examples/PodLimit.java,
+// examples/plugin-typescript/src/pod_limit.ts (the same plugin).
+
 // Command podlimit serves the scheduler plugin PodLimit: nodes with the label example.com/pod-limit take only so many
 // pods, and those with room are preferred. How many pods a node has is not part of the node, so the plugin follows the
 // cluster.

@@ -1,3 +1,6 @@
+// Also change: examples/plugin-python/maintenance.py, examples/plugin-go/maintenance.go,
+// examples/plugin-java/src/main/java/dev/trireme/examples/Maintenance.java (the same plugin).
+
 /** The scheduler plugin Maintenance: keeps pods off nodes under maintenance, and prefers nodes that are wanted. */
 import {
   ArgumentReader,

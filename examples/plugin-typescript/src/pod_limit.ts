@@ -1,3 +1,6 @@
+// Also change: examples/plugin-python/pod_limit.py, examples/plugin-go/podlimit/main.go,
+// examples/plugin-java/src/main/java/dev/trireme/examples/PodLimit.java (the same plugin).
+
 /**
  * The scheduler plugin PodLimit: nodes with the label `example.com/pod-limit` take only so many pods.
  *

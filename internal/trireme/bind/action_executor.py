@@ -5,6 +5,13 @@ what concerns one pod is done in the order of the requests, also across calls; w
 done at once; each action may be repeated, and one that is done already is a success. As with bindings, nothing begins
 once the tenure of the calling leader is over.
 
+Also change: internal/trireme/plugin_verification/filter_step_specifications.py (actions that a plugin may ask for).
+Also change: internal/trireme/plugins/dynamic_resources/claim_writes.py,
+internal/trireme/plugins/volume_binding/bind.py (deadlines of writes in PreBind).
+Also change: internal/trireme/bind/binding_writer.py, internal/trireme/bind/pre_binder.py (limits of waiting work).
+Also change: protos/trireme/v1/bind.proto (the messages).
+Also change: internal/trireme/bind/reasons.py, internal/trireme/bind/binding_retries.py (reasons and what they mean).
+
 Tests: tests/unit/bind/test_action_executor.py, tests/contract/test_bind_service.py,
 tests/unit/bind/test_waiting_for_rate_limit.py.
 """

@@ -8,6 +8,9 @@ not treat the pod as unbound.
 
 This is a pure state machine. `trireme.bind.binding_writer` executes its steps and reports their outcomes; time and
 jitter are arguments. Requests that certainly had no effect are repeated by `trireme_kube.client.writes`.
+
+Also change: docs/fault-tolerance.md.
+Also change: internal/trireme/bind/reasons.py, internal/trireme/bind/action_executor.py (reasons and what they mean).
 """
 
 from collections.abc import Callable

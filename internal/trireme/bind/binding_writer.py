@@ -6,6 +6,8 @@ tenure of the calling leader is active and a caller still waits for the outcome;
 to its outcome even if its caller goes away, so that a repeated call finds it.
 
 A job costs a dict entry and a turn of a worker; there is no task, lock or timer per pod, because this is the hot path.
+
+Also change: internal/trireme/bind/action_executor.py, internal/trireme/bind/pre_binder.py (limits of waiting work).
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The flags of the bind process. A mistake is one line that names the flag, where argparse would write a page."""
+"""The flags of the bind process. A mistake is one line that names the flag, where argparse would write a page.
+
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
+"""
 
 import argparse
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """Heartbeats on a stream of results: a replica whose work waits for the rate limit or for a plugin is not gone.
 
+Also change: protos/trireme/v1/bind_phase.proto (how often a call is heard of).
+
 Tests: tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 

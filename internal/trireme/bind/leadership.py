@@ -15,6 +15,8 @@ client's rate limit, may begin as long as the leader keeps calling. That is no m
 the same work again.
 
 Without leader election there is no Lease and one frontend; then epochs are only compared, those of one scheduler.
+
+Also change: docs/fault-tolerance.md.
 """
 
 import asyncio

@@ -2,6 +2,10 @@
 
 The counters live in the statistics records of the objects that count; here they are only read, at each scrape.
 
+Also change: internal/trireme/phases/phase_metrics.py (metrics of both).
+Also change: docs/runbooks/README.md.
+Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
+
 Tests: tests/contract/test_replica_metrics.py.
 """
 

@@ -4,6 +4,8 @@ They are those that kube-scheduler sends. What is changed as a whole is changed 
 the program's own messages are subsets and would lose the rest.
 Source: pkg/scheduler/util PatchPodStatus and pkg/scheduler/framework/preemption of Kubernetes 1.37; the writes of a
 real kube-scheduler as an API server recorded them.
+
+Also change: internal/trireme_kube/client/status_patch.py (status patches).
 """
 
 from collections.abc import Mapping

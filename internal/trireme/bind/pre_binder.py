@@ -6,6 +6,8 @@ released (`cancel`). Each plugin that writes takes a turn
 (`write_turns`) and begins only while the calling leader is in office, so jobs wait here for the rate limit rather
 than in the client, where they would reach their deadlines.
 
+Also change: internal/trireme/bind/action_executor.py, internal/trireme/bind/binding_writer.py (limits of waiting work).
+
 Tests: tests/contract/test_bind_service.py, tests/unit/bind/test_waiting_for_rate_limit.py.
 """
 

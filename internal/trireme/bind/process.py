@@ -2,6 +2,9 @@
 
 It puts the pieces together and decides nothing. Clock, wall clock and randomness enter the program here.
 
+Also change: internal/trireme/filter/process.py, internal/trireme/score/process.py,
+internal/trireme/insight/process.py (filter and score are alike here).
+
 Tests: tests/contract/test_bind_service.py.
 """
 

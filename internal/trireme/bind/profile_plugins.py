@@ -129,6 +129,7 @@ async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bi
     return response
 
 
+#: Implementers: trireme.bind.pre_binder.call_context.
 PluginCallContext = Callable[[str, bool], AbstractAsyncContextManager[None]]
 """Makes the context that the call of a plugin runs in, from the plugin's name and whether the call writes to the API
 server.

@@ -1,5 +1,8 @@
 """The reasons for which bind did not write what it was to write.
 
+Also change: internal/trireme/bind/binding_retries.py,
+internal/trireme/bind/action_executor.py (reasons and what they mean).
+
 Tests: tests/unit/project/test_reason_codes.py.
 """
 

@@ -4,6 +4,9 @@
 result for each pod. A failure of Bind does not show what happened, because the plugin may have bound pods before. So
 the pods without a result are read back: one that is bound is a success, whatever the plugin answered.
 
+Also change: protos/trireme/v1/bind.proto (the messages).
+Also change: internal/trireme/plugin_verification/sample_requests.py (the requests that a plugin gets).
+
 Tests: tests/contract/test_bind_remote.py.
 """
 

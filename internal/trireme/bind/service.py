@@ -4,6 +4,9 @@ Each call passes three gates before anything is done: it is well formed (INVALID
 (`leadership`), and it means the configuration that this replica has. The configuration comes with Fence, together with
 the epoch that it belongs to, because bind follows no stream.
 
+Also change: docs/protocol.md.
+Also change: protos/trireme/v1/bind_phase.proto (the messages).
+
 Tests: tests/contract/test_bind_service.py, tests/contract/test_bind_large_calls.py.
 """
 

@@ -5,6 +5,8 @@ while it applies a delta. However much has changed, and however large the object
 these limits. `delta_log.py` makes deltas of the parts; `recording/full_state.py` writes the same columns in chunks of
 this size, which `recording/message_bounds.py` and docs/protocol.md state too.
 
+Also change: protos/trireme/v1/snapshot.proto (the messages).
+
 Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/contract/test_replica_stream.py.
 """
 

@@ -2,6 +2,16 @@
 
 For each: how it is watched, decoded, streamed, and registered for.
 
+Also change: sdk/rust/src/objects.rs (the fields of ClusterObject).
+Also change: internal/trireme_kube/client/informers/resources.py,
+internal/trireme_kube/embedded/api/resources.py (the kinds and their paths).
+Also change: protos/trireme/v1/core.proto (the messages).
+Also change: protos/trireme/v1/apps.proto (the messages).
+Also change: protos/trireme/v1/policy.proto (the messages).
+Also change: protos/trireme/v1/storage.proto (the messages).
+Also change: protos/trireme/v1/scheduling.proto (the messages).
+Also change: protos/trireme/v1/resource.proto (the messages).
+
 Tests: tests/conformance/test_decisions.py.
 """
 

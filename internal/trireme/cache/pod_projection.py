@@ -9,6 +9,9 @@ The pod's individual fields are removed first. The remaining bytes are mostly eq
 that normalize what no plugin distinguishes are applied once per distinct byte string, and cached. Invariant: the key
 does not depend on the encoding of the pod.
 
+Also change: internal/trireme/snapshot/pods.py, internal/trireme/sdk/cluster_state.py (bits of a pod's flags).
+Also change: protos/trireme/v1/projection.proto (the messages).
+
 Tests: tests/unit/cache/test_pod_fields_of_specs.py, tests/unit/cache/test_malformed_pods.py,
 tests/unit/plugins/test_deferred_pod_scheduling.py.
 """

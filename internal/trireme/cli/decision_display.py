@@ -1,4 +1,11 @@
-"""By which decision a pod got its node, and whom it preempts, as `trireme explain` shows it."""
+"""By which decision a pod got its node, and whom it preempts, as `trireme explain` shows it.
+
+Also change: console/src/views/preemption.tsx,
+internal/trireme/insight/preemption_explanation.py (the words for fates and criteria).
+Also change: console/src/views/decision.tsx, console/src/documents.ts (how a decision is shown).
+Also change: docs/explain.md.
+Also change: protos/trireme/v1/decision_explanation.proto (the messages).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -21,6 +21,8 @@ from trireme_kube.componentbase import clocks
 
 Report = Mapping[str, Any]
 # Renders a report as text; `wide` adds columns.
+# Implementers: trireme.cli.explain_command.render, trireme.cli.record_command.render,
+# trireme.cli.status_command.render.
 Render = Callable[[Report, bool], console.RenderableType]
 
 FORMATS = ("text", "wide", "json", "yaml")

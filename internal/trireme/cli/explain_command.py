@@ -3,6 +3,12 @@
 Tests: tests/unit/cli/test_explain_command.py, tests/unit/cli/test_display.py.
 """
 
+# Also change: protos/trireme/v1/scheduler_explanation.proto (the messages).
+# Also change: protos/trireme/v1/insight.proto (the messages).
+# Also change: docs/explain.md.
+# Also change: console/src/recording.tsx, internal/trireme/recording/frame_times.py (causes of gaps).
+# Also change: console/src/views/pod.tsx, console/src/documents.ts (what is shown of an explanation).
+
 import argparse
 import datetime
 import functools

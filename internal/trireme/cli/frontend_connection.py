@@ -1,5 +1,7 @@
 """The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token.
 
+Also change: tools/release/checks.py (where the socket is).
+
 Tests: tests/contract/test_cli_server.py, tests/unit/cli/test_display.py, tests/unit/cli/test_wrong_usage.py.
 """
 

@@ -1,5 +1,9 @@
 """Tables of nodes for `trireme explain`: those that refuse a pod by reason, the feasible ones by score, and all.
 
+Also change: console/src/views/refusals.tsx (how a shortage and refusals are shown).
+Also change: console/src/views/scores.tsx (scores as a table).
+Also change: protos/trireme/v1/shortage.proto (the messages).
+
 Tests: tests/unit/cli/test_shortages_table.py, tests/unit/cli/test_decision_display.py,
 tests/unit/cli/test_explain_command.py.
 """

@@ -5,6 +5,11 @@ and those of `--objects`. Each violation is shown with the sentence of the contr
 codes: 0 the plugin conforms, 1 it does not, 2 the command is wrong.
 """
 
+# Also change: docs/plugin-verification.md.
+# Also change: docs/plugin-project.md.
+# Also change: internal/trireme/plugin_verification/reports.py,
+# internal/trireme/plugin_verification/verification.py (the report's JSON).
+
 import argparse
 import asyncio
 import json

@@ -1,5 +1,9 @@
 """What would help a pending pod, as `trireme explain` shows it: insight's proposals in words.
 
+Also change: console/src/views/proposals.tsx, internal/trireme/insight/proposals/search.py,
+tests/helpers/proposed_changes.py (kinds of changes and their words).
+Also change: protos/trireme/v1/volume_proposal.proto (the messages).
+
 Tests: tests/unit/cli/test_explain_command.py.
 """
 

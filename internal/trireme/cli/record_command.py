@@ -3,6 +3,8 @@
 It reads files, and reaches no scheduler. Recordings hold the names and labels of pods and nodes.
 """
 
+# Also change: docs/recording.md.
+
 import argparse
 import asyncio
 import pathlib

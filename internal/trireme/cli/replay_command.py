@@ -4,6 +4,9 @@ It reads a file that `trireme record export` has written, or one recording of in
 --serve it also reads the folder in which insight is recording, which it leaves as it is.
 """
 
+# Also change: docs/recording.md.
+# Also change: docs/console.md.
+
 import argparse
 import datetime
 import pathlib

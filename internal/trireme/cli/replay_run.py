@@ -1,5 +1,8 @@
 """Runs `trireme replay`: what is replayed, and what is printed of it.
 
+Also change: docs/recording.md.
+Also change: internal/trireme/recording/verification.py (what a torn file is).
+
 Tests: tests/unit/cli/test_replay_command.py.
 """
 

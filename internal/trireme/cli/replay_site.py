@@ -1,5 +1,7 @@
 """`trireme replay FILE --serve`: the console on a recording, as of a moment that a slider sets, until Ctrl-C.
 
+Also change: docs/console.md.
+
 Tests: tests/e2e/test_console_past.py.
 """
 

@@ -1,6 +1,10 @@
 """Scenario files: YAML, read strictly. Each problem has its line and column, the field, and what to do.
 
 The fields are those of `trireme.v1.Scenario`, in JSON's spelling; manifests have those of the Kubernetes API.
+
+Also change: internal/trireme/config/trireme_configuration.py (the type of this document).
+Also change: docs/simulate.md.
+Also change: protos/trireme/v1/simulation.proto (the messages).
 """
 
 from collections.abc import Sequence

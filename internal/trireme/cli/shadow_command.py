@@ -1,7 +1,9 @@
 """`trireme shadow`: runs beside any scheduler, and reports how Trireme would have decided. It only reads.
 
-Tests: tests/unit/cli/test_plugin_command.py.
+Tests: tests/unit/cli/test_plugin_command.py, tests/unit/cli/test_flags_before_subcommands.py.
 """
+
+# Also change: docs/shadow.md.
 
 import argparse
 

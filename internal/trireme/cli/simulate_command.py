@@ -3,6 +3,8 @@
 Insight makes the changes on a copy of the cluster and runs the scheduler's own algorithm there. Nothing is carried out.
 """
 
+# Also change: docs/simulate.md.
+
 import argparse
 import functools
 import sys

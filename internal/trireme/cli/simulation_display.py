@@ -1,5 +1,9 @@
 """What `trireme simulate` shows: a SimulateResponse as text.
 
+Also change: console/src/views/simulation.tsx, internal/trireme/insight/http_api/simulation_page.py,
+console/src/documents.ts (what a simulation is asked and answers).
+Also change: protos/trireme/v1/simulation.proto (the messages).
+
 Tests: tests/unit/cli/test_simulate_command.py.
 """
 

@@ -1,5 +1,7 @@
 """Parts of what `trireme simulate` shows: tables that end after some rows, and why pods are pending.
 
+Also change: protos/trireme/v1/simulation.proto (the messages).
+
 Tests: tests/unit/cli/test_simulate_command.py, tests/unit/cli/test_verdict_display.py.
 """
 

@@ -3,6 +3,8 @@
 Tests: tests/unit/cli/test_display.py.
 """
 
+# Also change: protos/trireme/v1/scheduler_status.proto (the messages).
+
 import argparse
 import functools
 import time

@@ -1,5 +1,7 @@
 """The figures of `trireme top`: rates and latencies from what the status page counts since the start.
 
+Also change: protos/trireme/v1/scheduler_status.proto (the messages).
+
 Tests: tests/unit/cli/test_top.py.
 """
 

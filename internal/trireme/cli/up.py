@@ -5,6 +5,13 @@ state, and Ctrl-C ends everything. A service that ends is started again; the emb
 are gone.
 """
 
+# Also change: docs/tutorials/laptop.md, docs/starting.md (the first steps).
+
+# Also change: docs/starting.md.
+# Also change: docs/recording.md.
+# Also change: tools/release/checks.py (the command line of trireme up).
+# Also change: internal/trireme_kube/embedded/__main__.py (flags of the embedded cluster).
+
 import argparse
 import asyncio
 import contextlib

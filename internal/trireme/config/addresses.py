@@ -3,6 +3,11 @@
 A configuration names a Service once; its ready endpoints change while the frontend runs. The frontend watches them (the
 phases have no access to the API server), writes what it finds here, and sends the phases addresses instead of the name.
 
+Also change: deploy/chart/templates/roles/plugin-endpoints.yaml (the endpointslice form of an address).
+Also change: docs/deployment.md.
+Also change: internal/trireme/frontend/phase_clients/endpoints.py,
+internal/trireme/remote/endpoint_set.py (the form of addresses).
+
 Tests: tests/unit/config/test_addresses.py, tests/unit/config/test_trireme_configuration.py.
 """
 

@@ -4,6 +4,13 @@ Names, types, defaults and sections are the interface that manifests rely on; th
 have a section of their own at the end, so that what is not kube-scheduler's cannot be mistaken for it. A flag is
 declared once, here or in the module of its section, and is a field of `Options`.
 
+Also change: internal/trireme/config_convert/command_lines.py,
+internal/trireme/config/leader_election.py (the flags of kube-scheduler).
+Also change: docs/starting.md.
+Also change: internal/trireme_kube/client/rest/content_types.py, internal/trireme_kube/embedded/serializer/protobuf.py,
+internal/trireme/config/scheduler_configuration.py (the media type of protobuf).
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
+
 Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_secure_serving.py.
 """
 

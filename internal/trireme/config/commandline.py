@@ -51,6 +51,7 @@ from trireme_kube.componentbase.cli import flags, versions
 from trireme_kube.componentbase.cli.flags import FlagError
 from trireme_kube.componentbase.logs import start_log
 
+#: Implementers: trireme.config.commandline.run.
 Log = Callable[[str], None]
 
 _ABOUT = """Trireme is a Kubernetes scheduler built of gRPC microservices: it assigns pods to nodes, and takes

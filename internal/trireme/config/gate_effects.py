@@ -3,6 +3,9 @@
 It has every gate that kube-scheduler accepts. Gates that its code reads have a row. The others are accepted
 because clusters set the same gates on every component; they do nothing in kube-scheduler either.
 
+Also change: internal/trireme/config/feature_gates.json, internal/trireme/plugins/dynamic_resources/features.py,
+internal/trireme/framework/feature_gates.py (the gates that have an effect).
+
 Tests: tests/unit/config/test_gates.py.
 """
 

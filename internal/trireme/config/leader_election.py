@@ -3,6 +3,11 @@
 The rules of a configuration file catch most of these earlier, but flags without a file are not held to them. The checks
 run before anything connects, so that an instance that could never lead is no standby either.
 
+Also change: internal/trireme/config/command_flags.py,
+internal/trireme/config_convert/command_lines.py (the flags of kube-scheduler).
+Also change: docs/beside-your-scheduler.md.
+Also change: internal/trireme/shadow/interruptions.py (the deadline of a leader).
+
 Tests: tests/unit/config/test_start.py, tests/unit/bind/test_flags.py.
 """
 

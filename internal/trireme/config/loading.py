@@ -4,6 +4,8 @@ The steps are those of Kubernetes' serializers, because the first one that fails
 YAML is chosen by the first character, kind and version are read, the object is decoded strictly, then each plugin's
 arguments; only if all of this succeeds are unknown and duplicate fields reported, together.
 
+Also change: internal/trireme/config_convert/extenders.py (extenders' fields).
+
 Tests: tests/unit/config/test_loading.py, tests/unit/config/test_inspection.py.
 """
 

@@ -2,6 +2,8 @@
 
 A reload is refused as a whole, as a start is: everything is decoded and checked before anything of it is used. Beyond
 what a start checks, the fields that only a restart can change must be as they were; the message names each that is not.
+
+Also change: docs/operating-plugins.md.
 """
 
 import dataclasses

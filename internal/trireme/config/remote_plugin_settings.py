@@ -1,5 +1,12 @@
 """The settings of remote plugins: `remotePlugins` of TriremeConfiguration, with canaries and circuit breakers.
 
+Also change: internal/trireme/config/trireme_configuration.py, deploy/chart/templates/_helpers.tpl,
+deploy/chart/templates/_plugins.tpl,
+internal/trireme/config/service_tls.py (fields of TriremeConfiguration).
+Also change: docs/declared-dependencies.md.
+Also change: docs/extension-points.md.
+Also change: docs/operating-plugins.md.
+
 Tests: tests/unit/config/test_trireme_configuration.py, tests/unit/config/test_canary_profiles.py.
 """
 

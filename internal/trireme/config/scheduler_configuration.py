@@ -12,6 +12,12 @@ at each extension point, `multiPoint` expanded.
 Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1, and pkg/scheduler/apis/config/validation
 of Kubernetes 1.37.
 
+Also change: internal/trireme/config_convert/configurations.py,
+internal/trireme/config_convert/profile_conversion.py (fields of KubeSchedulerConfiguration).
+Also change: internal/trireme/registry/legacy.py, internal/trireme/config_convert/policies.py (names of older plugins).
+Also change: internal/trireme_kube/client/rest/content_types.py, internal/trireme_kube/embedded/serializer/protobuf.py,
+internal/trireme/config/command_flags.py (the media type of protobuf).
+
 Tests: tests/unit/config/test_scheduler_configuration.py, tests/unit/config/test_profiles.py,
 tests/unit/config/test_loading.py, tests/unit/config/test_reloading.py.
 """

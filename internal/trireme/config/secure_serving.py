@@ -26,6 +26,7 @@ from trireme_kube.componentbase.tls.self_signed import make_certificate
 Log = Callable[[str], None]
 #: Reads the ConfigMap kube-system/extension-apiserver-authentication through a connection: its data. Raises
 #: `ConfigurationError` with what went wrong.
+#: Implementers: trireme.delegated_access.serving_trust.read_authentication_settings.
 Lookup = Callable[[Connection], Mapping[str, str]]
 
 #: The names of the files in --cert-dir.

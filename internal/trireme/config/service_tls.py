@@ -1,5 +1,9 @@
 """TLS between the services, and towards remote plugins: its settings and their rules.
 
+Also change: internal/trireme/config/trireme_configuration.py, deploy/chart/templates/_helpers.tpl,
+deploy/chart/templates/_plugins.tpl,
+internal/trireme/config/remote_plugin_settings.py (fields of TriremeConfiguration).
+
 Tests: tests/unit/config/test_trireme_configuration.py.
 """
 

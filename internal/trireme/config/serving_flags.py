@@ -2,6 +2,12 @@
 
 Source: k8s.io/apiserver/pkg/server/options.
 
+Also change: internal/trireme/delegated_access/serving_trust.py,
+internal/trireme/shadow/migration/findings.py (names of flags).
+Also change: docs/deployment.md.
+Also change: internal/trireme/frontend/serving/serving_site.py,
+internal/trireme_kube/componentbase/server/health.py (the health paths).
+
 Tests: tests/unit/config/test_secure_serving.py.
 """
 

@@ -2,6 +2,9 @@
 
 Source: k8s.io/component-base/metrics, k8s.io/component-base/logs.
 
+Also change: docs/deployment.md.
+Also change: docs/versioning.md.
+
 Tests: tests/unit/config/test_options.py.
 """
 

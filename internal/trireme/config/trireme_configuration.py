@@ -9,6 +9,10 @@ Each setting is declared once, here: name, type, default, help and rules. Decodi
 schema for editors follow from it; those of remote plugins and of TLS are in `remote_plugin_settings.py` and
 `service_tls.py`. A setting that only a restart changes is marked `Change.AT_RESTART`. The rules that
 matter most are about trust: a bind service writes to the cluster, so one beyond this machine needs mutual TLS.
+
+Also change: deploy/chart/templates/_helpers.tpl, deploy/chart/templates/_plugins.tpl,
+internal/trireme/config/remote_plugin_settings.py,
+internal/trireme/config/service_tls.py (fields of TriremeConfiguration).
 """
 
 from collections.abc import Iterable
@@ -42,6 +46,7 @@ from trireme_kube.apimachinery.golang import MILLISECOND, SECOND, Duration
 from trireme_kube.apimachinery.strict_decoding import DURATION, DecodeError, decode
 
 API_GROUP = "trireme.dev"
+# Also change: internal/trireme/cli/scenario_file.py (the type of this document).
 API_VERSION = f"{API_GROUP}/v1alpha1"
 KIND = "TriremeConfiguration"
 

@@ -1,6 +1,10 @@
 """Converts old command lines: flags with a field in the configuration move there, current flags stay.
 
 Accepts today's flags and removed ones, so that a whole command line can be given as it stands in a manifest.
+
+Also change: internal/trireme/config/command_flags.py,
+internal/trireme/config/leader_election.py (the flags of kube-scheduler).
+Also change: docs/beside-your-scheduler.md.
 """
 
 import shlex

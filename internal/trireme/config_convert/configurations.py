@@ -1,5 +1,8 @@
 """Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft.
 
+Also change: internal/trireme/config/scheduler_configuration.py,
+internal/trireme/config_convert/profile_conversion.py (fields of KubeSchedulerConfiguration).
+
 Tests: tests/unit/config_convert/test_versions.py, tests/unit/config_convert/test_command_lines.py.
 """
 

@@ -1,5 +1,9 @@
 """Extenders, as a Policy or an older version of the configuration had them, as `v1` has them.
 
+Also change: internal/trireme/config/loading.py (extenders' fields).
+Also change: docs/extenders.md.
+Also change: docs/moving-to-plugins.md.
+
 Tests: tests/unit/config_convert/test_policies.py.
 """
 

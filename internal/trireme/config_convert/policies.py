@@ -3,6 +3,9 @@
 A Policy lists everything that filters and scores, so the profile starts empty (`multiPoint` without defaults) and
 enables what the Policy lists. A plugin that filters and scores is disabled at the point that the Policy does not list.
 Plugins that Kubernetes added later are enabled as by default, since a Policy could neither list nor omit them.
+
+Also change: internal/trireme/registry/legacy.py, internal/trireme/config_convert/profile_conversion.py,
+internal/trireme/config/scheduler_configuration.py (names of older plugins).
 """
 
 from dataclasses import dataclass, field

@@ -3,6 +3,12 @@
 An old profile modifies the defaults of its version. `v1` has other defaults, so the result states the old defaults
 explicitly where they differ: the weights, and the plugins that were merged into others.
 
+Also change: internal/trireme/config/scheduler_configuration.py,
+internal/trireme/config_convert/configurations.py (fields of KubeSchedulerConfiguration).
+Also change: internal/trireme/registry/legacy.py, internal/trireme/config_convert/policies.py (names of older plugins).
+Also change: internal/trireme/plugins/node_label/args.py,
+internal/trireme/recording/redaction.py (arguments of NodeLabel).
+
 Tests: tests/unit/config_convert/test_versions.py.
 """
 

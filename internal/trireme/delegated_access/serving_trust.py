@@ -6,6 +6,10 @@ precedence. If a later read fails, the previous value stays.
 
 Source: k8s.io/apiserver/pkg/server/options/authentication.go.
 
+Also change: internal/trireme/config/serving_flags.py, internal/trireme/shadow/migration/findings.py (names of flags).
+Also change: internal/trireme_kube/embedded/registry/reviews.py, tests/helpers/insight_http.py (reviews of callers).
+Also change: deploy/chart/templates/reviews.yaml (rights of reviews).
+
 Tests: tests/contract/test_serving_access.py.
 """
 

@@ -2,6 +2,8 @@
 
 The cache is bounded by memory. It holds for the snapshot's present incarnation alone: columns of an earlier one, or of
 a class that is gone, are never returned.
+
+Also change: internal/trireme/frontend/phase_clients/class_answers.py (caches of answers by class).
 """
 
 from collections import OrderedDict

@@ -2,6 +2,10 @@
 
 It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
 
+Also change: internal/trireme/evaluation/filter_engine.py, internal/trireme/filter/service.py,
+internal/trireme/score/service.py,
+internal/trireme/in_process/in_process_evaluators.py (filter and score are alike here).
+
 Tests: tests/unit/score/test_service.py, tests/unit/evaluation/test_classes_in_turn.py.
 """
 

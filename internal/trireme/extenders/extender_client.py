@@ -4,6 +4,8 @@ An extender is not trusted: the whole exchange has its configured deadline, the 
 failure becomes one error with the text of Go's HTTP client.
 
 Source: pkg/scheduler/extender.go (send, makeTransport).
+
+Also change: docs/extenders.md.
 """
 
 import asyncio

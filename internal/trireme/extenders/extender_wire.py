@@ -6,6 +6,8 @@ decoder, which extenders' authors know.
 
 Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
 
+Also change: docs/extenders.md.
+
 Tests: tests/contract/test_extender_client.py, tests/unit/extenders/test_extenders.py.
 """
 

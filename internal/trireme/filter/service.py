@@ -3,6 +3,14 @@
 A phase answers all that its plugins say as one plugin would: PreFilter and Filter in one call, the first refusal per
 node.
 
+Also change: docs/protocol.md.
+Also change: internal/trireme/score/service.py,
+internal/trireme/in_process/in_process_evaluators.py (the servers are alike; in one process).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
+Also change: internal/trireme/evaluation/filter_engine.py,
+internal/trireme/evaluation/score_engine.py (filter and score are alike here).
+Also change: internal/trireme/replay/decision_calls.py (the calls).
+
 Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """
 

@@ -5,6 +5,11 @@ results: cpu in millicores, everything else in the resource's own unit.
 
 Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
 
+Also change: examples/score-phase-go/cluster.go (how pods' requests are counted).
+Also change: internal/trireme/frontend/serving/metrics_resources.py,
+internal/trireme_kube/embedded/registry/quotas/pod_usage.py,
+internal/trireme/plugin_kit/device_resources.py (names of extended resources).
+
 Tests: tests/unit/plugins/test_node_resources_fit.py, tests/conformance/test_quantities_of_go.py.
 """
 

@@ -6,6 +6,8 @@ functions over the object before and after. Names, labels and matching are kube-
 metrics, in plugins' registrations and in `trireme status`.
 
 Source: pkg/scheduler/framework/events.go and types.go, k8s.io/kube-scheduler/framework/types.go (v1.37).
+
+Also change: sdk/go/framework/events.go, sdk/go/queueing.go, docs/extension-points.md (names of events).
 """
 
 import enum

@@ -1,4 +1,9 @@
-"""The feature gates, as plugins see them."""
+"""The feature gates, as plugins see them.
+
+Also change: internal/trireme/config/gate_effects.py, internal/trireme/config/feature_gates.json,
+internal/trireme/plugins/dynamic_resources/features.py (the gates that have an effect).
+Also change: docs/kubernetes-versions.md.
+"""
 
 from typing import Final, Protocol
 

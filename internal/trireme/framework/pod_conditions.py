@@ -1,4 +1,9 @@
-"""Conditions of pods that one part of Trireme writes, or the kubelet, and another one reads."""
+"""Conditions of pods that one part of Trireme writes, or the kubelet, and another one reads.
+
+Also change: internal/trireme_kube/embedded/registry/quotas/pod_usage.py (conditions of pods).
+Also change: tools/bench/limit/main.go, internal/trireme_kube/client/events/event_recorder.py,
+internal/trireme/scheduling/attempt_reporter.py (how the scheduler's writes look).
+"""
 
 from typing import Final
 

@@ -2,6 +2,14 @@
 
 The lines by which a process says that it serves, for which its starter waits, and the frontend's pages, which
 `trireme` reads.
+
+Also change: docs/explain.md.
+Also change: docs/simulate.md.
+Also change: sdk/go/main.go, sdk/java/src/main/java/dev/trireme/sdk/PluginMain.java, sdk/rust/src/serving.rs,
+sdk/typescript/src/main.ts, internal/trireme/sdk/plugin_server.py,
+internal/trireme/rpc/grpc_server.py (the line by which a process says that it serves).
+Also change: tools/bench/bind_cost.py,
+examples/score-phase-go/main.go (the line by which a process says that it serves).
 """
 
 from typing import Final

@@ -1,5 +1,8 @@
 """The name and version of this release, for people and for API servers.
 
+Also change: docs/kubernetes-versions.md.
+Also change: docs/upgrade.md.
+
 Tests: tests/contract/test_kube_client.py, tests/unit/config/test_start.py, tests/unit/cli/test_display.py.
 """
 

@@ -3,6 +3,9 @@
 A refusal is data and never an exception, because it is counted, joined into the event, compared by preemption and
 explained later. The codes are those of the contract (protos/trireme/v1/status.proto) and of kube-scheduler.
 
+Also change: sdk/go/framework/status.go (status codes).
+Also change: protos/trireme/v1/status.proto (the messages).
+
 Tests: tests/unit/wire/test_status.py, tests/unit/plugin_api/test_status_table.py, tests/unit/remote/test_response.py.
 """
 

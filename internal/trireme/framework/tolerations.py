@@ -3,6 +3,9 @@
 Everywhere `comparing` says whether the operators Lt and Gt count (gate TaintTolerationComparisonOperators); where they
 do not, a toleration with one of them tolerates nothing.
 
+Also change: internal/trireme/simulation/manifests.py, internal/trireme_kube/embedded/controllers/node_lifecycle.py,
+internal/trireme_kube/embedded/registry/pod_defaults.py (taints of nodes).
+
 Tests: tests/unit/framework/test_tolerations.py, tests/unit/plugins/test_taint_toleration_hints.py.
 """
 

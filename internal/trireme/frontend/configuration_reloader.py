@@ -3,6 +3,8 @@
 A file is read once it has been the same for two polls in a row, so that one being written is rarely read in part. A
 configuration that is refused leaves the one before in force; it is tried again when a file changes, on SIGHUP, and
 every few seconds if only a plugin was missing, which may start later than its entry was written.
+
+Also change: docs/operating-plugins.md.
 """
 
 import asyncio

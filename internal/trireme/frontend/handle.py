@@ -1,6 +1,9 @@
 """HandleService: what a plugin can do to pods that wait on Permit, and how it has pods tried now.
 
-Tests: tests/contract/test_replica_dialing.py.
+Also change: docs/protocol.md.
+Also change: protos/trireme/v1/frontend.proto (the messages).
+
+Tests: tests/contract/test_replica_dialing.py, tests/contract/test_plugin_sdk.py.
 """
 
 import contextlib

@@ -1,4 +1,7 @@
-"""Statistics of the calls to remote plugins, by the frontend and by every replica of a phase."""
+"""Statistics of the calls to remote plugins, by the frontend and by every replica of a phase.
+
+Also change: docs/operating-plugins.md.
+"""
 
 import asyncio
 import dataclasses

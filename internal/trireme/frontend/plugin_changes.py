@@ -6,6 +6,8 @@ versions serve one address, scheduling would never continue; so each further one
 
 A restart has pods tried again that the plugin refused: a plugin that restarts again and again must not have them tried
 all the time.
+
+Also change: docs/operating-plugins.md.
 """
 
 import collections

@@ -26,6 +26,7 @@ from trireme.frontend import (
     prepared_plugins,
     replica_comparison,
 )
+from trireme.frontend.phase_clients import replica_link
 from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import supervision
@@ -41,7 +42,7 @@ CHECK_SECONDS = 5.0
 # How often the replicas of a plugin are compared.
 COMPARE_SECONDS = 15.0
 # How long a plugin under Ignore that follows the cluster may lack it; as long as a full sync may take.
-UNSYNCED_SECONDS = 60.0
+UNSYNCED_SECONDS = replica_link.FULL_SYNC_SECONDS
 
 
 Changed = Callable[[Mapping[str, plugin_pb2.PluginInfo], str], Awaitable[None]]

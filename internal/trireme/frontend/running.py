@@ -2,6 +2,8 @@
 
 `process` imports this module once the configuration is known to be valid.
 
+Also change: docs/operating-plugins.md.
+
 Tests: tests/contract/test_frontend_elector.py, tests/unit/frontend/test_supervised_processes.py,
 tests/e2e/test_e2e_scheduling.py.
 """

@@ -2,6 +2,9 @@
 
 Source: pkg/scheduler/metrics/metrics.go.
 
+Also change: docs/runbooks/README.md.
+Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
+
 Tests: tests/unit/frontend/test_scheduler_metrics.py, tests/unit/frontend/test_start_with_each_gate.py.
 """
 

@@ -1,6 +1,6 @@
 """One term of leadership: its facts while it lasts, and how calls carry it to phases.
 
-Tests: tests/contract/test_frontend_elector.py.
+Tests: tests/contract/test_frontend_elector.py, tests/unit/frontend/test_start_order.py.
 """
 
 import dataclasses

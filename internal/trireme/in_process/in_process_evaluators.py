@@ -3,6 +3,16 @@
 There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
 thread; the snapshot's owner keeps it up to date.
 
+Also change: internal/trireme/frontend/phase_clients/remote_evaluators.py,
+internal/trireme/frontend/phase_clients/recording_evaluators.py,
+internal/trireme/replay/decision_calls.py (the calls of filter and score, sent, recorded and replayed).
+Also change: internal/trireme/filter/service.py,
+internal/trireme/score/service.py (the servers are alike; in one process).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
+Also change: internal/trireme/evaluation/filter_engine.py,
+internal/trireme/evaluation/score_engine.py (filter and score are alike here).
+
 Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/test_decision_replay.py.
 """
 

@@ -3,6 +3,8 @@
 Filter and score run on one snapshot in this process. Their answers are those of the phases: the same engines evaluate
 the same plugins.
 
+Also change: protos/trireme/v1/insight.proto (the messages).
+
 Tests: tests/unit/insight/history/test_decision_explanations.py, tests/unit/insight/test_service.py.
 """
 

@@ -3,6 +3,10 @@
 Of the HTTP API's the rules say which need each other: HTTPS with both kubeconfigs anywhere; plain HTTP, or without
 authentication, on a loopback address only.
 
+Also change: docs/explain.md.
+Also change: docs/recording.md.
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
+
 Tests: tests/unit/insight/http_api/test_flags.py, tests/unit/insight/test_recorder.py.
 """
 

@@ -1,6 +1,11 @@
 """Explains preemption for a pod that no node takes: whom it evicts and why these, or why it evicts nobody.
 
 The candidates are those of PostFilter's own dry runs, on a cluster that does not change meanwhile.
+
+Also change: console/src/views/preemption.tsx,
+internal/trireme/cli/decision_display.py (the words for fates and criteria).
+Also change: protos/trireme/v1/decision_explanation.proto (the messages).
+Also change: internal/trireme/evaluation/preemption/candidate_selection.py (criteria in their order).
 """
 
 from collections.abc import Collection, Sequence

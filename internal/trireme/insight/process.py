@@ -2,6 +2,9 @@
 
 Only for callers over HTTP it talks to an API server, which reviews them.
 
+Also change: internal/trireme/filter/process.py, internal/trireme/score/process.py,
+internal/trireme/bind/process.py (filter and score are alike here).
+
 Tests: tests/contract/test_insight_process.py.
 """
 

@@ -3,6 +3,8 @@
 It calls no remote plugins: these answer what they answered in a decision, of a pending pod in the last one about its
 class. What is not recorded is named in the answers.
 
+Also change: internal/trireme/replay/decision_replay.py (recorded answers advance a snapshot alike).
+
 Tests: tests/unit/insight/http_api/test_recorded_site.py.
 """
 

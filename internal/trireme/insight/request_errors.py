@@ -1,5 +1,7 @@
 """Why a path or query makes no request: the texts of the HTTP API, the console and the page of simulations.
 
+Also change: docs/protocol.md.
+
 Tests: tests/unit/insight/http_api/test_requests.py.
 """
 

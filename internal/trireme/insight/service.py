@@ -1,5 +1,8 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score.
 
+Also change: docs/protocol.md.
+Also change: protos/trireme/v1/insight.proto (the messages).
+
 Tests: tests/unit/insight/test_service.py, tests/unit/insight/test_turns_of_callers.py.
 """
 

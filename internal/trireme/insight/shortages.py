@@ -1,4 +1,7 @@
-"""The numbers of a refusal for lack of a resource: what is free on the best of the nodes, and who uses the rest."""
+"""The numbers of a refusal for lack of a resource: what is free on the best of the nodes, and who uses the rest.
+
+Also change: protos/trireme/v1/shortage.proto (the messages).
+"""
 
 from collections.abc import Iterable, Iterator
 

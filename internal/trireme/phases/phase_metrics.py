@@ -5,6 +5,14 @@ bind has its own beside (`bind/metrics.py`).
 
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
 
+Also change: internal/trireme/sdk/metrics.py (the metrics that the scheduler shows too).
+Also change: internal/trireme/bind/metrics.py (metrics of both).
+Also change: internal/trireme/remote/remote_health.py (states of answers in metrics).
+Also change: docs/operating-plugins.md.
+Also change: docs/runbooks/README.md.
+Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
+Also change: internal/trireme/frontend/serving/metrics_collector.py (metrics of both).
+
 Tests: tests/contract/test_replica_metrics.py.
 """
 

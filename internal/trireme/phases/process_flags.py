@@ -1,5 +1,8 @@
 """The flags that filter, score, bind and insight share: where they listen, and with which certificates.
 
+Also change: docs/deployment.md.
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
+
 Tests: tests/unit/bind/test_flags.py.
 """
 

@@ -3,6 +3,8 @@
 During a rolling update two releases are mixed for some minutes, and what one release adds the one before leaves out
 without harm (docs/upgrade.md). Nobody has tested what is further apart.
 
+Also change: docs/upgrade.md.
+
 Tests: tests/unit/phases/test_release_skew.py, tests/contract/test_release_skew.py.
 """
 

@@ -1,6 +1,8 @@
 """What plugins may read and write of the API server, in the bind phase. No plugin's folder imports the client.
 
 Every deadline is in seconds and covers all tries. `trireme_kube.client.writes.Writer` is such a writer.
+
+Also change: internal/trireme_kube/client/writes.py (the writes that plugins may make).
 """
 
 from collections.abc import Mapping

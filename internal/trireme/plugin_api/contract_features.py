@@ -2,6 +2,10 @@
 
 The scheduler sends these names with the handshake, and a plugin may require some of them (`PluginInfo`): so a plugin
 that is newer than the scheduler is rejected with the reason, instead of working by half.
+
+Also change: docs/protocol.md.
+Also change: docs/versioning.md.
+Also change: protos/trireme/v1/plugin.proto (the messages).
 """
 
 from trireme.v1 import plugin_pb2

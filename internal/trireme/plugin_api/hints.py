@@ -7,6 +7,8 @@ there is no old object of what was added and no new one of what was deleted.
 
 A hint, or what it answers, may raise: the pods concerned are then queued, as after any error of a hint.
 
+Also change: internal/trireme/queueing/hints/cluster_view.py (views of the cluster for hints).
+
 Tests: tests/unit/plugins/test_node_resources_fit_hints.py.
 """
 
@@ -19,8 +21,10 @@ from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 
 #: Whether the event may help pods of the class.
+#: Implementers: trireme.plugins.*.hints, trireme.plugin_kit.volumes_events.
 ClassHint = Callable[[classes.PodClass], bool]
 #: (old object, new object) -> whom the event may help.
+#: Implementers: trireme.plugins.*.hints, trireme.plugin_kit.volumes_events.
 EventHint = Callable[[Any, Any], ClassHint]
 
 

@@ -3,6 +3,10 @@
 Every text names the field of PluginInfo that is wrong and the values that it may have, because the plugin's author
 reads it.
 
+Also change: docs/declared-dependencies.md.
+Also change: docs/extension-points.md.
+Also change: protos/trireme/v1/plugin.proto (the messages).
+
 Tests: tests/unit/plugin_api/test_plugin_info_validation.py, tests/contract/test_plugin_monitor.py.
 """
 

@@ -4,6 +4,10 @@ It answers raw scores for many slots at once, as filter plugins answer verdicts 
 changes the score of the node it went to, the plugin also says what the score will be after each further copy, so that a
 whole batch is placed by one evaluation.
 
+Also change: internal/trireme/evaluation/scoring/copy_scores.py,
+internal/trireme/plugins/inter_pod_affinity/joint_scores.py,
+internal/trireme/plugins/pod_topology_spread/joint_scores.py (the joint scores).
+
 Tests: tests/unit/evaluation/test_scoring.py, tests/unit/evaluation/test_placement.py.
 """
 

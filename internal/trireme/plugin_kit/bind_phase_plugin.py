@@ -3,7 +3,7 @@
 The calls speak the contract's own messages, so a plugin in this process and one behind a gRPC channel look the same to
 the host that runs them (`trireme.bind.profile_plugins`).
 
-Tests: tests/unit/plugins/test_volume_binding_bind.py.
+Tests: tests/unit/plugins/test_volume_binding_bind.py, tests/unit/bind/test_profile_plugins.py.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -96,6 +96,7 @@ class BindContext:
 
 #: (writer, pod, the plugin's own state from Reserve) -> the write that failed. Gives back what PreBind wrote for the
 #: pod; None: all of it was. Raises: ValueError where the state is not the plugin's.
+#: Implementers: trireme.plugins.dynamic_resources.unreserve.unreserve.
 UnreserveCall = Callable[[ApiWriter, PodName, bytes], Awaitable[Outcome | None]]
 
 
@@ -116,4 +117,6 @@ class TenureOver(Exception):
 
 
 #: Carries out one action of a kind; one that is done already is a success.
+#: Implementers: trireme.plugins.dynamic_resources.claim_actions.deallocate,
+#: trireme.plugins.dynamic_resources.claim_actions.remove_user.
 ActionCall = Callable[[bind_pb2.Action, ActionContext], Awaitable[Outcome]]

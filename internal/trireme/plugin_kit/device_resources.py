@@ -1,4 +1,8 @@
-"""Resources that devices may stand for where a node has none of its own, and how many of these devices there are."""
+"""Resources that devices may stand for where a node has none of its own, and how many of these devices there are.
+
+Also change: internal/trireme/framework/amounts.py, internal/trireme/frontend/serving/metrics_resources.py,
+internal/trireme_kube/embedded/registry/quotas/pod_usage.py (names of extended resources).
+"""
 
 from typing import Final, Protocol
 

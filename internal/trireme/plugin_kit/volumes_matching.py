@@ -9,6 +9,9 @@ Where kube-scheduler's choice depends on the order in which its caches happen to
 several reports of free storage for one node), the first by name is taken here.
 Source: pkg/scheduler/framework/plugins/volumebinding (binder), k8s.io/component-helpers/storage/volume.
 
+Also change: internal/trireme/simulation/submission/claims.py, internal/trireme_kube/embedded/registry/admission.py,
+internal/trireme_kube/embedded/controllers/persistent_volumes.py (rules for claims without a class).
+
 Tests: tests/unit/plugin_kit/test_volumes_matching.py, tests/conformance/test_decisions.py.
 """
 

@@ -4,6 +4,8 @@ It needs no snapshot and no arrays, so that bind, which reads single objects, ca
 kube-scheduler's listers.
 Source: k8s.io/component-helpers/storage.
 
+Also change: internal/trireme_kube/embedded/controllers/persistent_volumes.py (annotations of volumes).
+
 Tests: tests/conformance/test_decisions.py.
 """
 

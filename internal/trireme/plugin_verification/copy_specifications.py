@@ -1,5 +1,8 @@
 """ScoreCopies: what nodes score with copies of the pod on them.
 
+Also change: docs/declared-dependencies.md.
+Also change: protos/trireme/v1/score_copies.proto (the messages).
+
 Tests: tests/contract/test_plugin_verification.py.
 """
 

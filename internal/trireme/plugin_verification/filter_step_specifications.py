@@ -1,5 +1,7 @@
 """PreFilter, PostFilter, Reserve and Unreserve.
 
+Also change: internal/trireme/bind/action_executor.py (actions that a plugin may ask for).
+
 Tests: tests/contract/test_plugin_verification.py.
 """
 

@@ -1,5 +1,8 @@
 """The snapshot stream towards a plugin that follows the cluster: the sample nodes by slot, and pods on them.
 
+Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/plugin_control.py,
+internal/trireme/rpc/follower.py (the stream of deltas).
+
 Tests: tests/contract/test_plugin_verification.py.
 """
 

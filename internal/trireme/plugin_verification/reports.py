@@ -1,5 +1,9 @@
 """The report of a verification, for programs: a document for JSON, and JUnit's XML.
 
+Also change: internal/trireme/cli/plugin_command.py,
+internal/trireme/plugin_verification/verification.py (the report's JSON).
+Also change: docs/plugin-verification.md.
+
 Tests: tests/unit/cli/test_plugin_command.py.
 """
 

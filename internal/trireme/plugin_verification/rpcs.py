@@ -1,6 +1,9 @@
 """The RPCs that plugins serve.
 
-Tests: tests/unit/cli/test_plugin_command.py.
+Also change: tests/helpers/contract_document.py, sdk/java/src/main/java/dev/trireme/sdk/Rpcs.java (RPCs of plugins).
+
+Tests: tests/unit/cli/test_plugin_command.py, tests/unit/plugin_verification/test_specifications.py,
+tests/contract/test_plugin_verification.py.
 """
 
 from dataclasses import dataclass

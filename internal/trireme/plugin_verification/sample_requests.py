@@ -1,5 +1,11 @@
 """The requests that a plugin is called with at each extension point, as a scheduler would make them.
 
+Also change: protos/trireme/v1/filter.proto (the messages).
+Also change: protos/trireme/v1/score.proto (the messages).
+Also change: protos/trireme/v1/bind.proto (the messages).
+Also change: protos/trireme/v1/queue.proto (the messages).
+Also change: internal/trireme/bind/remote_bind_plugins.py (the requests that a plugin gets).
+
 Tests: tests/contract/test_plugin_verification.py.
 """
 

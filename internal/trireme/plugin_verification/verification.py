@@ -1,5 +1,9 @@
 """Runs all specifications against one plugin.
 
+Also change: internal/trireme/cli/plugin_command.py,
+internal/trireme/plugin_verification/reports.py (the report's JSON).
+Also change: docs/plugin-verification.md.
+
 Tests: tests/contract/test_plugin_verification.py.
 """
 

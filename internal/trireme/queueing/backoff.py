@@ -7,6 +7,8 @@ by *error* wait their time out: trying sooner would meet the same error.
 Expiries are cut to whole seconds so that all pods of one second come back together, in order. A pod still backs off
 during the second that it is due in. With `pop_early` off (feature gate SchedulerPopFromBackoffQ) expiries are exact and
 no pod is taken early.
+
+Also change: docs/requeueing.md.
 """
 
 import heapq

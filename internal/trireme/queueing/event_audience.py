@@ -1,6 +1,6 @@
 """Which pods an event may help, by what is known of the event itself.
 
-Tests: tests/unit/queueing/test_remote.py.
+Tests: tests/unit/queueing/test_remote.py, tests/unit/queueing/test_scheduling_queue.py.
 """
 
 from typing import NamedTuple

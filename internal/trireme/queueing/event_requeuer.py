@@ -4,7 +4,7 @@ An event is evaluated once for the pods of one class that the same plugins refus
 for a pod alone if its own object changed. Where the hint is that of a remote plugin, it is called, and the pods move on
 its answer.
 
-Tests: tests/unit/queueing/test_remote.py.
+Tests: tests/unit/queueing/test_remote.py, tests/unit/queueing/test_scheduling_queue.py.
 """
 
 from collections.abc import Sequence

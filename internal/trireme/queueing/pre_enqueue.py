@@ -22,6 +22,8 @@ class PreEnqueueResult(enum.Enum):
 
 
 # PreEnqueue of all local plugins: `PreEnqueueResult`, or the name of the plugin that refuses.
+# Implementers: trireme.queueing.pre_enqueue.LocalPreEnqueuePlugins.pre_enqueue,
+# trireme.frontend.scheduler_metrics.SchedulerMetrics.with_timing_of_pre_enqueue.
 PreEnqueue = Callable[[queued_pod.QueuedPodInfo], str | PreEnqueueResult]
 
 

@@ -4,7 +4,8 @@ The queue does no I/O. Where a plugin lives in another process, a stimulus retur
 answer is a stimulus of its own. Meanwhile the state of the pod does not change (a hint), or is `PreEnqueuePending`. An
 answer touches only the pods that it is about and that have not moved since the call.
 
-Tests: tests/unit/queueing/test_remote.py.
+Tests: tests/unit/queueing/test_remote.py, tests/unit/queueing/test_state_machine.py,
+tests/unit/queueing/test_group_state_machine.py.
 """
 
 from collections.abc import Sequence

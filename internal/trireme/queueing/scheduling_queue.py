@@ -17,6 +17,8 @@ Where there are pod groups, `groups` is the part that knows them: what concerns 
 Times are Unix seconds of the steady clock (`trireme_kube.componentbase.clocks.steady`). Not safe for use from several
 threads.
 
+Also change: docs/requeueing.md.
+
 Tests: tests/unit/queueing/test_scheduling_queue.py, tests/unit/queueing/test_remote.py,
 tests/unit/queueing/test_group_queue.py.
 """

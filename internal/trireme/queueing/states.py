@@ -3,6 +3,10 @@
 Only `transitions`, and `groups.group_transitions` for groups and their members, give an entity another state. States
 are shared: all pods of a batch are in one `InFlight`, all pods that wait for the same events in one `Unschedulable`, so
 that a state costs a queued pod one reference.
+
+Also change: console/src/parts.tsx, internal/trireme/insight/console/pending_pods.py,
+console/src/views/reasons.tsx (the words for states of the queue).
+Also change: internal/trireme/frontend/serving/metrics_collector.py (the words of the queue's states).
 """
 
 import enum

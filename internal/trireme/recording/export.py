@@ -1,6 +1,9 @@
 """Joins the segments of a folder to one file that begins with a full state (`joining`).
 
-Tests: tests/unit/cli/test_record_command.py.
+Also change: docs/recording.md.
+
+Tests: tests/unit/cli/test_record_command.py, tests/unit/recording/test_segment_folder.py,
+tests/unit/recording/test_redaction.py.
 """
 
 import contextlib

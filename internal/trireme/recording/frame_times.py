@@ -5,6 +5,9 @@ frame is shown as of the least of its own time and the times of all frames behin
 was ahead is shown as of the moment at which it was set back, and nothing is left out. Where it was set back only to
 be set forward again, more is shown as of that moment. The times about it are named as uncertain.
 
+Also change: console/src/documents.ts, console/src/recording.tsx,
+internal/trireme/cli/explain_command.py (causes of gaps).
+
 Tests: tests/unit/recording/test_frame_times.py, tests/unit/cli/test_replay_command.py.
 """
 

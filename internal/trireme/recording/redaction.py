@@ -3,6 +3,10 @@
 A replacement says nothing of what it stands for but its place in the order: names are numbered in their order, since
 plugins compare some by it. So all of them have to be known before the first is replaced: `Names` collects them in a
 first pass, `Redaction` replaces them in a second one.
+
+Also change: internal/trireme/plugins/node_label/args.py,
+internal/trireme/config_convert/profile_conversion.py (arguments of NodeLabel).
+Also change: docs/recording.md.
 """
 
 import json

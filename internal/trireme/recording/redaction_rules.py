@@ -2,6 +2,9 @@
 
 So a field that a release adds is replaced until somebody lists it. Maps are listed by their entries.
 
+Also change: protos/trireme/v1/recording.proto (the messages).
+Also change: protos/trireme/v1/snapshot.proto (the messages).
+
 Tests: tests/unit/recording/test_redaction.py.
 """
 

@@ -1,4 +1,7 @@
-"""The segments in a folder: their names, sizes and ages."""
+"""The segments in a folder: their names, sizes and ages.
+
+Also change: docs/recording.md.
+"""
 
 import dataclasses
 import itertools

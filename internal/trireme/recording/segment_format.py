@@ -3,6 +3,9 @@
 Invariants: each checksum continues the one before, so a frame is valid only behind the frames that it was written
 behind; a prefix of a segment is a segment whose tail is torn.
 
+Also change: docs/recording.md.
+Also change: protos/trireme/v1/recording.proto (the messages).
+
 Tests: tests/unit/recording/test_segments.py.
 """
 

@@ -1,5 +1,7 @@
 """Reads the frames of one file: those that were written, or an error that says where the file is damaged.
 
+Also change: protos/trireme/v1/recording.proto (the messages).
+
 Tests: tests/unit/recording/test_segments.py, tests/unit/recording/test_followed_folder.py.
 """
 

@@ -3,6 +3,9 @@
 Each frame reaches the file by one write, so a crash of the process loses none that was written; `sync` and the end of a
 segment have the machine write it to its disk. Nothing here waits or retries: every failure is an exception, after which
 only a new segment can be begun.
+
+Also change: docs/recording.md.
+Also change: protos/trireme/v1/recording.proto (the messages).
 """
 
 import fcntl

@@ -1,5 +1,7 @@
 """Reads recordings from beginning to end, and says what they hold, what is missing, and what is damaged.
 
+Also change: internal/trireme/cli/replay_run.py (what a torn file is).
+
 Tests: tests/unit/cli/test_record_command.py, tests/unit/cli/test_altered_recordings.py.
 """
 

@@ -2,6 +2,9 @@
 
 All of it is loaded with this module, before a frontend comes.
 
+Also change: internal/trireme/registry/filter_plugins.py,
+internal/trireme/registry/score_plugins.py (filter and score are alike here).
+
 Tests: tests/unit/registry/test_registry.py.
 """
 

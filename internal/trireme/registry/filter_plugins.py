@@ -2,7 +2,10 @@
 
 All of it is loaded with this module: before a frontend connects, and in the forker once for all its forks.
 
-Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+Also change: internal/trireme/registry/score_plugins.py,
+internal/trireme/registry/bind_plugins.py (filter and score are alike here).
+
+Tests: tests/unit/simulation/test_fields_that_plugins_read.py, tests/unit/registry/test_registry.py.
 """
 
 from collections.abc import Iterable, Mapping

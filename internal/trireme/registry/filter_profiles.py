@@ -1,5 +1,7 @@
 """Makes the filter, Reserve and PostFilter plugins of each profile in a configuration.
 
+Also change: internal/trireme/registry/score_profiles.py (filter and score are alike here).
+
 Tests: tests/unit/registry/test_filter_profiles.py, tests/unit/in_process/test_in_process_evaluators.py.
 """
 
@@ -15,7 +17,11 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Make plugins that are services of their own; a filter plugin is made for the profile of this name.
+# Implementers: trireme.remote.remote_plugins.RemotePlugins.filter_plugin,
+# trireme.remote.recorded_makers.RecordedMakers.make_filter.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
+#: Implementers: trireme.remote.remote_plugins.RemotePlugins.post_filter_plugin,
+#: trireme.remote.recorded_makers.RecordedMakers.make_post_filter.
 MakeRemotePostFilter = Callable[[snapshot_pb2.RemotePlugin], post_filter_plugins.HostedPostFilter]
 
 

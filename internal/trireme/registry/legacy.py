@@ -2,6 +2,9 @@
 
 Source: pkg/scheduler/framework/plugins/legacy_registry.go and pkg/scheduler/algorithmprovider of Kubernetes 1.22, the
 defaults of each version of the configuration.
+
+Also change: internal/trireme/config_convert/policies.py, internal/trireme/config_convert/profile_conversion.py,
+internal/trireme/config/scheduler_configuration.py (names of older plugins).
 """
 
 from types import MappingProxyType

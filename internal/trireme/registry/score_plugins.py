@@ -2,6 +2,9 @@
 
 All of it is loaded with this module: before a frontend comes, and in the forker once for all its forks.
 
+Also change: internal/trireme/registry/filter_plugins.py,
+internal/trireme/registry/bind_plugins.py (filter and score are alike here).
+
 Tests: tests/unit/evaluation/test_pod_group_placements.py.
 """
 

@@ -1,5 +1,7 @@
 """Makes the score plugins of each profile in a configuration.
 
+Also change: internal/trireme/registry/filter_profiles.py (filter and score are alike here).
+
 Tests: tests/unit/score/test_service.py.
 """
 
@@ -14,6 +16,8 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Makes a plugin that is a service of its own, for the profile of this name.
+# Implementers: trireme.remote.remote_plugins.RemotePlugins.score_plugin,
+# trireme.remote.recorded_makers.RecordedMakers.make_score.
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], scorers.AsyncScore]
 
 

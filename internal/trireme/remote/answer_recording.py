@@ -3,6 +3,8 @@
 The plugins are called deep within an evaluation, and several calls are answered at once. So where the answers of a call
 go is in the context of its task (`contextvars`), which the tasks that it starts inherit.
 
+Also change: protos/trireme/v1/remote_answer.proto (the messages).
+
 Tests: tests/unit/remote/test_answer_recording.py, tests/contract/test_recorded_remote_answers.py.
 """
 

@@ -1,5 +1,7 @@
 """Filter plugins in mode Shadow: called for the nodes that the plugins of the profile let pass, and compared.
 
+Also change: internal/trireme/remote/compared_scores.py (filter and score are alike here).
+
 Tests: tests/contract/test_plugin_shadow.py.
 """
 

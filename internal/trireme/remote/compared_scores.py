@@ -1,5 +1,7 @@
 """Score plugins in mode Shadow: whether another node would be the best if their scores counted.
 
+Also change: internal/trireme/remote/compared_filters.py (filter and score are alike here).
+
 Tests: tests/contract/test_plugin_shadow.py.
 """
 

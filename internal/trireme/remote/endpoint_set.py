@@ -3,6 +3,9 @@
 gRPC would use one address of a name until it fails. Here each is an endpoint of its own, so that calls spread over all
 of them; a name is looked up again while calls are made, and an address that is gone gets no new calls.
 
+Also change: internal/trireme/config/addresses.py,
+internal/trireme/frontend/phase_clients/endpoints.py (the form of addresses).
+
 Tests: tests/contract/test_plugin_replicas.py, tests/unit/remote/test_hedging.py.
 """
 

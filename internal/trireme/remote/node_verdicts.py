@@ -2,6 +2,8 @@
 
 The answer of Filter names for each node the first plugin that refuses it. A dry run without the pods that it refused it
 for comes to the plugins behind that one, so what these said is recorded by itself, for the nodes that were tried.
+
+Also change: protos/trireme/v1/remote_node_verdicts.proto (the messages).
 """
 
 import numpy as np

@@ -3,6 +3,10 @@
 The frontend makes them before a plugin takes part in scheduling. Later callers repeat Configure if the plugin lacks the
 configuration, because it was restarted or is one of several instances behind one address.
 
+Also change: internal/trireme/frontend/phase_clients/replica_link.py,
+internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/rpc/follower.py (the stream of deltas).
+Also change: protos/trireme/v1/plugin.proto (the messages).
+
 Tests: tests/contract/test_plugin_contract.py, tests/contract/test_plugin_handshake.py,
 tests/unit/plugin_verification/test_stream_specifications.py.
 """

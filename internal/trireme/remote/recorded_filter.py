@@ -4,6 +4,9 @@ That answer names for each node the first plugin that refused it. So the plugin'
 another one refused the node before; then it does not count for Filter. It counts in dry runs of preemption, which may
 lift the refusal of the other one: what they read is recorded with their own decision.
 
+Also change: internal/trireme/remote/remote_filter.py,
+internal/trireme/remote/remote_score.py (filter and score are alike here).
+
 Tests: tests/unit/remote/test_recorded_filter.py, tests/unit/replay/test_decision_replay.py,
 tests/contract/test_recorded_remote_answers.py.
 """

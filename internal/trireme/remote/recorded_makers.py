@@ -1,5 +1,7 @@
 """Makes the filter and score plugins that answer what is recorded, in place of the services.
 
+Also change: internal/trireme/remote/remote_plugins.py (in-tree answers, recorded ones and remote ones).
+
 Tests: tests/contract/test_recorded_dry_runs.py.
 """
 

@@ -3,6 +3,8 @@
 The verdicts of filter plugins on nodes as they are are in the recorded answer of Filter (`recorded_filter`); those in
 dry runs, and what dry runs read of the rest, is found here.
 
+Also change: protos/trireme/v1/remote_answer.proto (the messages).
+
 Tests: tests/unit/replay/test_decision_replay.py, tests/contract/test_recorded_remote_answers.py.
 """
 

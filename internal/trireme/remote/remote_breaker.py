@@ -12,6 +12,10 @@ Each change of the state begins a new period. A call belongs to the period in wh
 counts in that period alone: one that was sent before the breaker opened says nothing of the probe. A response counts
 always.
 
+Also change: console/src/views/components.tsx (states of a circuit breaker).
+Also change: docs/fault-tolerance.md.
+Also change: docs/operating-plugins.md.
+
 Tests: tests/unit/remote/test_breaker.py.
 """
 

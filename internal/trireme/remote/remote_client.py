@@ -21,6 +21,7 @@ from trireme.rpc import dialing
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
+#: Implementers: trireme.phases.phase_process.caller_identity.
 CallerIdentity = Callable[[], cycle_pb2.Cycle]
 """Returns the caller's identity, as the fields `fence` and `config_hash` of a Cycle."""
 

@@ -64,6 +64,7 @@ NOT_THERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # Another endpoint may do better.
 _TRY_ANOTHER = NOT_THERE | {grpc.StatusCode.RESOURCE_EXHAUSTED}
 
+#: Implementers: trireme.bind.remote_bind_plugins.RemoteBindPlugins._track_call.
 During = Callable[[], contextlib.AbstractContextManager[object]]
 """A context manager entered when a call's turn comes, before the request is sent, and left when the call ends, by an
 exception if it failed. A call that is tried on several endpoints makes and enters one each time. PluginError from the

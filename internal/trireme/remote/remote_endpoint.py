@@ -1,5 +1,8 @@
 """One replica of a remote plugin: its address, its channel and how many calls it takes at once.
 
+Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/rpc/grpc_server.py,
+internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
+
 Tests: tests/contract/test_plugin_replicas.py, tests/unit/remote/test_hedging.py.
 """
 

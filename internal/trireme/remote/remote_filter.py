@@ -5,6 +5,10 @@ columns. Many nodes are split over several calls. A failure never raises: by the
 status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
 plugin and prepares it again next time.
 
+Also change: protos/trireme/v1/filter.proto (the messages).
+Also change: internal/trireme/remote/remote_score.py,
+internal/trireme/remote/recorded_filter.py (filter and score are alike here).
+
 Tests: tests/contract/test_plugin_client.py, tests/contract/test_plugin_evaluation.py,
 tests/contract/test_plugin_dry_runs.py.
 """

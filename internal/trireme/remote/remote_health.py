@@ -3,6 +3,8 @@
 Each RPC has a breaker of its own: a plugin whose Score always fails and whose PreScore answers must not cost every pod
 Score's deadline. A plugin that is down fails in all its RPCs.
 
+Also change: internal/trireme/phases/phase_metrics.py (states of answers in metrics).
+
 Tests: tests/contract/test_plugin_client.py.
 """
 

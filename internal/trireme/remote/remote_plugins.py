@@ -1,5 +1,7 @@
 """The remote plugins of a filter or score replica, by their configuration.
 
+Also change: internal/trireme/remote/recorded_makers.py (in-tree answers, recorded ones and remote ones).
+
 Tests: tests/contract/test_plugin_shadow.py.
 """
 

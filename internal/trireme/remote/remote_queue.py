@@ -1,5 +1,7 @@
 """Remote plugins at PreEnqueue, and their queueing hints, as the frontend calls them.
 
+Also change: protos/trireme/v1/queue.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk_queue.py.
 """
 

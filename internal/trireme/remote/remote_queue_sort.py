@@ -1,5 +1,7 @@
 """Remote QueueSort plugins, as the frontend calls them.
 
+Also change: protos/trireme/v1/queue.proto (the messages).
+
 Tests: tests/unit/remote/test_queue_sort_keys.py, tests/contract/test_plugin_sdk_queue.py.
 """
 

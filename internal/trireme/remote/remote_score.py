@@ -8,6 +8,11 @@ plugin and prepares it again next time.
 PreScore's result is cached with the class while the plugin's results depend on nodes alone, so a class whose nodes are
 already scored costs no call.
 
+Also change: protos/trireme/v1/score.proto (the messages).
+Also change: protos/trireme/v1/score_copies.proto (the messages).
+Also change: internal/trireme/remote/remote_filter.py,
+internal/trireme/remote/recorded_filter.py (filter and score are alike here).
+
 Tests: tests/contract/test_plugin_evaluation.py, tests/contract/test_plugin_client.py.
 """
 

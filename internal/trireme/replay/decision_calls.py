@@ -1,5 +1,12 @@
 """Makes the call of a recorded decision again, and gives both outcomes: the recorded one, and that of now.
 
+Also change: internal/trireme/frontend/phase_clients/remote_evaluators.py,
+internal/trireme/frontend/phase_clients/recording_evaluators.py,
+internal/trireme/in_process/in_process_evaluators.py (the calls of filter and score, sent, recorded and replayed).
+Also change: protos/trireme/v1/decision.proto (the messages).
+Also change: protos/trireme/v1/recorded_call.proto (the messages).
+Also change: internal/trireme/filter/service.py (the calls).
+
 Tests: tests/unit/replay/test_decision_replay.py.
 """
 

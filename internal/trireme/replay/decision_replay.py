@@ -3,6 +3,8 @@
 Evaluation is deterministic: with the same generation, configuration and request the engines give the same answer. So a
 difference means that the release or the configuration is another one, or that an evaluation depends on more than the
 snapshot.
+
+Also change: internal/trireme/insight/recorded_insight.py (recorded answers advance a snapshot alike).
 """
 
 from collections.abc import AsyncIterator, Iterable

@@ -2,6 +2,8 @@
 
 A bucket's upper bound is a fifth above the one before it, so a quantile is at most that much too high.
 
+Also change: protos/trireme/v1/plugin.proto (the histogram).
+
 Tests: tests/contract/test_plugin_client.py, tests/contract/test_plugin_calls.py.
 """
 

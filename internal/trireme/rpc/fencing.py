@@ -9,6 +9,14 @@ need no more, since their answers have no effect until bind writes.
 Bind writes, so for it an epoch is also valid for a limited time (`Tenure`): bind starts no work after that time, or
 once another epoch has come. Invariant: the epoch in force of one scheduler never falls, and a tenure that another epoch
 ended stays ended. `trireme.bind.leadership` determines the time.
+
+Also change: sdk/go/epochs.go, sdk/go/service.go, sdk/java/src/main/java/dev/trireme/sdk/Fencing.java,
+sdk/java/src/main/java/dev/trireme/sdk/Refusals.java, sdk/rust/src/fencing.rs, sdk/typescript/src/fencing.ts,
+sdk/typescript/src/errors.ts (the same in the other languages' SDKs).
+Also change: docs/fault-tolerance.md.
+Also change: docs/protocol.md.
+Also change: protos/trireme/v1/bind_phase.proto (the messages).
+Also change: protos/trireme/v1/cycle.proto (the messages).
 """
 
 import enum

@@ -3,6 +3,14 @@
 A `Follower` serves SnapshotFollower, applies deltas, and checks whether the state satisfies a call. Invariant: a call
 is answered from one generation at least as new as the one that it names, under its configuration and epoch, or refused
 with FAILED_PRECONDITION so that the caller sends what is missing or calls another replica.
+
+Also change: sdk/go/follower.go, sdk/java/src/main/java/dev/trireme/sdk/Follower.java, sdk/rust/src/follower.rs,
+sdk/typescript/src/follower.ts, examples/score-phase-go/follower.go (the same in the other languages' SDKs).
+Also change: docs/protocol.md.
+Also change: internal/trireme/frontend/phase_clients/replica_link.py,
+internal/trireme/plugin_verification/followed_cluster.py,
+internal/trireme/remote/plugin_control.py (the stream of deltas).
+Also change: protos/trireme/v1/snapshot.proto (the messages).
 """
 
 import asyncio

@@ -14,6 +14,8 @@ PID}`, `{"ended": NAME, "code": CODE}`. Invariants: at most one process has a na
 stdin ends, the forker exits, and the kernel signals its phases; the last of these to end removes the folder (optional)
 of their sockets.
 
+Also change: internal/trireme/frontend/phase_clients/forker_client.py (what the forker is told and answers).
+
 Tests: tests/contract/test_local_phases.py.
 """
 

@@ -5,6 +5,10 @@ only allowed identities reach a service (except the check of health); SIGTERM fi
 lets calls in flight finish, for a limited time; a refusal reaches the caller as a code it can act on, with the reason
 in the trailing metadata. `serve` runs a process from start to end, on uvloop.
 
+Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/remote_endpoint.py,
+internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
+Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+
 Tests: tests/contract/test_replica_grpc_server.py, tests/security/test_grpc_attacks.py.
 """
 

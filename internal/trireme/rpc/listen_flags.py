@@ -3,6 +3,13 @@
 A phase acts for any caller: bind binds and deletes pods. So a guarded service listens on a Unix socket or on loopback,
 or else with mutual TLS and a list of identities that may call it; any other combination is an error that names the
 flag.
+
+Also change: sdk/go/tls.go, sdk/java/src/main/java/dev/trireme/sdk/Tls.java,
+sdk/java/src/main/java/dev/trireme/sdk/PemFiles.java, sdk/java/src/main/java/dev/trireme/sdk/WatchedFiles.java,
+sdk/java/src/main/java/dev/trireme/sdk/PluginMain.java, sdk/rust/src/tls.rs, sdk/rust/src/admission.rs,
+sdk/typescript/src/tls.ts, sdk/typescript/src/watched_files.ts,
+sdk/typescript/src/main.ts (the same in the other languages' SDKs).
+Also change: docs/security.md.
 """
 
 import ipaddress

@@ -3,6 +3,11 @@
 A server refuses a message that is too large with RESOURCE_EXHAUSTED, as it refuses a call because it is busy: repeated
 as it is, such a call never passes.
 
+Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/remote_endpoint.py,
+internal/trireme/rpc/grpc_server.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
+Also change: examples/score-phase-go/main.go (size of messages).
+Also change: docs/protocol.md.
+
 Tests: tests/unit/frontend/test_divided_calls.py.
 """
 

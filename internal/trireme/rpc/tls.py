@@ -2,6 +2,8 @@
 
 The files are checked before every handshake; an established connection keeps its certificate.
 
+Also change: docs/security.md.
+
 Tests: tests/contract/test_replica_grpc_server.py.
 """
 

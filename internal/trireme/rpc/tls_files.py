@@ -3,6 +3,8 @@
 The files are checked whenever a connection is made, and read if they changed. A certificate and key that do not match
 (the writer is not finished) are ignored: the old pair stays in use, with one log line. A certificate whose time has
 passed is used and logged, since only the other side notices it. Used by servers and clients.
+
+Also change: internal/trireme_kube/client/rest/transport.py (files that are replaced while in use).
 """
 
 import logging

@@ -272,6 +272,7 @@ class Clocks:
 
 
 # Answers a number in [0, 1).
+# Implementers: trireme.simulation.simulated_scheduler.assemble.
 Random = Callable[[], float]
 
 # How a pod's attempt without a node ended, for `Observer.on_attempt_failed`.

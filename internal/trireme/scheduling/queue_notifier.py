@@ -2,7 +2,7 @@
 
 The steps before and after, down to a plugin's hint: docs/requeueing.md, "The way of an event".
 
-Tests: tests/unit/scheduling/test_event_handlers.py.
+Tests: tests/unit/scheduling/test_event_handlers.py, tests/unit/scheduling/test_pod_event_handlers.py.
 """
 
 from collections.abc import Callable, Sequence

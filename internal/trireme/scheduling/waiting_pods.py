@@ -2,6 +2,9 @@
 
 Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
 
+Also change: protos/trireme/v1/bind.proto (how long a pod waits at most).
+Also change: internal/trireme/sdk/results.py, sdk/rust/src/results.rs (how long a pod waits at most).
+
 Tests: tests/unit/scheduling/test_waits.py.
 """
 

@@ -1,4 +1,8 @@
-"""The score process: its service, served as `phases/phase_process.py` does. It never talks to an API server."""
+"""The score process: its service, served as `phases/phase_process.py` does. It never talks to an API server.
+
+Also change: internal/trireme/filter/process.py, internal/trireme/bind/process.py,
+internal/trireme/insight/process.py (filter and score are alike here).
+"""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,12 @@
 """ScorePhase of the score phase: calls, answered by an engine.
 
+Also change: docs/protocol.md.
+Also change: internal/trireme/filter/service.py,
+internal/trireme/in_process/in_process_evaluators.py (the servers are alike; in one process).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
+Also change: internal/trireme/evaluation/filter_engine.py,
+internal/trireme/evaluation/score_engine.py (filter and score are alike here).
+
 Tests: tests/unit/score/test_service.py, tests/unit/replay/test_decision_replay.py,
 tests/contract/test_replica_metrics.py.
 """

@@ -65,6 +65,8 @@ caller gets an error that names plugin, RPC and method, and applies the plugin's
 methods are cancelled when the caller gives up, at `call.deadline` at the latest. The SDK
 enforces `max_concurrent_calls`: further calls wait. A method that is not `async` blocks the process while it runs, so
 methods that wait for something should be `async`.
+
+Also change: sdk/go/doc.go, sdk/rust/src/lib.rs, sdk/typescript/src/index.ts (the first example).
 """
 
 from trireme.sdk.calls import Call, Node, read_state

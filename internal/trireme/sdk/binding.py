@@ -1,5 +1,10 @@
 """Serves BindPlugin with a plugin's permit, pre_bind, bind and post_bind.
 
+Also change: sdk/go/binding.go, sdk/java/src/main/java/dev/trireme/sdk/BindHandlers.java,
+sdk/java/src/main/java/dev/trireme/sdk/BindItem.java, sdk/rust/src/services/binding.rs,
+sdk/typescript/src/services/bind_service.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/bind.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk_binding.py.
 """
 

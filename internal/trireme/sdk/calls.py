@@ -1,5 +1,10 @@
 """The arguments of a plugin's methods.
 
+Also change: sdk/go/nodeinfo.go, sdk/java/src/main/java/dev/trireme/sdk/Call.java,
+sdk/java/src/main/java/dev/trireme/sdk/Node.java, sdk/rust/src/call.rs,
+sdk/typescript/src/calls.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/cycle.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk.py.
 """
 

@@ -2,6 +2,13 @@
 
 It is plain Python, for plugins that look at a few nodes at a time. Deltas change it between calls; a method that is not
 `async` sees one generation, one that awaits may see a newer one afterwards.
+
+Also change: sdk/go/cluster.go, sdk/go/objects.go, sdk/java/src/main/java/dev/trireme/sdk/ClusterState.java,
+sdk/java/src/main/java/dev/trireme/sdk/PlacedPod.java, sdk/rust/src/cluster.rs, sdk/rust/src/objects.rs,
+sdk/typescript/src/cluster.ts (the same in the other languages' SDKs).
+Also change: internal/trireme/cache/pod_projection.py, internal/trireme/snapshot/pods.py (bits of a pod's flags).
+Also change: protos/trireme/v1/core.proto (the messages).
+Also change: protos/trireme/v1/snapshot.proto (the messages).
 """
 
 from collections.abc import Collection, Mapping

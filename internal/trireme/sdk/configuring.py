@@ -1,5 +1,10 @@
 """A plugin's configuration: the argument and errors of `configure`, and its results by configuration hash.
 
+Also change: sdk/go/arguments.go, sdk/java/src/main/java/dev/trireme/sdk/Arguments.java,
+sdk/java/src/main/java/dev/trireme/sdk/InvalidArguments.java, sdk/java/src/main/java/dev/trireme/sdk/Configuration.java,
+sdk/java/src/main/java/dev/trireme/sdk/Configurations.java, sdk/rust/src/configuration.rs,
+sdk/typescript/src/arguments.ts, sdk/typescript/src/configurations.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk_results.py.
 """
 

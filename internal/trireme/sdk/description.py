@@ -1,5 +1,11 @@
 """A plugin's description: its Info, and the extension points that its methods implement.
 
+Also change: sdk/go/definition.go, sdk/java/src/main/java/dev/trireme/sdk/Description.java,
+sdk/java/src/main/java/dev/trireme/sdk/Info.java, sdk/java/src/main/java/dev/trireme/sdk/Plugin.java,
+sdk/java/src/main/java/dev/trireme/sdk/Event.java, sdk/rust/src/info.rs, sdk/rust/src/plugin.rs,
+sdk/typescript/src/description.ts, sdk/typescript/src/plugin.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/plugin.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk_results.py.
 """
 

@@ -1,5 +1,11 @@
 """Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve.
 
+Also change: sdk/go/filtering.go, sdk/go/nodestatuses.go, sdk/java/src/main/java/dev/trireme/sdk/FilterHandlers.java,
+sdk/java/src/main/java/dev/trireme/sdk/Columns.java, sdk/java/src/main/java/dev/trireme/sdk/Verdict.java,
+sdk/rust/src/services/filtering.rs, sdk/typescript/src/services/filter_service.ts,
+sdk/typescript/src/columns.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/filter.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py,
 tests/contract/test_plugin_dry_runs.py.
 """

@@ -1,5 +1,10 @@
 """Requests of a plugin to the scheduler: allow or reject a waiting pod, and activate pods.
 
+Also change: sdk/go/handle.go, sdk/go/connection.go, sdk/java/src/main/java/dev/trireme/sdk/Handle.java,
+sdk/java/src/main/java/dev/trireme/sdk/HandleTls.java, sdk/rust/src/handle.rs,
+sdk/typescript/src/handle.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/frontend.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk.py.
 """
 

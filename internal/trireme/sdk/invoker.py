@@ -3,6 +3,10 @@
 Invariant: whatever a method raises or returns, the caller gets a message of the contract or a gRPC error that describes
 the plugin's mistake; the process continues.
 
+Also change: sdk/go/service.go, sdk/java/src/main/java/dev/trireme/sdk/Invoker.java,
+sdk/java/src/main/java/dev/trireme/sdk/Calls.java, sdk/rust/src/shared.rs, sdk/rust/src/services/mod.rs,
+sdk/typescript/src/invoker.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk.py, tests/contract/test_plugin_sdk_results.py.
 """
 

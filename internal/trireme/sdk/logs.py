@@ -1,5 +1,8 @@
 """The log of a plugin's process, on stderr: text, or one JSON object a line.
 
+Also change: sdk/go/main.go, sdk/java/src/main/java/dev/trireme/sdk/Log.java, sdk/rust/src/serving.rs,
+sdk/typescript/src/logging.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk_results.py, tests/contract/test_plugin_tls.py.
 """
 

@@ -1,5 +1,9 @@
 """Metrics of a plugin's calls, as Prometheus reads them, and what the plugin registers with the default registry.
 
+Also change: sdk/go/metrics.go, sdk/java/src/main/java/dev/trireme/sdk/Metrics.java, sdk/rust/src/metrics.rs,
+sdk/typescript/src/metrics.ts (the same in the other languages' SDKs).
+Also change: internal/trireme/phases/phase_metrics.py (the metrics that the scheduler shows too).
+
 Tests: tests/contract/test_plugin_sdk_results.py.
 """
 

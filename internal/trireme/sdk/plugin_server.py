@@ -1,5 +1,16 @@
 """Serves a plugin on one address: its extension points, the handshake, health and reflection.
 
+Also change: sdk/go/serving.go, sdk/go/main.go, sdk/go/service.go,
+sdk/java/src/main/java/dev/trireme/sdk/PluginServer.java, sdk/java/src/main/java/dev/trireme/sdk/PluginMain.java,
+sdk/java/src/main/java/dev/trireme/sdk/PluginHandlers.java, sdk/java/src/main/java/dev/trireme/sdk/Reflection.java,
+sdk/java/src/main/java/dev/trireme/sdk/Address.java, sdk/java/src/main/java/dev/trireme/sdk/Rpcs.java,
+sdk/java/src/main/java/dev/trireme/sdk/Rpc.java, sdk/rust/src/serving.rs, sdk/rust/src/services/handshake.rs,
+sdk/typescript/src/server.ts, sdk/typescript/src/main.ts, sdk/typescript/src/services/plugin_service.ts,
+sdk/typescript/src/reflection.ts, sdk/typescript/src/address.ts (the same in the other languages' SDKs).
+Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/remote_endpoint.py,
+internal/trireme/rpc/grpc_server.py, internal/trireme/rpc/message_sizes.py (gRPC options of both sides).
+Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+
 Tests: tests/contract/test_plugin_sdk_results.py, tests/contract/test_plugin_evaluation.py,
 tests/contract/test_plugin_contract.py.
 """

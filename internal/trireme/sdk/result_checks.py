@@ -2,6 +2,9 @@
 
 Each check raises `InvalidResult`, whose text says what came and what is expected; the caller adds plugin, RPC, method.
 
+Also change: sdk/go/statuses.go, sdk/java/src/main/java/dev/trireme/sdk/InvalidResult.java, sdk/rust/src/results.rs,
+sdk/typescript/src/checks.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk_results.py.
 """
 

@@ -1,5 +1,11 @@
 """Results of a plugin's methods other than plain values: refusals, state, waiting.
 
+Also change: sdk/go/statuses.go, sdk/java/src/main/java/dev/trireme/sdk/Status.java, sdk/rust/src/results.rs,
+sdk/typescript/src/results.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/status.proto (the messages).
+Also change: protos/trireme/v1/bind.proto (how long a pod waits at most).
+Also change: internal/trireme/scheduling/waiting_pods.py (how long a pod waits at most).
+
 Tests: tests/contract/test_plugin_sdk_binding.py, tests/contract/test_plugin_sdk_queue.py.
 """
 

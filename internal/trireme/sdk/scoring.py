@@ -1,5 +1,10 @@
 """Serves ScorePlugin with a plugin's pre_score, score and normalize_scores.
 
+Also change: sdk/go/scoring.go, sdk/java/src/main/java/dev/trireme/sdk/ScoreHandlers.java,
+sdk/rust/src/services/scoring.rs, sdk/typescript/src/services/score_service.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/score.proto (the messages).
+Also change: protos/trireme/v1/score_copies.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk_nodes.py, tests/contract/test_plugin_sdk_results.py,
 tests/contract/test_plugin_score_copies_cluster.py.
 """

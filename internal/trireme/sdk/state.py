@@ -2,6 +2,9 @@
 
 Bytes are taken as they are. Any other value is JSON: texts, numbers, lists, mappings, and dataclasses of these.
 
+Also change: sdk/go/state.go, sdk/java/src/main/java/dev/trireme/sdk/StateCodec.java, sdk/rust/src/results.rs,
+sdk/typescript/src/calls.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_sdk_results.py.
 """
 

@@ -1,4 +1,10 @@
-"""Enumerations of a plugin's description; numbers as in protos/trireme/v1/plugin.proto."""
+"""Enumerations of a plugin's description; numbers as in protos/trireme/v1/plugin.proto.
+
+Also change: sdk/go/definition.go, sdk/java/src/main/java/dev/trireme/sdk/Dependency.java,
+sdk/java/src/main/java/dev/trireme/sdk/NodeData.java, sdk/java/src/main/java/dev/trireme/sdk/Normalization.java,
+sdk/rust/src/info.rs, sdk/typescript/src/values.ts (the same in the other languages' SDKs).
+Also change: protos/trireme/v1/plugin.proto (the messages).
+"""
 
 import enum
 

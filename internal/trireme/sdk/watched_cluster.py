@@ -1,5 +1,8 @@
 """A cluster that records its use: for calls that lack some of its pods.
 
+Also change: sdk/go/reads.go, sdk/java/src/main/java/dev/trireme/sdk/ScoreHandlers.java,
+sdk/rust/src/services/scoring.rs, sdk/typescript/src/services/score_service.ts (the same in the other languages' SDKs).
+
 Tests: tests/contract/test_plugin_score_copies_cluster.py.
 """
 

@@ -1,4 +1,8 @@
-"""The flags of shadow, for `trireme shadow` and the program trireme-shadow alike."""
+"""The flags of shadow, for `trireme shadow` and the program trireme-shadow alike.
+
+Also change: docs/shadow.md.
+Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
+"""
 
 import os
 import pathlib

@@ -2,6 +2,9 @@
 
 A watch over which nothing comes looks like that of a quiet cluster for up to 90 seconds, so the server is also read at
 short intervals: a server that hangs answers none of these requests.
+
+Also change: internal/trireme/config/leader_election.py (the deadline of a leader).
+Also change: internal/trireme_kube/client/informers/list_prefetch.py (how long a silent watch may be alive).
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""What a report says: the values, from which the page, the lines of the terminal and the JSON are made."""
+"""What a report says: the values, from which the page, the lines of the terminal and the JSON are made.
+
+Also change: docs/shadow.md.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""One run of shadow: follows the cluster, compares decisions, schedules a simulated cluster, and reports regularly."""
+"""One run of shadow: follows the cluster, compares decisions, schedules a simulated cluster, and reports regularly.
+
+Also change: docs/shadow.md.
+"""
 
 import asyncio
 import contextlib

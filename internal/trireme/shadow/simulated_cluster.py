@@ -14,6 +14,8 @@ The watch's events are delivered to the simulated cluster with its own placement
   that node too stays, and leaves as the watch says: the cluster deletes it.
 - Nominations of the other scheduler do not count here.
 
+Also change: internal/trireme/simulation/simulation.py (a cluster in memory).
+
 Tests: tests/unit/shadow/test_simulated_cluster.py, tests/unit/shadow/test_simulated_cluster_nodes.py.
 """
 

@@ -3,7 +3,8 @@
 Every pod of the cluster is in the table from when the watch shows it to when it shows its end. Here it is on a node, or
 it waits for one, or it is missing: the victim of a preemption here that no controller makes again.
 
-Tests: tests/unit/shadow/test_simulated_cluster.py.
+Tests: tests/unit/shadow/test_simulated_cluster.py, tests/unit/shadow/test_simulated_cluster_nodes.py,
+tests/unit/shadow/test_simulated_cluster_pods.py.
 """
 
 import collections
@@ -13,10 +14,8 @@ import functools
 from collections.abc import Iterator
 
 from trireme.cache.pod_projection import TERMINATING, ParsedPod
+from trireme.simulation import usage
 from trireme.v1 import core_pb2
-
-# Who owns pods that a drain leaves alone: DaemonSets, and nodes (static pods).
-_DRAIN_LEAVES = frozenset({"DaemonSet", "Node"})
 
 
 @dataclasses.dataclass(slots=True)
@@ -163,4 +162,4 @@ def controller_kind(base: bytes) -> str:
 
 def is_drained(base: bytes) -> bool:
     """Whether a drain of its node evicts pods of this base."""
-    return controller_kind(base) not in _DRAIN_LEAVES
+    return controller_kind(base) not in usage.BOUND_TO_NODE

@@ -3,6 +3,9 @@
 The number that a budget allows is in its status, as the disruption controller writes it: the pods that are healthy
 beyond those that have to be. A pod with a node counts as healthy. How many have to be follows from the replicas that
 there should be.
+
+Also change: internal/trireme/evaluation/preemption/disruption_budgets.py,
+internal/trireme_kube/embedded/controllers/disruption.py (what a disruption budget allows).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

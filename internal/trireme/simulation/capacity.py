@@ -3,6 +3,8 @@
 Where a copy changes what other nodes take (topology spread, affinity between the copies), Place answers how far
 Filter's constraints let the copies go. Where plugins place one pod at a time, the copies are scheduled one by one.
 
+Also change: protos/trireme/v1/simulation.proto (the limits).
+
 Tests: tests/unit/simulation/test_questions.py.
 """
 

@@ -6,11 +6,8 @@ Tests: tests/unit/simulation/test_budgets.py.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trireme.simulation import pacing, simulation, writes
+from trireme.simulation import pacing, simulation, usage, writes
 from trireme.v1 import core_pb2, cycle_pb2
-
-# Pods that nobody evicts.
-_STAYING = frozenset({"DaemonSet", "Node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def cordon(sim: simulation.Simulation, node_name: str) -> None:
 
 def may_leave(pod: core_pb2.Pod) -> bool:
     """Whether a drain evicts the pod, given as its class."""
-    return not any(owner.controller and owner.kind in _STAYING for owner in pod.metadata.owner_references)
+    return not any(owner.controller and owner.kind in usage.BOUND_TO_NODE for owner in pod.metadata.owner_references)
 
 
 def _evict_if_allowed(sim: simulation.Simulation, uid: str) -> bool:

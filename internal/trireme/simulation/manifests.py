@@ -3,6 +3,10 @@
 What the API server fills in by itself is filled in here: default requests from limits, the scheduler's name,
 tolerations of failing nodes. What it looks up elsewhere (priority classes, limit ranges, quotas) is not known here.
 
+Also change: internal/trireme_kube/embedded/registry/pod_defaults.py (what the API server adds to pods).
+Also change: internal/trireme/framework/tolerations.py,
+internal/trireme_kube/embedded/controllers/node_lifecycle.py (taints of nodes).
+
 Tests: tests/unit/simulation/test_fields_that_plugins_read.py, tests/unit/simulation/test_questions.py,
 tests/unit/simulation/test_scenarios.py.
 """

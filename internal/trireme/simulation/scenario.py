@@ -1,5 +1,8 @@
 """Makes the changes of a scenario, in order, each by the events that a watch would show.
 
+Also change: docs/simulate.md.
+Also change: protos/trireme/v1/simulation.proto (the limits).
+
 Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/simulation/test_scenarios.py.
 """
 

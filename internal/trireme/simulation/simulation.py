@@ -6,6 +6,8 @@ another name.
 
 The scheduler is that of the frontend, from the event handlers on (`scheduling/assembly.py`). What a simulation does not
 have: HTTP extenders, remote plugins at other points than Filter and Score, and time between attempts.
+
+Also change: internal/trireme/shadow/simulated_cluster.py (a cluster in memory).
 """
 
 import asyncio
@@ -30,6 +32,7 @@ from trireme.simulation import (
     forked_cache,
     known_classes,
     simulated_scheduler,
+    usage,
     writes,
     yielding_evaluators,
 )
@@ -47,8 +50,6 @@ _GRACE_SECONDS = 60.0
 _AT_ONCE = 200
 
 _KINDS = {kind.field: kind for kind in object_kinds.KINDS}
-# Controllers whose pods belong to a node: nobody evicts them, and they come again on their node alone.
-_BOUND_TO_NODE = frozenset({"DaemonSet", "Node"})
 
 
 class Origin(enum.Enum):
@@ -407,7 +408,7 @@ class Simulation:
     def _replacement(self, placed: PlacedPod, of_class: core_pb2.Pod) -> ParsedPod | None:
         """The pod that a placed one's controller makes in its place; None: nobody makes one that is scheduled."""
         owner = next((each for each in of_class.metadata.owner_references if each.controller), None)
-        if owner is None or owner.kind in _BOUND_TO_NODE:
+        if owner is None or owner.kind in usage.BOUND_TO_NODE:
             return None
         if of_class.metadata.uid:
             self.not_replaced.append(placed.key)

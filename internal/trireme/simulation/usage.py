@@ -14,7 +14,8 @@ import numpy as np
 from trireme.framework import amounts
 from trireme.snapshot import arrays, resources, snapshot
 
-_DAEMONS = frozenset({"DaemonSet", "Node"})
+#: Controllers whose pods belong to a node: nobody evicts them, and they come again on their node alone.
+BOUND_TO_NODE = frozenset({"DaemonSet", "Node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def _used_nodes(snap: snapshot.Snapshot) -> int:
     others = [
         number
         for number, each in snap.classes.items()
-        if not any(owner.controller and owner.kind in _DAEMONS for owner in each.pod.metadata.owner_references)
+        if not any(owner.controller and owner.kind in BOUND_TO_NODE for owner in each.pod.metadata.owner_references)
     ]
     rows = snap.pods.rows_of(snap.class_mask(others))
     return int(np.unique(snap.pods.slot[rows]).size)

@@ -19,9 +19,12 @@ import numpy as np
 from trireme.snapshot import arrays, classes, pod_overlay, pods, slot_changes, snapshot, snapshot_view
 
 # The weights of a class, per topology key; a counter that needs no key uses the empty one.
+# Implementers: trireme.plugins.inter_pod_affinity.score.weigh, trireme.plugins.inter_pod_affinity.filter.weigh.
 ClassWeights = Callable[[classes.PodClass], Mapping[str, int]]
 
 # The classes that may have a weight, in order of arrival, where these are few.
+# Implementers: trireme.plugins.inter_pod_affinity.affinity_terms.classes_with_terms_about,
+# trireme.snapshot.labelled_classes.classes_selected_by.
 WeightedClasses = Callable[[snapshot.Snapshot], Reversible[classes.PodClass]]
 
 _NO_WEIGHTS: arrays.Int64Array = np.zeros(0, dtype=np.int64)

@@ -3,6 +3,8 @@
 The frontend assigns rows; a pod keeps its row while it is placed. Counting pods of some classes per slot is a pass over
 two int32 columns (a tenth of a millisecond for 100,000 pods), so there is no table per (class, slot) pair.
 
+Also change: internal/trireme/cache/pod_projection.py, internal/trireme/sdk/cluster_state.py (bits of a pod's flags).
+
 Tests: tests/unit/snapshot/test_deltas.py, tests/unit/snapshot/test_shared_columns.py.
 """
 

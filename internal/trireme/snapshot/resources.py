@@ -2,6 +2,8 @@
 
 Units: cpu in millicores; everything else in the resource's own unit (bytes, pieces). All int64.
 
+Also change: internal/trireme/plugins/node_resources_fit/filter.py (resources with fixed numbers).
+
 Tests: tests/unit/snapshot/test_columns.py.
 """
 

@@ -3,6 +3,8 @@
 A column has each slot's last change, and a short log has the slots of the latest changes. Frequent queries use the log,
 at a cost proportional to the changes and not the cluster; rare ones scan the column.
 
+Also change: internal/trireme/snapshot/placement_log.py (pods of a node's changes).
+
 Tests: tests/unit/snapshot/test_slot_changes.py, tests/unit/snapshot/test_forks.py.
 """
 

@@ -2,6 +2,10 @@
 
 The engines fill the records, the phases' services send them, and scheduling decides by them. So a new field of an
 answer is a field of its message, of the record here with both conversions, and whatever fills and uses it.
+
+Also change: examples/score-phase-go/answers.go (answers about placing).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """PostFilterResult: what PostFilter answers for one pod, decoded from its message.
 
-Tests: tests/unit/scheduling/test_preemptors_together.py.
+Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,7 @@
 Each write has one of a few outcomes, for the caller to match on. `Uncertain` means that the write may have happened:
 the caller reads the object back before it reports anything.
 
-Tests: tests/contract/test_kube_writes.py.
+Tests: tests/contract/test_kube_writes.py, tests/unit/bind/test_binding_retries.py.
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,10 @@
 
 Source: k8s.io/apimachinery/pkg/util/validation/field and .../api/validate/content.
 
+Also change: internal/trireme_kube/cel/library/named_formats.py, internal/trireme/framework/selectors.py,
+internal/trireme_kube/embedded/validation/name_validation.py (Kubernetes' rules for names and labels).
+Also change: internal/trireme_kube/embedded/api/field_errors.py (the texts of field errors).
+
 Tests: tests/unit/apimachinery/test_declaration.py, tests/unit/config/test_profiles.py,
 tests/unit/config/test_scheduler_configuration.py, tests/unit/insight/http_api/test_requests.py.
 """

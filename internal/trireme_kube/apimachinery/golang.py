@@ -3,6 +3,9 @@
 Operators compare what Trireme prints with what kube-scheduler printed, and tools parse it, so values in messages, flags
 and written configurations follow the conventions of Go's `time`, `strconv`, `fmt` and `encoding/json` packages.
 
+Also change: internal/trireme_kube/cel/library/format_function.py,
+internal/trireme_kube/apimachinery/quantity.py (how Go writes numbers).
+
 Tests: tests/unit/apimachinery/test_golang.py, tests/unit/apimachinery/test_declaration.py,
 tests/unit/componentbase/cli/test_flag_declarations.py.
 """

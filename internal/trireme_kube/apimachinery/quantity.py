@@ -11,6 +11,9 @@ whatever length or exponent, costs more than its own length to read.
 
 Source: apimachinery's resource.Quantity. One difference is deliberate: where an amount does not fit 64 bits, that one
 may answer 0 (so that a pod asking for `1e20` bytes would fit anywhere); here it is the largest integer.
+
+Also change: internal/trireme_kube/apimachinery/golang.py,
+internal/trireme_kube/cel/library/format_function.py (how Go writes numbers).
 """
 
 import re

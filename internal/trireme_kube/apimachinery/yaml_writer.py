@@ -3,7 +3,7 @@
 The readers differ in the meaning of a plain scalar (`y`, `0o17`, `1_000`), so a string that any of them could mistake
 for something else is quoted.
 
-Tests: tests/unit/config_convert/test_command_lines.py.
+Tests: tests/unit/config_convert/test_command_lines.py, tests/unit/apimachinery/test_documents.py.
 """
 
 import re

@@ -11,6 +11,10 @@
 Numbers are equal across types; any other value is never equal to one of another type.
 Source: github.com/google/cel-go/common/types.
 
+Also change: internal/trireme/plugins/dynamic_resources/expressions.py,
+internal/trireme/plugins/dynamic_resources/derived_attributes.py,
+internal/trireme_kube/cel/compiler/environment.py (types of CEL).
+
 Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 

@@ -4,6 +4,8 @@ Pure. A patch lists conditions by type. For an existing condition it contains on
 `$setElementOrder/conditions` keeps the order; `lastTransitionTime` changes only with the status. A caller that does not
 know the pod's conditions passes none: the patch then has the complete condition, which merges to the same object except
 for that time.
+
+Also change: internal/trireme/bind/patch_bodies.py (status patches).
 """
 
 import dataclasses

@@ -10,6 +10,9 @@ Uncertain, since the conflict may be with our own write.
 
 Every write tells the server its deadline, so that the server does not execute an abandoned request long after.
 
+Also change: internal/trireme/plugin_api/api_writer.py (the writes that plugins may make).
+Also change: tools/fuzz/fuzzed_services.py (the writes).
+
 Tests: tests/unit/client/test_write_refusals.py, tests/contract/test_kube_writes.py.
 """
 

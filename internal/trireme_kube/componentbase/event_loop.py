@@ -3,6 +3,9 @@
 Everything that blocks the loop delays every heartbeat, stream and request by as much, and a task that nobody ends stays
 forever: what client_golang's go_goroutines is to Kubernetes' components, the number of tasks is here.
 
+Also change: tools/soak/soak_report.py (names of processes and their metrics).
+Also change: docs/runbooks/README.md (the metrics).
+
 Tests: tests/unit/componentbase/test_event_loop.py, tests/contract/test_replica_metrics.py.
 """
 

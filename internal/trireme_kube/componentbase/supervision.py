@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NoReturn, TypeAlias
 
+#: Implementers: trireme.frontend.leadership_runner, trireme.shadow.shadow_run.
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 """Makes the coroutine to run. A coroutine itself would be left over by a task that is cancelled before it begins."""
 

@@ -2,6 +2,9 @@
 
 Prints the address once it serves, and ends on SIGINT or SIGTERM.
 
+Also change: internal/trireme/cli/up.py (flags of the embedded cluster).
+Also change: docs/embedded-cluster.md.
+
 Tests: tests/contract/test_output_that_fails.py, tests/e2e/test_embedded_kubectl.py.
 """
 

@@ -3,6 +3,8 @@
 `async with EmbeddedCluster(nodes=100) as cluster:` gives a cluster at `cluster.url`; `cluster.registry` and
 `cluster.faults` reach inside it for tests. `python -m trireme_kube.embedded` runs the same as a process of its own.
 
+Also change: internal/trireme/simulation/submission/submission.py (priority classes of the system).
+
 Tests: tests/unit/embedded/test_parts.py, tests/e2e/test_e2e_up.py.
 """
 

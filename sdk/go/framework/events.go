@@ -1,4 +1,7 @@
 /*
+// Also change: sdk/go/queueing.go, internal/trireme/framework/cluster_event.py,
+// docs/extension-points.md (names of events).
+
 Copyright 2025 The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");

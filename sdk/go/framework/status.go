@@ -1,4 +1,6 @@
 /*
+// Also change: internal/trireme/framework/status.py (status codes).
+
 Copyright 2025 The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+
 //! What each call passes on its way to the plugin: the check of its caller's identity, and the metrics.
 
 use std::collections::HashSet;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/calls.py (which names the other languages' files).
+
 //! The arguments of a plugin's methods.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/cluster_state.py (which names the other languages' files).
+
 //! The cluster as a plugin with Snapshot follows it: nodes by slot, the pods on them, and all other objects.
 
 use std::collections::{BTreeMap, HashMap};

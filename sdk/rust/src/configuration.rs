@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/configuring.py (which names the other languages' files).
+
 //! A plugin's arguments.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/fencing.py (which names the other languages' files).
+
 //! Refuses calls of deposed leaders. An epoch numbers the leaders of one scheduler; those of different schedulers are not
 //! compared.
 

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/follower.py (which names the other languages' files).
+
 //! Follows the snapshot stream, and has calls wait for it.
 
 use std::pin::Pin;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/handle.py (which names the other languages' files).
+
 //! Requests of a plugin to the scheduler: allow or reject a pod that waits, and activate pods.
 
 use std::io;

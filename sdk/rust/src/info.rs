@@ -1,3 +1,6 @@
+// Also change: internal/trireme/sdk/values.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/description.py (which names the other languages' files).
+
 //! A plugin's description.
 
 use crate::v1;

@@ -1,3 +1,5 @@
+// Also change: sdk/go/doc.go, internal/trireme/sdk/__init__.py, sdk/typescript/src/index.ts (the first example).
+
 //! Scheduler plugins for Trireme in Rust: a type with the methods of the extension points that it takes part in.
 //!
 //! ```no_run

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/metrics.py (which names the other languages' files).
+
 //! Metrics of a plugin's calls, as Prometheus reads them.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/cluster_state.py (which names the other languages' files).
+
 //! The objects of the cluster beside nodes and pods, by kind, namespace and name.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,6 +11,7 @@ pub(crate) use crate::v1::cluster_object::Object;
 /// Writes the name of each kind, and where its metadata is.
 macro_rules! kinds {
     ($($variant:ident => $name:literal,)*) => {
+        // Also change: internal/trireme/cache/object_kinds.py (the fields of ClusterObject).
         fn kind(object: &Object) -> &'static str {
             match object { $(Object::$variant(_) => $name,)* }
         }

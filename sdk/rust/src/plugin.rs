@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/description.py (which names the other languages' files).
+
 //! The methods of a plugin.
 
 use serde_json::Value;

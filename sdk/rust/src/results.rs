@@ -1,3 +1,8 @@
+// Also change: internal/trireme/scheduling/waiting_pods.py (how long a pod waits at most).
+// Also change: internal/trireme/sdk/state.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/results.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/result_checks.py (which names the other languages' files).
+
 //! What a plugin's methods return.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/invoker.py (which names the other languages' files).
+
 //! What the services of one plugin have in common.
 
 use std::any::Any;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+
 //! TLS: PEM files that are read again when they change, and the names in callers' certificates.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+
 /** Where a server listens: `unix:/path` or `host:port`, checked before anything starts. */
 import { rmSync, statSync } from "node:fs";
 import { createConnection } from "node:net";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/configuring.py (which names the other languages' files).
+
 /** A profile's arguments (`pluginConfig[].args`), read with every mistake reported by its path. */
 
 /** One mistake: the path of the field from `args` on, and what is wrong in one line. */

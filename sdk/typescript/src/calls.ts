@@ -1,3 +1,6 @@
+// Also change: internal/trireme/sdk/state.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/calls.py (which names the other languages' files).
+
 /** The arguments of a plugin's methods. */
 import type { ClusterState, PlacedPod } from "./cluster.js";
 import type { Node as NodeMessage, Pod } from "./generated/trireme/v1/core.js";

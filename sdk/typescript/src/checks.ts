@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/result_checks.py (which names the other languages' files).
+
 /** Checks what methods return, where a type assertion or JavaScript has let something else through. */
 import { inspect } from "node:util";
 import { InvalidResult } from "./errors.js";

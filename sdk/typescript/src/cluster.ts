@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/cluster_state.py (which names the other languages' files).
+
 /** The cluster as a plugin with NodeData.SNAPSHOT follows it: nodes, the pods on them, and all other objects. */
 import type { Node as NodeMessage, Pod } from "./generated/trireme/v1/core.js";
 import type { ClusterObject, Delta, PodColumns } from "./generated/trireme/v1/snapshot.js";

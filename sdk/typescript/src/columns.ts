@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/filtering.py (which names the other languages' files).
+
 /** Packs verdicts about nodes into the columns of the contract. */
 import { checkStatus, reject } from "./checks.js";
 import { NodeColumns } from "./generated/trireme/v1/filter.js";

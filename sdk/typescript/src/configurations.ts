@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/configuring.py (which names the other languages' files).
+
 /** Results of `configure`, by the configuration's hash and the profile. */
 
 /** The most configurations held, of several schedulers or of one over time; the oldest is dropped first. */

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/description.py (which names the other languages' files).
+
 /** A plugin's description for the handshake: its info, and the extension points that its methods implement. */
 import { ExtensionPoint, Normalization as Normal, PluginInfo } from "./generated/trireme/v1/plugin.js";
 import type { Method, Plugin } from "./plugin.js";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/fencing.py (which names the other languages' files).
+
 /** Errors that end a call with a gRPC status. */
 import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
 

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/fencing.py (which names the other languages' files).
+
 /**
  * Fencing: refuses calls of leaders that were deposed.
  *

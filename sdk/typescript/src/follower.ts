@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/follower.py (which names the other languages' files).
+
 /** Follows the snapshot stream for a plugin with NodeData.SNAPSHOT, and has calls wait for the generation they name. */
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { ClusterState, OutOfStepError } from "./cluster.js";

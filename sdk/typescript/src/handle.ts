@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/handle.py (which names the other languages' files).
+
 /** Requests of a plugin to the scheduler: allow or reject a waiting pod, and activate pods. */
 import { type CallOptions, ChannelCredentials, connectivityState, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { PodIdentity } from "./generated/trireme/v1/cycle.js";

@@ -1,3 +1,5 @@
+// Also change: sdk/go/doc.go, internal/trireme/sdk/__init__.py, sdk/rust/src/lib.rs (the first example).
+
 /**
  * Scheduler plugins in TypeScript: an object with a method for each extension point that it takes part in.
  *

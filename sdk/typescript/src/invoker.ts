@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/invoker.py (which names the other languages' files).
+
 /**
  * Calls a plugin's methods for RPCs: with its limit of concurrent calls, its configuration, and fencing.
  *

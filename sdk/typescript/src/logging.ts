@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/logs.py (which names the other languages' files).
+
 /** Structured logs on stderr: one line an entry, as text or as JSON. */
 
 /** How severe an entry is. */

@@ -1,3 +1,7 @@
+// Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+
 /** The command line of a plugin: address, certificates, callers, logs, metrics, and the author's own flags. */
 import { parseArgs } from "node:util";
 import { Handle } from "./handle.js";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/metrics.py (which names the other languages' files).
+
 /** Metrics of a plugin's calls, as Prometheus reads them. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

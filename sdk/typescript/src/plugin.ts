@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/description.py (which names the other languages' files).
+
 /** The interface of a plugin: an object with `info` and a method for each extension point that it takes part in. */
 import type { Call, Change, Codec, Configuration, Context, Node } from "./calls.js";
 import type { Action } from "./generated/trireme/v1/bind.js";

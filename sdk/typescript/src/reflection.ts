@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+
 /** Reflection with the descriptors of the contract, so that grpcurl shows and calls the plugin. */
 import { readFileSync } from "node:fs";
 import type { Server } from "@grpc/grpc-js";

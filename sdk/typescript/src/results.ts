@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/results.py (which names the other languages' files).
+
 /** Results of a plugin's methods: refusals, skipping, waiting. */
 import { Code, type Status as StatusMessage } from "./generated/trireme/v1/status.js";
 

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+
 /** Serves a plugin on one address: its extension points, the handshake, health and reflection. */
 import { chmodSync } from "node:fs";
 import { Server, ServerCredentials } from "@grpc/grpc-js";

@@ -1,3 +1,5 @@
+// Also change: sdk/java/src/main/java/dev/trireme/sdk/TestValues.java (values for plugins' tests).
+
 /** Makes the arguments of a plugin's methods, so that its tests need no server. */
 import { type Call, Node } from "./calls.js";
 import type { PlacedPod } from "./cluster.js";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+
 /** TLS of the server: PEM files that are read again when they change, and the callers that are let in. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";

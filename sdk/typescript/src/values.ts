@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/values.py (which names the other languages' files).
+
 /** Enumerations of a plugin's description; the numbers are those of the contract. */
 
 /** What a plugin's result for a node depends on, and so how long the scheduler caches it. */

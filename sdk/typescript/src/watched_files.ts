@@ -1,3 +1,5 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+
 /** TLS files that are read again when one has changed. */
 import { statSync } from "node:fs";
 import type { Logger } from "./logging.js";

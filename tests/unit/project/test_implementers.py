@@ -3,7 +3,8 @@
 The docstring of a protocol, or of an abstract class, ends with `Implementers: trireme.shadow.inbox.Inbox, ….`, with
 the fakes that tests share. `trireme.plugins.*.filter` stands for all such modules. Private protocols name none, nor do
 those of the SDK, which plugins of users implement. So does a class whose subclass is in another module, with
-`Subclasses: …`, but for exceptions.
+`Subclasses: …`, but for exceptions. Above the alias of a callable that another module names stand its implementers too:
+functions, classes, or modules that have many.
 """
 
 import ast
@@ -163,6 +164,35 @@ def _problems(protocol: _Class) -> Iterator[str]:
             yield f"{protocol.name}: name {each.name} too"
 
 
+_ALIAS = re.compile(r"((?:^#.*\n)*)^(?:type )?([A-Z]\w*)(?:: TypeAlias)? = Callable\[", re.MULTILINE)
+_NAMED_OF_ALIAS = re.compile(r"Implementers: ([^:]+)\.\Z")
+
+
+def _aliases() -> Iterator[tuple[str, str, list[str]]]:
+    """Each alias of a callable that another module names: its module, its name, and the implementers in its comment."""
+    for module, text in _texts().items():
+        if module.startswith("trireme"):
+            for comment, alias in _ALIAS.findall(text):
+                if any(_names_alias(other, module, alias) for name, other in _texts().items() if name != module):
+                    found = _NAMED_OF_ALIAS.search(re.sub(r"^#:? ?", "", comment, flags=re.MULTILINE).strip())
+                    yield module, alias, re.split(r",\s+", found[1]) if found else []
+
+
+def _names_alias(text: str, module: str, alias: str) -> bool:
+    """A module's text has the alias as `module.Alias`, or imports it."""
+    if f"from {module} import" in text:
+        return re.search(rf"^from {re.escape(module)} import .*\b{alias}\b", text, re.MULTILINE) is not None
+    return f"{module.rpartition('.')[2]}.{alias}" in text
+
+
+def _is_there(name: str) -> bool:
+    """There are such modules, or there is such a function or class."""
+    module, _, inner = name.rpartition(".")
+    defined = re.compile(rf"\b(?:def|class) {inner}\b")
+    within = (text for each, text in _texts().items() if module == each or module.startswith(f"{each}."))
+    return bool(fnmatch.filter(_texts(), name)) or any(map(defined.search, within))
+
+
 def _subclasses() -> Iterator[tuple[str, str]]:
     """The full names of each class of ours that another module extends, and of the class there."""
     for module, (class_lines, _) in _words().items():
@@ -201,6 +231,14 @@ def test_protocols_name_their_implementers() -> None:
 @pytest.mark.slow
 def test_classes_name_their_subclasses_in_other_modules() -> None:
     assert [*_unnamed_subclasses()] == []
+
+
+@pytest.mark.slow
+def test_aliases_of_callables_name_their_implementers() -> None:
+    found = [*_aliases()]
+    assert found
+    assert [f"{module}: say who implements {alias}" for module, alias, named in found if not named] == []
+    assert [f"{module}: no {name}" for module, _, named in found for name in named if not _is_there(name)] == []
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 The order of things is the workload's; this module only knows how each step is done, and keeps whatever can be prepared
 (names, bodies) out of the time that is measured. Creating goes through a fixed number of workers, as scheduler_perf
 does it, so that every side faces the same stream of pods.
+
+Also change: tools/bench/plugin_profiles.py (requests for nodes and pods).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Pure. The rates are totals over totals (all pods over all the time), never the mean of samples, which would make a
 scheduler that stops and starts look faster than it is.
+
+Also change: docs/performance.md.
 """
 
 from __future__ import annotations

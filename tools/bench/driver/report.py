@@ -2,6 +2,8 @@
 
 The file is the truth and every table is rendered from it, so what a document shows can be made again. Its rows are
 medians over the rounds with their ranges beside them; the single runs are in it too.
+
+Also change: docs/performance.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ the same work, and `sides: [...]` where others than the usual ones compete.
 
 Pure: files in, frozen values out. A field or opcode that this driver does not know is an error that names it, because a
 step carried out without it would measure something else under the same name.
+
+Also change: tools/bench/workloads/performance-config.yaml (the words of the driver).
 """
 
 from __future__ import annotations

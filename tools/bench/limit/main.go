@@ -1,3 +1,6 @@
+// Also change: internal/trireme_kube/client/events/event_recorder.py, internal/trireme/scheduling/attempt_reporter.py,
+// internal/trireme/framework/pod_conditions.py (how the scheduler's writes look).
+
 // The limit: a compiled scheduler that decides nothing. It binds each pod to the next node and posts the Scheduled event.
 //
 // What it reaches is what the two requests of a pod cost on this machine and this API server, whatever one decides: the

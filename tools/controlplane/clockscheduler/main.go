@@ -1,3 +1,5 @@
+// Also change: tools/chaos/clock_shift.c, tools/chaos/chaos_clock.py (the environment variable).
+
 //go:build clockahead
 
 // Command clockscheduler is kube-scheduler, unchanged, with a wall clock that can be moved while it runs: the file that

@@ -8,6 +8,8 @@ unless those that are there are of the present sources; packages of another fold
 Tests: tests/unit/cli/test_plugin_development.py, tests/e2e/test_plugin_tutorials.py.
 """
 
+# Also change: docs/plugin-project.md.
+
 import argparse
 import datetime
 import keyword

@@ -12,6 +12,8 @@ samples:                               # OPTIONAL
 
 docs/plugin-project.md is for those who write plugins.
 
+Also change: docs/plugin-project.md.
+
 Tests: tests/unit/cli/test_plugin_development.py.
 """
 

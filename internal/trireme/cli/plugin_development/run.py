@@ -7,6 +7,8 @@ then sample pods show what it does. A build that fails leaves the former one run
 Tests: tests/unit/cli/test_plugin_development.py.
 """
 
+# Also change: docs/plugin-project.md.
+
 import argparse
 import asyncio
 import contextlib

@@ -3,7 +3,9 @@
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
 
-Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py.
+Also change: internal/trireme/evaluation/scoring/score_chain.py (filter and score are alike here).
+
+Tests: tests/unit/plugins/default_preemption/test_post_filter_searches.py, tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Sequence

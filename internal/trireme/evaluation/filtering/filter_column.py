@@ -1,5 +1,7 @@
 """One filter plugin's verdicts of one class about all slots, cached between calls.
 
+Also change: internal/trireme/evaluation/scoring/score_column.py (filter and score are alike here).
+
 Tests: tests/unit/evaluation/test_preparing.py, tests/unit/evaluation/test_filtering.py.
 """
 

@@ -3,6 +3,8 @@
 First what takes time is prepared (`preparing`), while the snapshot may go on; then all plugins answer at once, about
 one generation (`class_filter`). Nodes that changed under the preparation and have no answer are not feasible.
 
+Also change: internal/trireme/evaluation/scoring/score_evaluator.py (caching of answers is alike).
+
 Tests: tests/unit/evaluation/test_filtering.py, tests/unit/evaluation/test_preparing.py,
 tests/unit/insight/history/test_decision_explanations.py.
 """

@@ -2,6 +2,8 @@
 
 Source: pkg/scheduler/framework/preemption (SelectCandidate, pickOneNodeForPreemption).
 
+Also change: internal/trireme/insight/preemption_explanation.py (criteria in their order).
+
 Tests: tests/unit/in_process/test_in_process_evaluators.py.
 """
 

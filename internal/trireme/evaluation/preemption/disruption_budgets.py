@@ -2,6 +2,9 @@
 
 Source: pkg/scheduler/framework/preemption (FilterVictimsWithPDBViolation).
 
+Also change: internal/trireme/simulation/budgets.py,
+internal/trireme_kube/embedded/controllers/disruption.py (what a disruption budget allows).
+
 Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 

@@ -43,6 +43,8 @@ class DryRunResult:
 
 
 # Returns the rows of the potential victims on some slots: by slot, the most important first. Shape: (victim,).
+# Implementers: trireme.evaluation.preemption.potential_victims.restricted_to,
+# trireme.evaluation.preemption.potential_victims.rows_on_slots.
 FindVictims = Callable[[arrays.SlotArray], arrays.SlotArray]
 
 

@@ -23,6 +23,7 @@ GROUP_TEXT_PREFIX = f"pod group {TEXT_PREFIX}"
 MAX_TRIES = 5
 
 # Brings the columns of the class up to date.
+# Implementers: trireme.evaluation.filter_engine.FilterEngine._make_column_refresher.
 Refresh = Callable[[], Awaitable[class_verdicts.ClassVerdicts]]
 
 # The nodes that preemption may choose from, at least one.

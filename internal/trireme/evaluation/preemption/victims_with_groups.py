@@ -25,6 +25,7 @@ from trireme.snapshot import arrays, snapshot
 
 _KIND = "pod_group"
 _COMPOSITE = "composite_pod_group"
+# Also change: internal/trireme/queueing/groups/forest.py (how many levels groups have).
 # How many levels of groups count.
 _MAX_LEVELS = 4
 

@@ -4,6 +4,9 @@ In-tree plugins compute such scores when they are needed. Those of a service are
 batch is likely to go to; where one is missing, the batch ends before the pod that needs it (`placement.UnknownScore`),
 is found out, and the batch is placed again.
 
+Also change: internal/trireme/plugins/inter_pod_affinity/joint_scores.py,
+internal/trireme/plugins/pod_topology_spread/joint_scores.py, internal/trireme/plugin_api/scorers.py (the joint scores).
+
 Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 

@@ -8,6 +8,8 @@ normalised scores of all nodes where the chosen one is full now and was the last
 The example of a phase in another language (`examples/score-phase-go`) chooses alike, which
 `tests/conformance/test_score_phase_in_go.py` compares.
 
+Also change: examples/score-phase-go/placing.go (placing in order).
+
 Tests: tests/unit/evaluation/test_placement.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 
@@ -40,6 +42,7 @@ class ScoredPlugin:
 
 # The weighted scores, of the plugins that a placement changes, of the n-th node with one more copy, two, …
 # (nodes, copies) → shape (node, copy). UNKNOWN where a plugin has to be called for it.
+# Implementers: trireme.evaluation.scoring.placers.own_scores.
 OwnScores = Callable[[arrays.SlotArray, int], arrays.Int64Array]
 
 

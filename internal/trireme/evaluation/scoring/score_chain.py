@@ -3,6 +3,8 @@
 What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
 ask an object for a protocol takes longer than many an answer.
 
+Also change: internal/trireme/evaluation/filtering/filter_chain.py (filter and score are alike here).
+
 Tests: tests/unit/evaluation/test_scoring.py, tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 

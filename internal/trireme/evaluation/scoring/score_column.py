@@ -3,6 +3,8 @@
 Classes with equal node terms share the columns of plugins that read no more of a class. A change of such a score
 follows a change of its node, whose slot every class ranks anew (`ClassScores.refresh_open_slots`).
 
+Also change: internal/trireme/evaluation/filtering/filter_column.py (filter and score are alike here).
+
 Tests: tests/unit/evaluation/test_batches_with_remote_scores.py.
 """
 

@@ -1,5 +1,7 @@
 """Raw scores of classes, brought to the snapshot's generation by scoring again only what changed.
 
+Also change: internal/trireme/evaluation/filtering/filter_evaluator.py (caching of answers is alike).
+
 Tests: tests/unit/evaluation/test_scoring.py, tests/contract/test_plugin_canary.py,
 tests/unit/evaluation/test_batches_with_remote_scores.py.
 """

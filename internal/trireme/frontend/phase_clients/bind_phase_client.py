@@ -6,6 +6,9 @@ that died are repeated elsewhere, until one is answered or the leadership ends.
 A call that streams results lasts as long as its work, which may wait for bind's rate limit: it fails when nothing came
 for `SILENCE_SECONDS`, not even a heartbeat.
 
+Also change: protos/trireme/v1/bind_phase.proto (the messages).
+Also change: internal/trireme/frontend/phase_clients/follower_replicas.py (how replicas are kept).
+
 Tests: tests/unit/frontend/test_bind_phase_client.py, tests/contract/test_replica_channels.py.
 """
 

@@ -4,6 +4,8 @@ Filter's answer about a class is a column over all slots. The frontend keeps it 
 answer comes as a patch to it, from whichever replica, and goes on to score as the same patch where that replica has the
 rest. `explain` reads it too: it is why a class is pending.
 
+Also change: internal/trireme/evaluation/column_cache.py (caches of answers by class).
+
 Tests: tests/unit/frontend/test_reconfiguration.py.
 """
 

@@ -3,6 +3,9 @@
 A decision is sent with the next message of the snapshot stream, which costs no message of its own, and only to replicas
 that take them. Nothing waits for a replica: a decision for which there is no room is dropped, and its number is left
 out.
+
+Also change: protos/trireme/v1/decision.proto (the messages).
+Also change: protos/trireme/v1/placed_pods.proto (the messages).
 """
 
 from collections.abc import Callable, Sequence

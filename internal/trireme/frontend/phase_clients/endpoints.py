@@ -1,6 +1,8 @@
 """The addresses of a phase's replicas.
 
 Fixed addresses, every address of a DNS name, the EndpointSlices of a Service, or local phases.
+
+Also change: internal/trireme/config/addresses.py, internal/trireme/remote/endpoint_set.py (the form of addresses).
 """
 
 import asyncio

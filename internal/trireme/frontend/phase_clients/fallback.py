@@ -1,6 +1,8 @@
 """Local phases while no configured replica answers: a cluster whose phase pods are all gone can schedule them again.
 
 The configured replicas remain endpoints; once one of them answers again, the local phases end.
+
+Also change: docs/fault-tolerance.md.
 """
 
 import asyncio

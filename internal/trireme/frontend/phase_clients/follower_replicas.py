@@ -3,6 +3,8 @@
 Rendezvous hashing sends a class to the replica that has its columns, whatever the others do. Where that one is out of
 step, silent or gone, the next one is called: any replica can answer any call.
 
+Also change: internal/trireme/frontend/phase_clients/bind_phase_client.py (how replicas are kept).
+
 Tests: tests/contract/test_plugin_streams.py, tests/contract/test_replica_stream.py.
 """
 

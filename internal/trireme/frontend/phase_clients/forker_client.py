@@ -1,5 +1,7 @@
 """Has the forker (`rpc.forker`) start the frontend's local phases, and reads what it reports about them.
 
+Also change: internal/trireme/rpc/forker.py (what the forker is told and answers).
+
 Tests: tests/contract/test_local_phases.py.
 """
 

@@ -2,6 +2,11 @@
 
 The evaluators know nothing of it. A call that fails is no decision.
 
+Also change: internal/trireme/frontend/phase_clients/remote_evaluators.py, internal/trireme/replay/decision_calls.py,
+internal/trireme/in_process/in_process_evaluators.py (the calls of filter and score, sent, recorded and replayed).
+Also change: protos/trireme/v1/decision.proto (the messages).
+Also change: protos/trireme/v1/recorded_call.proto (the messages).
+
 Tests: tests/unit/frontend/test_decision_log.py, tests/contract/test_recorded_remote_answers.py,
 tests/unit/replay/test_decision_replay.py.
 """

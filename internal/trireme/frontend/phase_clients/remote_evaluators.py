@@ -1,5 +1,10 @@
 """The evaluators of scheduling as gRPC clients: calls to filter and score, with patches if one has the rest.
 
+Also change: internal/trireme/frontend/phase_clients/recording_evaluators.py, internal/trireme/replay/decision_calls.py,
+internal/trireme/in_process/in_process_evaluators.py (the calls of filter and score, sent, recorded and replayed).
+Also change: protos/trireme/v1/filter_phase.proto (the messages).
+Also change: protos/trireme/v1/score_phase.proto (the messages).
+
 Tests: tests/unit/frontend/test_stale_answers.py, tests/contract/test_phase_contract.py.
 """
 

@@ -2,6 +2,11 @@
 
 Deltas are queued for each replica by itself and written by a task of its own, so a replica that does not read delays
 nobody. Where it falls too far behind, the stream is given up and opened again with a full sync, as after any failure.
+
+Also change: internal/trireme/remote/remote_endpoint.py, internal/trireme/rpc/grpc_server.py,
+internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
+Also change: internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/remote/plugin_control.py,
+internal/trireme/rpc/follower.py (the stream of deltas).
 """
 
 import asyncio

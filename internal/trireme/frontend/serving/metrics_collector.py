@@ -1,6 +1,14 @@
 """The frontend's metrics of a state: read from the statistics of its parts at each scrape.
 
 So the hot path updates no gauge, and metrics agree with `trireme status`.
+
+Also change: docs/runbooks/README.md.
+Also change: deploy/chart/files/rules.yaml, docs/metrics_remarks.yaml (alerts, remarks).
+Also change: internal/trireme/phases/phase_metrics.py (metrics of both).
+Also change: internal/trireme/queueing/states.py (the words of the queue's states).
+Also change: docs/operating-plugins.md (the metrics).
+Also change: docs/kubernetes-versions.md (the metrics).
+Also change: tools/soak/soak_report.py (the metrics).
 """
 
 from collections import Counter

@@ -5,6 +5,9 @@ not store them.
 
 Source: pkg/scheduler/metrics/resources, k8s.io/component-helpers/resource.
 
+Also change: internal/trireme/framework/amounts.py, internal/trireme_kube/embedded/registry/quotas/pod_usage.py,
+internal/trireme/plugin_kit/device_resources.py (names of extended resources).
+
 Tests: tests/contract/test_serving_metrics.py.
 """
 

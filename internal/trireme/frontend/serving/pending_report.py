@@ -3,6 +3,8 @@
 Every pending pod waits for exactly one thing at a time: a gate, a time, an event, a plugin's Permit, the victims of its
 preemption, its group, an unavailable service, its turn; or it is being scheduled or bound. The queue knows where the
 pod is; the other parts are read at the moment of the request.
+
+Also change: protos/trireme/v1/scheduler_explanation.proto (the messages).
 """
 
 import datetime

@@ -1,6 +1,9 @@
 """The frontend's metrics of its own calls to remote plugins: of QueueSort, PreEnqueue and queueing hints.
 
 Filter, score, insight and bind serve the same metrics of theirs (`phase_metrics.plugin_instruments`).
+
+Also change: deploy/chart/files/rules.yaml (alerts).
+Also change: docs/runbooks/README.md (the metrics).
 """
 
 import collections

@@ -3,6 +3,8 @@
 Everything here is read from the scheduler's own state at the moment of the request: the queue's states, Filter's last
 answer about the pod's class. So an explanation cannot differ from what happened.
 
+Also change: protos/trireme/v1/scheduler_explanation.proto (the messages).
+
 Tests: tests/unit/frontend/test_pending_report.py, tests/unit/scheduling/test_pre_enqueue_calls.py,
 tests/unit/frontend/test_scheduler_status.py.
 """

@@ -1,6 +1,8 @@
 """The state of the frontend as a message: `trireme status` shows the whole, insight is sent the summary.
 
 Everything is read from records that exist anyway, so that a summary costs a fraction of a millisecond.
+
+Also change: protos/trireme/v1/scheduler_status.proto (the messages).
 """
 
 import functools

@@ -4,6 +4,11 @@ Health, metrics, configuration, flags and profiles as in kube-scheduler; and Tri
 
 Source: cmd/kube-scheduler/app/server.go.
 
+Also change: internal/trireme_kube/componentbase/server/plain_server.py (pages and where answers say no).
+Also change: docs/security.md.
+Also change: internal/trireme/config/serving_flags.py,
+internal/trireme_kube/componentbase/server/health.py (the health paths).
+
 Tests: tests/contract/test_serving_gates.py, tests/contract/test_serving_metrics.py,
 tests/contract/test_serving_http.py.
 """

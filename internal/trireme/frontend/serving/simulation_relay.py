@@ -1,5 +1,8 @@
 """Has insight answer a simulation: JSON in, JSON out, as over insight's own HTTP API.
 
+Also change: internal/trireme/insight/http_api/simulation_page.py (what a request may have).
+Also change: protos/trireme/v1/simulation.proto (the messages).
+
 Tests: tests/contract/test_insight_explanations.py.
 """
 

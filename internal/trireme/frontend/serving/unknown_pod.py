@@ -1,6 +1,6 @@
 """A frontend's answer about a pod that it does not know: there is none, or it cannot tell yet.
 
-Tests: tests/contract/test_serving_access.py.
+Tests: tests/contract/test_serving_access.py, tests/unit/frontend/test_scheduler_status.py.
 """
 
 from trireme.frontend.serving.frontend_state import FrontendState

@@ -3,7 +3,9 @@
 A path is looked up among the names of these files, and never in the file system: there is nothing to traverse. The page
 may load scripts and styles from this server alone, and runs neither inline ones nor text as code.
 
-Tests: tests/unit/insight/http_api/test_recorded_gaps.py, tests/unit/insight/http_api/test_recorded_folder.py.
+Also change: console/build.mjs (the files of the page).
+
+Tests: tests/security/test_console_http.py.
 """
 
 import functools

@@ -5,6 +5,10 @@ Each function is given who reads (`Sight`), and leaves out or replaces the names
 
 The page reads them with the types of `console/src/documents.ts`.
 
+Also change: console/src/documents.ts, internal/trireme/insight/console/node_documents.py (the fields of documents).
+Also change: docs/console.md.
+Also change: protos/trireme/v1/scheduler_status.proto (the messages).
+
 Tests: tests/unit/insight/console/test_views.py.
 """
 

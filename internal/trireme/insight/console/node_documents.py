@@ -5,6 +5,11 @@ nodes of an earlier generation gets those alone that changed since.
 
 The page reads them with the types of `console/src/documents.ts`.
 
+Also change: console/src/documents.ts, internal/trireme/insight/console/documents.py (the fields of documents).
+Also change: console/src/node_data.ts (the columns of nodes).
+Also change: console/src/views/groups.tsx (states of a group).
+Also change: docs/console.md.
+
 Tests: tests/unit/insight/console/test_views.py.
 """
 

@@ -1,4 +1,8 @@
-"""The pods in the queue, grouped by why they wait; kept up to date by what changes, since there may be 50,000."""
+"""The pods in the queue, grouped by why they wait; kept up to date by what changes, since there may be 50,000.
+
+Also change: console/src/parts.tsx, internal/trireme/queueing/states.py,
+console/src/views/reasons.tsx (the words for states of the queue).
+"""
 
 import hashlib
 from collections import Counter
@@ -39,6 +43,7 @@ class WaitReason(NamedTuple):
         return hashlib.blake2b(repr(tuple(self)).encode(), digest_size=8).hexdigest()
 
 
+#: Implementers: trireme.insight.console.pending_pods.whole, trireme.insight.console.documents._shown_reasons.
 Shown = Callable[[WaitReason], WaitReason]
 """Returns a reason as a reader sees it."""
 

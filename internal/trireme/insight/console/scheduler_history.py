@@ -2,6 +2,8 @@
 
 The frontend sends counters and histograms since its start. A sample is the difference of two messages, so a lost
 message costs detail and no truth. A counter that is smaller than before is one of another leader: it begins anew.
+
+Also change: docs/console.md (how long it remembers).
 """
 
 from collections import deque

@@ -5,6 +5,12 @@ who has it is answered without making it again.
 
 The page requests them by their paths: `console/src/api.ts` and the modules beside it.
 
+Also change: console/src/api.ts, console/src/overview_data.ts, console/src/node_data.ts, console/src/search.tsx,
+console/src/views/components.tsx, console/src/views/groups.tsx, console/src/views/node.tsx,
+console/src/views/overview.tsx, console/src/views/pending.tsx,
+console/src/views/preemptions.tsx (the paths that the page asks for).
+Also change: docs/console.md.
+
 Tests: tests/unit/insight/console/test_views.py.
 """
 

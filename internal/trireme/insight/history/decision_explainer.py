@@ -1,5 +1,7 @@
 """Answers ExplainDecision: finds the decision of a pod, evaluates it on its cluster, and says what is not known.
 
+Also change: protos/trireme/v1/decision_explanation.proto (the messages).
+
 Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 

@@ -4,6 +4,8 @@ A decision of Place names slots, and `PlacedPods` the pods that took them. Recor
 the next deltas bring pods of the class on these slots, and the first such pod is the first one that the decision
 placed. Nominated pods and preemptors are named by the decisions themselves.
 
+Also change: protos/trireme/v1/decision.proto (the messages).
+
 Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 

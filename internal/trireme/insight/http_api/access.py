@@ -1,5 +1,7 @@
 """Who sends an HTTP request, and what of an answer it may see.
 
+Also change: docs/security.md.
+
 Tests: tests/security/test_insight_http.py.
 """
 

@@ -5,6 +5,9 @@ passes, in this order: its size, the caller's credentials, a place among the cal
 pod (or, for a simulation, to list nodes and pods), the query or body; then the RPC is called, and names that the caller
 may not list are left out of its answer.
 
+Also change: console/src/views/pod.tsx (paths of insight's API).
+Also change: docs/explain.md.
+
 Tests: tests/security/test_insight_http.py, tests/contract/test_insight_recorded_console.py.
 """
 

@@ -3,6 +3,8 @@
 Readers ask again every second or two. A view that has not changed since is not made again: the reader sends the tag of
 the one that it has, and gets 304.
 
+Also change: docs/console.md.
+
 Tests: tests/security/test_insight_http.py, tests/security/test_console_http.py.
 """
 

@@ -1,5 +1,7 @@
 """Failures of HTTP requests, as Kubernetes' `Status` objects that say what the caller can do.
 
+Also change: docs/explain.md.
+
 Tests: tests/unit/insight/http_api/test_recorded_moments.py, tests/security/test_insight_http.py.
 """
 

@@ -1,5 +1,9 @@
 """The paths of what was recorded: `/v1/recorded/MILLISECONDS/` stands in place of `/v1/` in the path of a page.
 
+Also change: console/src/moment.ts, console/src/api.ts (the moment in the address).
+Also change: docs/console.md.
+Also change: tools/bench/recorded_console_times.py (the paths).
+
 Tests: tests/unit/insight/http_api/test_recorded_folder.py.
 """
 

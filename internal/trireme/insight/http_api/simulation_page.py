@@ -2,6 +2,12 @@
 
 An answer names nodes and pods of all namespaces, so it is for those alone who may list both in the whole cluster.
 
+Also change: console/src/views/simulation.tsx, internal/trireme/cli/simulation_display.py,
+console/src/documents.ts (what a simulation is asked and answers).
+Also change: docs/simulate.md.
+Also change: internal/trireme/frontend/serving/simulation_relay.py (what a request may have).
+Also change: protos/trireme/v1/simulation.proto (the messages).
+
 Tests: tests/security/test_simulation_http.py.
 """
 

@@ -2,6 +2,10 @@
 
 The fields are listed: one that is not here, such as a new one, is shown to those alone who may list both. Texts of
 plugins may name nodes and pods; such names are replaced.
+
+Also change: docs/explain.md.
+Also change: protos/trireme/v1/insight.proto (the messages).
+Also change: protos/trireme/v1/decision_explanation.proto (the messages).
 """
 
 import enum
@@ -17,6 +21,7 @@ from trireme.insight import observed_cluster
 from trireme.insight.console.documents import SOME_GROUP, SOME_NODE, SOME_POD
 from trireme.v1 import decision_explanation_pb2, insight_pb2
 
+#: Implementers: trireme.insight.service.InsightService.remembered_names.
 PastNames = Callable[[], tuple[frozenset[str], frozenset[str]]]
 """Returns the names of nodes and of pods that the cluster had, as far as they are remembered."""
 

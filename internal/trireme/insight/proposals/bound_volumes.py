@@ -1,5 +1,7 @@
 """Candidates without one of the pod's volumes: a claim may be bound to one that full nodes alone reach.
 
+Also change: protos/trireme/v1/volume_proposal.proto (the messages).
+
 Tests: tests/unit/insight/test_volume_proposals.py.
 """
 

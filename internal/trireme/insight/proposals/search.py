@@ -3,6 +3,10 @@
 Simulations take time, so their number is bounded: by kind, and by the time after which no further one begins. What was
 not tried is reported. Between two of them other calls are answered.
 
+Also change: console/src/views/proposals.tsx, internal/trireme/cli/proposals_display.py,
+tests/helpers/proposed_changes.py (kinds of changes and their words).
+Also change: protos/trireme/v1/insight.proto (the messages).
+
 Tests: tests/unit/insight/test_proposals.py, tests/unit/insight/test_proposals_work.py.
 """
 
@@ -26,6 +30,7 @@ from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2
 
+#: Implementers: trireme.insight.simulations.group_proposals.GroupCheck.
 Works = Callable[[snapshot.Snapshot, insight_pb2.Proposal, core_pb2.Pod | None], Awaitable[bool]]
 """Whether filter accepts a proposal on this cluster.
 

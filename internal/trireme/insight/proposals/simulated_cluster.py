@@ -3,6 +3,8 @@
 A proposal is made only if this says that it works: the copy is a fork of the snapshot, and the engine and its plugins
 are those that explain the pod.
 
+Also change: docs/explain.md (how many nodes a proposal names).
+
 Tests: tests/unit/insight/test_volume_proposals.py.
 """
 

@@ -1,5 +1,7 @@
 """Answers of simulations as messages.
 
+Also change: protos/trireme/v1/simulation.proto (the limits).
+
 Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/insight/test_question_logs.py.
 """
 

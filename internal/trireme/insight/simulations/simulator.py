@@ -2,6 +2,8 @@
 
 What a caller can do about an error is said by its code; the text begins with the field, where it is about one.
 
+Also change: internal/trireme/simulation/submission/submission.py (what manifests must not set).
+
 Tests: tests/unit/insight/simulations/test_simulator.py, tests/unit/insight/test_question_logs.py.
 """
 

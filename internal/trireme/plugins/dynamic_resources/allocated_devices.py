@@ -4,7 +4,7 @@ A claim counts from when it is assumed to have its devices. What a claim with ad
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (allocateddevices.go, dra_manager.go).
 
-Tests: tests/conformance/test_decisions.py.
+Tests: tests/conformance/test_decisions.py, tests/unit/plugins/dynamic_resources/test_allocator.py.
 """
 
 from collections import Counter

@@ -1,5 +1,8 @@
 """What PreBind, Unreserve and the actions do to claims alike: where a claim is, and how one is deleted.
 
+Also change: internal/trireme/plugins/volume_binding/bind.py,
+internal/trireme/bind/action_executor.py (deadlines of writes in PreBind).
+
 Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 

@@ -2,6 +2,9 @@
 
 Source: k8s.io/dynamic-resource-allocation/cel (valToDeviceAttribute).
 
+Also change: internal/trireme/plugins/dynamic_resources/expressions.py,
+internal/trireme_kube/cel/compiler/environment.py, internal/trireme_kube/cel/values.py (types of CEL).
+
 Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 

@@ -3,6 +3,9 @@
 The library is loaded with the first expression: a cluster without devices does not pay for it.
 Source: k8s.io/dynamic-resource-allocation/cel.
 
+Also change: internal/trireme/plugins/dynamic_resources/derived_attributes.py,
+internal/trireme_kube/cel/compiler/environment.py, internal/trireme_kube/cel/values.py (types of CEL).
+
 Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 

@@ -1,5 +1,8 @@
 """Which parts of dynamic resource allocation are on, from the feature gates.
 
+Also change: internal/trireme/config/gate_effects.py, internal/trireme/config/feature_gates.json,
+internal/trireme/framework/feature_gates.py (the gates that have an effect).
+
 Tests: tests/unit/plugins/dynamic_resources/test_gated.py.
 """
 

@@ -3,6 +3,8 @@
 Filter makes it, the frontend forwards it unread, and bind reads it. Between two calls of PreBind it also records what
 was written, so that a call on another replica continues where the one before stopped.
 
+Also change: internal/trireme/plugins/volume_binding/volume_bindings.py (how state travels from Reserve to PreBind).
+
 Tests: tests/unit/plugins/dynamic_resources/test_pre_bind.py.
 """
 

@@ -3,6 +3,9 @@
 A node's raw score is the sum, over topology keys, of what the pods in its domain weigh. A placement adds what a pod of
 the class weighs for its own kind. Source: pkg/scheduler/framework/plugins/interpodaffinity (scoring.go).
 
+Also change: internal/trireme/evaluation/scoring/copy_scores.py,
+internal/trireme/plugins/pod_topology_spread/joint_scores.py, internal/trireme/plugin_api/scorers.py (the joint scores).
+
 Tests: tests/unit/plugins/test_inter_pod_affinity.py, tests/unit/evaluation/test_placement_domains.py.
 """
 

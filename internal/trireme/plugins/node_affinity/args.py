@@ -2,6 +2,9 @@
 
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 
+Also change: internal/trireme/framework/selectors.py (rules of node selectors).
+Also change: internal/trireme_kube/embedded/validation/pod_validation.py (operators of node affinity).
+
 Tests: tests/conformance/test_config_golden.py, tests/unit/plugins/test_node_affinity_hints.py.
 """
 

@@ -1,6 +1,9 @@
 """The arguments of NodeLabel.
 
 Source: pkg/scheduler/apis/config (types_pluginargs.go, validation) of Kubernetes 1.22, the last to have the plugin.
+
+Also change: internal/trireme/config_convert/profile_conversion.py,
+internal/trireme/recording/redaction.py (arguments of NodeLabel).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod makes more evenly used."""
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod makes more evenly used.
+
+Also change: examples/score-phase-go/scoring.go, internal/trireme/plugins/node_resources_fit/score.py,
+internal/trireme/plugins/taint_toleration/score.py (the same scores).
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""NodeResourcesFit's Filter: what the pod asks for must be free. It works on (resource, slot) columns."""
+"""NodeResourcesFit's Filter: what the pod asks for must be free. It works on (resource, slot) columns.
+
+Also change: internal/trireme/snapshot/resources.py (resources with fixed numbers).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

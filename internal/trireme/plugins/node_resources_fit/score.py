@@ -1,6 +1,9 @@
 """NodeResourcesFit's Score: how full a node gets, by one of three strategies.
 
 Scores are made for several copies at once: the k-th copy sees the ones before it on the node.
+
+Also change: examples/score-phase-go/scoring.go, internal/trireme/plugins/node_resources_balanced_allocation/score.py,
+internal/trireme/plugins/taint_toleration/score.py (the same scores).
 """
 
 from collections.abc import Sequence

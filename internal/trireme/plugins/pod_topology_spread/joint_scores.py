@@ -3,6 +3,9 @@
 A node's raw score is a sum over the soft constraints of the pods in its domain, weighed by how many domains there are
 among the feasible nodes. So a placement changes all nodes of its domain, and a node that is full changes the weights.
 Source: pkg/scheduler/framework/plugins/podtopologyspread (scoring.go).
+
+Also change: internal/trireme/evaluation/scoring/copy_scores.py,
+internal/trireme/plugins/inter_pod_affinity/joint_scores.py, internal/trireme/plugin_api/scorers.py (the joint scores).
 """
 
 import math

@@ -1,4 +1,8 @@
-"""TaintToleration's Score: soft taints count against a node."""
+"""TaintToleration's Score: soft taints count against a node.
+
+Also change: examples/score-phase-go/scoring.go, internal/trireme/plugins/node_resources_balanced_allocation/score.py,
+internal/trireme/plugins/node_resources_fit/score.py (the same scores).
+"""
 
 from typing import Any, Literal
 

@@ -3,6 +3,8 @@
 Filter makes it, the frontend forwards it unread, and bind reads it. Between two calls of PreBind it also records the
 versions that bind wrote, so that a call on another replica continues where the one before stopped.
 
+Also change: internal/trireme/plugins/dynamic_resources/reserve_state.py (how state travels from Reserve to PreBind).
+
 Tests: tests/unit/plugins/test_volume_binding_bind.py.
 """
 

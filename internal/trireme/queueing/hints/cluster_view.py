@@ -4,6 +4,8 @@ Plugins derive what they need of a pod once and store it on its class, so an eve
 classes parses nothing twice. What is derived of a class lives as long as the registry has the class. The pod of an
 event may be of one that is gone already; of those the latest are remembered, by their message.
 
+Also change: internal/trireme/plugin_api/hints.py (views of the cluster for hints).
+
 Tests: tests/unit/plugins/test_hints_table.py, tests/unit/plugins/test_node_resources_fit_hints.py.
 """
 

@@ -2,7 +2,8 @@
 
 Source: buildQueueingHintMap in pkg/scheduler/scheduler.go.
 
-Tests: tests/unit/queueing/test_hint_evaluation.py.
+Tests: tests/unit/queueing/test_hint_evaluation.py, tests/unit/queueing/test_scheduling_queue.py,
+tests/unit/queueing/test_state_machine.py.
 """
 
 import enum
@@ -25,6 +26,8 @@ class Hint(enum.Enum):
 
 
 # Evaluates all the pods at once: (event, old object, new object, pods) -> one hint for each pod.
+# Implementers: trireme.queueing.hints.registrations._hint_by_class,
+# trireme.frontend.scheduler_metrics.SchedulerMetrics._with_timing_of_hint.
 HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPodInfo]], Sequence[Hint]]
 
 

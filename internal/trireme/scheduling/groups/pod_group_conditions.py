@@ -6,6 +6,8 @@ object shows it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
 
+Also change: docs/pod-groups.md.
+
 Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 

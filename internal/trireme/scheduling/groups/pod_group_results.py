@@ -114,6 +114,8 @@ class PodGroupResult:
 
 
 # Tries a tree of groups. On success all members that fit are assumed.
+# Implementers: trireme.scheduling.groups.pod_group_trial.PodGroupTrials.try_on_all_nodes,
+# trireme.scheduling.groups.pod_group_placements.PodGroupPlacements.run.
 TryGroup = Callable[[PodGroupRequest], Awaitable[PodGroupResult]]
 
 

@@ -3,6 +3,9 @@
 Pure: what was read is an argument. Judged by the same code that the frontend starts with, so that a finding is what the
 frontend would do.
 
+Also change: internal/trireme/config/serving_flags.py,
+internal/trireme/delegated_access/serving_trust.py (names of flags).
+
 Tests: tests/unit/shadow/test_migration_findings.py.
 """
 

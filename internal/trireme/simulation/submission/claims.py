@@ -1,5 +1,8 @@
 """The claims of submitted pods, as the controllers of volumes and of devices make and bind them.
 
+Also change: internal/trireme/plugin_kit/volumes_matching.py, internal/trireme_kube/embedded/registry/admission.py,
+internal/trireme_kube/embedded/controllers/persistent_volumes.py (rules for claims without a class).
+
 Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
 

@@ -4,6 +4,10 @@ What the API server and controllers do to objects of a cluster is done here as f
 priorities of classes, claims for volumes and devices, ReplicaSets. Pods that a workload has in the cluster leave first:
 the answer is about the state after its rollout.
 
+Also change: internal/trireme_kube/embedded/cluster.py (priority classes of the system).
+Also change: internal/trireme/insight/simulations/simulator.py (what manifests must not set).
+Also change: protos/trireme/v1/simulation.proto (the limits).
+
 Tests: tests/unit/insight/simulations/test_verdicts.py.
 """
 

@@ -1,5 +1,8 @@
 """The pods that a workload's controller makes of its template.
 
+Also change: internal/trireme_kube/embedded/controllers/stateful_sets.py,
+internal/trireme_kube/embedded/controllers/jobs.py (pods that controllers make).
+
 Tests: tests/unit/simulation/submission/test_workload_pods.py.
 """
 

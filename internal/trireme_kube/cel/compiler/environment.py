@@ -3,6 +3,9 @@
 The library parses and checks; `program` evaluates the checked expression.
 Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
 
+Also change: internal/trireme/plugins/dynamic_resources/expressions.py,
+internal/trireme/plugins/dynamic_resources/derived_attributes.py, internal/trireme_kube/cel/values.py (types of CEL).
+
 Tests: tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 

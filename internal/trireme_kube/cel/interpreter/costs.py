@@ -38,6 +38,7 @@ class CrashError(Exception):
         super().__init__(f"internal error: {why}")
 
 
+#: Implementers: trireme_kube.cel.interpreter.costs.cost_function.
 Cost = Callable[[Sequence[Any], Any], int]
 
 

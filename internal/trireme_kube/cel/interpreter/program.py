@@ -17,6 +17,7 @@ from trireme_kube.cel.interpreter import costs
 from trireme_kube.cel.values import EvaluationError, Map
 
 # A step of a program: returns its value, and adds its cost to the frame's.
+# Implementers: trireme_kube.cel.interpreter.planner, trireme_kube.cel.interpreter.call_steps.
 Run = Callable[["Frame"], Any]
 
 # Iterations of a loop between two checks of the time limit.

@@ -2,6 +2,11 @@
 
 Source: github.com/google/cel-go/ext (formatting).
 
+Also change: internal/trireme_kube/cel/library/operators.py,
+internal/trireme_kube/componentbase/cli/flag_values.py (Go's strconv).
+Also change: internal/trireme_kube/apimachinery/golang.py,
+internal/trireme_kube/apimachinery/quantity.py (how Go writes numbers).
+
 Tests: tests/conformance/test_selectors.py, tests/unit/plugins/dynamic_resources/test_expressions.py.
 """
 

@@ -3,6 +3,9 @@
 Source: k8s.io/apiserver/pkg/cel/library (format), k8s.io/apimachinery/pkg/util/validation,
 k8s.io/kube-openapi/pkg/validation/strfmt.
 
+Also change: internal/trireme_kube/apimachinery/field_errors.py, internal/trireme/framework/selectors.py,
+internal/trireme_kube/embedded/validation/name_validation.py (Kubernetes' rules for names and labels).
+
 Tests: tests/conformance/test_selectors.py.
 """
 

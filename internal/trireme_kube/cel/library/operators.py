@@ -5,6 +5,9 @@ not.
 
 Source: github.com/google/cel-go/common (stdlib, types).
 
+Also change: internal/trireme_kube/componentbase/cli/flag_values.py,
+internal/trireme_kube/cel/library/format_function.py (Go's strconv).
+
 Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conformance/test_selectors.py.
 """
 

@@ -2,6 +2,8 @@
 
 Source: net/url of Go, k8s.io/apiserver/pkg/cel/library (urls).
 
+Also change: internal/trireme_kube/client/kubeconfig/server_url.py (Go's net/url).
+
 Tests: tests/conformance/test_selectors.py.
 """
 

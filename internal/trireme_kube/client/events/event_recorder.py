@@ -13,6 +13,10 @@ events are aggregated and limited per object (`event_correlation`). A write that
 times, about ten seconds apart; a refusal by the server is final.
 Source: client-go tools/events and tools/record.
 
+Also change: internal/trireme_kube/embedded/controllers/event_recorder.py (the events of pods).
+Also change: tools/bench/limit/main.go, internal/trireme/scheduling/attempt_reporter.py,
+internal/trireme/framework/pod_conditions.py (how the scheduler's writes look).
+
 Tests: tests/contract/test_kube_events.py.
 """
 

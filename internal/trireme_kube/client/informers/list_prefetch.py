@@ -7,6 +7,8 @@ after a 404 or 429: paging would not help there, and the informer lists by itsel
 The prefetch decodes nothing and buffers at most AHEAD_BYTES; beyond that, back-pressure stops the server. Once the
 informer takes over, it reads the buffer first and then the stream itself.
 
+Also change: internal/trireme/shadow/interruptions.py (how long a silent watch may be alive).
+
 Tests: tests/contract/test_kube_informer.py.
 """
 
@@ -25,8 +27,6 @@ from trireme_kube.client.rest.errors import TOO_MANY_REQUESTS, ApiError, ApiUnre
 IDLE_SECONDS = 90.0
 # How long the server may take to close a watch after its timeout.
 GRACE_SECONDS = 30.0
-# Holds the pods of a cluster with a few thousand nodes; more would hold them in memory twice for little gain.
-AHEAD_BYTES = 32 << 20
 
 
 def stream_parameters(resource: resources.Resource, version: str, seconds: int) -> client.Params:
@@ -124,7 +124,7 @@ class ListPrefetch:
         self._opened.set_result(stream)
         size = 0
         try:
-            while size < AHEAD_BYTES:
+            while size < pages.AHEAD_BYTES:
                 chunk = await stream.chunk()
                 self._chunks.append(chunk)
                 size += len(chunk)

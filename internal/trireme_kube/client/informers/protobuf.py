@@ -5,6 +5,8 @@ four-byte length and an event with a wrapped object. Our messages are subsets of
 numbers, so the protobuf library parses an object's bytes, in C; fields that our messages lack are dropped.
 
 Raw objects stay bytes until a decode function takes them. Malformed bytes raise only the documented exceptions.
+
+Also change: protos/trireme_kube/v1/encoding.proto (the messages).
 """
 
 from typing import TypeVar

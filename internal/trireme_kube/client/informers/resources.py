@@ -4,6 +4,16 @@ One frozen record per collection: its path, which of its objects matter, and whe
 The list is kube-scheduler's.
 Source: the informers of kube-scheduler v1.37.0.
 
+Also change: internal/trireme_kube/embedded/api/resources.py,
+internal/trireme/cache/object_kinds.py (the kinds and their paths).
+Also change: deploy/chart/templates/roles/_roles.tpl, deploy/chart/templates/roles/frontend.yaml,
+deploy/chart/templates/roles/bind.yaml, deploy/chart/templates/shadow-roles.yaml (the rights of readers and of bind).
+Also change: protos/trireme/v1/apps.proto (the messages).
+Also change: protos/trireme/v1/policy.proto (the messages).
+Also change: protos/trireme/v1/storage.proto (the messages).
+Also change: protos/trireme/v1/scheduling.proto (the messages).
+Also change: protos/trireme/v1/resource.proto (the messages).
+
 Tests: tests/unit/client/informers/test_pages.py.
 """
 

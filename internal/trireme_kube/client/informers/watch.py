@@ -4,6 +4,8 @@ A JSON watch sends one object per line, and network chunks end anywhere in a lin
 is pure, buffers at most one incomplete line, and rejects a line longer than any API object.
 `protobuf.WatchEventDecoder` is its protobuf counterpart.
 
+Also change: internal/trireme_kube/embedded/endpoints/reads.py (the annotation of the last initial event).
+
 Tests: tests/unit/client/informers/test_watch.py, tests/unit/client/informers/test_protobuf.py,
 tests/contract/test_kube_informer.py.
 """

@@ -4,6 +4,9 @@ It is read and validated with kube-scheduler's messages; `client_checks` finds w
 Requests are sent with what `rest.credentials` makes of it.
 
 Source: k8s.io/client-go/tools/clientcmd, k8s.io/client-go/rest.
+
+Also change: internal/trireme_kube/client/rest/transport_config.py,
+internal/trireme_kube/componentbase/server/https_server.py (hosts in URLs).
 """
 
 import contextlib

@@ -4,6 +4,8 @@ Checked before anything connects, with the messages of Go's `net/url`.
 
 Source: k8s.io/client-go/rest.
 
+Also change: internal/trireme_kube/cel/library/urls.py (Go's net/url).
+
 Tests: tests/unit/client/kubeconfig/test_connection.py.
 """
 

@@ -38,6 +38,7 @@ DEFAULT_DEADLINE_SECONDS = 30.0
 
 Body = bytes | Mapping[str, Any] | None
 Params = Mapping[str, str | int]
+#: Implementers: trireme.frontend.scheduler_metrics.SchedulerMetrics.request_observer.
 Observer = Callable[[str, int, float, float], None]
 
 

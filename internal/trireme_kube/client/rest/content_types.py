@@ -2,6 +2,9 @@
 
 A client lists the encodings it can read, best first, and checks the Content-Type of the response: an API server that
 has no protobuf for an object (the embedded one, or one behind an aggregation layer) responds in JSON.
+
+Also change: internal/trireme_kube/embedded/serializer/protobuf.py, internal/trireme/config/command_flags.py,
+internal/trireme/config/scheduler_configuration.py (the media type of protobuf).
 """
 
 JSON = "application/json"

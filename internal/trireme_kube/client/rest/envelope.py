@@ -3,6 +3,8 @@
 Separate from lists and watches because the response to any request may be an error in this encoding.
 Source: apimachinery's runtime/serializer/protobuf.
 
+Also change: protos/trireme_kube/v1/encoding.proto (the messages).
+
 Tests: tests/unit/client/informers/test_protobuf.py.
 """
 

@@ -3,6 +3,8 @@
 Writes go over our own connections (`write_pool`) unless there is a proxy, all else over an aiohttp session. When the
 client certificate is renewed, new requests use new connections, and those in flight may finish on the old ones.
 
+Also change: internal/trireme/rpc/tls_files.py (files that are replaced while in use).
+
 Tests: tests/contract/test_kube_client.py, tests/contract/test_kube_informer.py.
 """
 

@@ -3,6 +3,9 @@
 It is made of a `kubeconfig.connection.Connection`, in the form that OpenSSL and aiohttp take. Renewals of credentials
 change it.
 
+Also change: internal/trireme_kube/client/kubeconfig/connection.py,
+internal/trireme_kube/componentbase/server/https_server.py (hosts in URLs).
+
 Tests: tests/unit/client/rest/test_transport_config.py, tests/unit/client/rest/test_credentials.py.
 """
 
@@ -22,6 +25,7 @@ from trireme_kube.client.kubeconfig.connection import Connection
 
 _MEMORY = "/proc/self/fd/"
 
+#: Implementers: trireme_kube.client.rest.credentials.renewal, trireme_kube.client.rest.external_credentials.renew.
 Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
 """Renews the credentials; True: also those that have not expired, because they were rejected."""
 

@@ -10,6 +10,8 @@ Invariants: a connection has at most one request in flight; it is closed and not
 its response was not read to the end; no request is sent twice, and nothing of one that was given up is sent later.
 Errors tell whether the server may have received the request (see `errors.ApiUnreachable`).
 
+Also change: internal/trireme_kube/componentbase/server/connection_limits.py (idle connections).
+
 Tests: tests/contract/test_kube_write_pool.py.
 """
 

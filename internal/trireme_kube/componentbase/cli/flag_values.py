@@ -5,6 +5,9 @@ lists and maps grow with every use of the flag and replace their default with th
 
 Source: github.com/spf13/pflag, k8s.io/component-base/cli/flag.
 
+Also change: internal/trireme_kube/cel/library/operators.py,
+internal/trireme_kube/cel/library/format_function.py (Go's strconv).
+
 Tests: tests/unit/config/test_command_flags.py, tests/unit/config/test_options.py.
 """
 

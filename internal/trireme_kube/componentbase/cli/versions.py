@@ -5,6 +5,8 @@
 
 Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
 
+Also change: docs/kubernetes-versions.md.
+
 Tests: tests/unit/config/test_gates.py, tests/unit/frontend/test_start_with_each_gate.py,
 tests/unit/config/test_options.py.
 """

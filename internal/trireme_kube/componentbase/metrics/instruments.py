@@ -18,6 +18,8 @@ from trireme_kube.componentbase.metrics.number_text import number_text
 
 Values = tuple[str, ...]
 # Returns values by label values, which are a tuple of as many texts as there are labels.
+# Implementers: trireme.bind.metrics.reading_of, trireme.phases.phase_metrics.reading_of,
+# trireme.frontend.serving.metrics_collector.by_replica.
 Reading = Callable[[], Mapping[Any, float]]
 
 STABLE = "STABLE"

@@ -1,6 +1,6 @@
 """A guard that counts callers and verdicts, under the names that Kubernetes' servers use.
 
-Tests: tests/contract/test_serving_access.py.
+Tests: tests/contract/test_serving_access.py, tests/unit/componentbase/server/test_access.py.
 """
 
 import time

@@ -11,6 +11,8 @@ longer than the patience, whatever the callers of the others do. A caller that o
 others then, so a site with probes has none.
 
 Source: IdleTimeout in k8s.io/apiserver/pkg/server/secure_serving.go; Go's server has no limit of connections.
+
+Also change: internal/trireme_kube/client/rest/write_pool.py (idle connections).
 """
 
 import asyncio

@@ -4,6 +4,9 @@ A check returns its problem, or empty text. The list has only the names of those
 the reason is in the log and at the check's own path. Checks that kube-scheduler does not have are quiet: they are
 listed only if they fail, so that a list without failures equals kube-scheduler's.
 
+Also change: internal/trireme/config/serving_flags.py,
+internal/trireme/frontend/serving/serving_site.py (the health paths).
+
 Tests: tests/contract/test_serving_http.py.
 """
 

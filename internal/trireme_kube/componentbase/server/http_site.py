@@ -71,6 +71,8 @@ def text(body: str, status: int = 200, content_type: str = PLAIN) -> Reply:
 NOT_FOUND = text("404 page not found\n", 404)
 
 #: A page; None: there is nothing at that path.
+#: Implementers: trireme.frontend.serving.serving_site, trireme_kube.componentbase.server.plain_server,
+#: trireme_kube.componentbase.server.profiling.
 Page = Callable[[Request], Awaitable[Reply | None]]
 
 

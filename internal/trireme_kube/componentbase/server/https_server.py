@@ -1,5 +1,8 @@
 """Serves an application over HTTPS on a listening socket, with the certificate that is in the files at that moment.
 
+Also change: internal/trireme_kube/client/kubeconfig/connection.py,
+internal/trireme_kube/client/rest/transport_config.py (hosts in URLs).
+
 Tests: tests/security/test_https_attacks.py.
 """
 

@@ -4,6 +4,8 @@ A phase is ready once it can answer: it follows a frontend, which has sent its c
 while, because another scheduler leads, it stands by, and counts as ready for the frontend that will lead: a rollout
 must not wait until leadership changes.
 
+Also change: internal/trireme/frontend/serving/serving_site.py (pages and where answers say no).
+
 Tests: tests/contract/test_replica_metrics.py, tests/security/test_insight_http.py.
 """
 

@@ -2,6 +2,9 @@
 
 Certificates are renewed long before they expire, so a warning means that the renewal does not work. It is logged once a
 day, from seven days before the expiry on; if the certificate lives less than ten weeks, in the last tenth of its life.
+
+Also change: deploy/chart/files/rules.yaml (alerts).
+Also change: docs/runbooks/README.md (the metrics).
 """
 
 import asyncio

@@ -1,6 +1,9 @@
 """Problems of single fields, in the API server's words (Source: k8s.io/apimachinery, pkg/util/validation/field).
 
-Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_resizes.py.
+Also change: internal/trireme_kube/apimachinery/field_errors.py (the texts of field errors).
+
+Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_resizes.py,
+tests/unit/embedded/test_parts.py.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Routing and discovery read it; `revision` tells them that it has changed.
 
-Tests: tests/unit/embedded/controllers/test_custom_resources.py.
+Tests: tests/unit/embedded/controllers/test_custom_resources.py, tests/unit/embedded/endpoints/test_reads.py.
 """
 
 from collections.abc import Callable

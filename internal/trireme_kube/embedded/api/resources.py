@@ -4,6 +4,10 @@ Everything generic (routing, discovery, storage, selectors, tables) reads this t
 (defaults, validation, columns) is looked up by the row's `key` in the module of that concern. Adding a resource
 means adding a row.
 
+Also change: internal/trireme_kube/client/informers/resources.py,
+internal/trireme/cache/object_kinds.py (the kinds and their paths).
+Also change: docs/embedded-cluster.md.
+
 Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/controllers/test_custom_resources.py.
 """
 

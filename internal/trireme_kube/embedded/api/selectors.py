@@ -11,7 +11,10 @@ from typing import Any
 from trireme_kube.embedded.api import api_errors
 from trireme_kube.embedded.api.resources import Resource
 
+#: Implementers: trireme_kube.embedded.api.selectors.parse_fields.
 Predicate = Callable[[dict[str, Any]], bool]
+#: Implementers: trireme_kube.embedded.api.selectors.parse_labels,
+#: trireme_kube.embedded.api.selectors.compile_label_selector.
 LabelPredicate = Callable[[Mapping[str, str]], bool]
 
 _SET = re.compile(r"^\s*(?P<key>[^\s,()!=]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*$")

@@ -1,5 +1,7 @@
 """Runs the controllers of the embedded cluster.
 
+Also change: docs/embedded-cluster.md.
+
 Tests: tests/unit/embedded/controllers/test_controller_ref_manager.py, tests/contract/test_bind_service.py.
 """
 

@@ -3,6 +3,10 @@
 The pod is pinned to its node by node affinity and placed by the scheduler like any other.
 Source: k8s.io/kubernetes, pkg/controller/daemon.
 
+Also change: internal/trireme_kube/embedded/controllers/stateful_sets.py (the label of a revision).
+Also change: internal/trireme_kube/embedded/controllers/jobs.py,
+internal/trireme_kube/embedded/controllers/replica_sets.py (pods of controllers).
+
 Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 

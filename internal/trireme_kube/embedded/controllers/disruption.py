@@ -2,6 +2,9 @@
 
 Source: k8s.io/kubernetes, pkg/controller/disruption.
 
+Also change: internal/trireme/evaluation/preemption/disruption_budgets.py,
+internal/trireme/simulation/budgets.py (what a disruption budget allows).
+
 Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 

@@ -4,6 +4,8 @@ An event that was recorded before, about the same object with the same text, is 
 
 Source: k8s.io/client-go, tools/record.
 
+Also change: internal/trireme_kube/client/events/event_recorder.py (the events of pods).
+
 Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 

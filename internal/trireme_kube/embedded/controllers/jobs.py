@@ -4,6 +4,11 @@ The count of a finished pod is recorded by its uid, so that deleting finished po
 
 Source: k8s.io/kubernetes, pkg/controller/job.
 
+Also change: internal/trireme/simulation/submission/workload_pods.py,
+internal/trireme_kube/embedded/controllers/stateful_sets.py (pods that controllers make).
+Also change: internal/trireme_kube/embedded/controllers/replica_sets.py,
+internal/trireme_kube/embedded/controllers/daemon_sets.py (pods of controllers).
+
 Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 

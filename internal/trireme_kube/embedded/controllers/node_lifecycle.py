@@ -5,6 +5,9 @@ that every node is created with once the node is ready.
 
 Source: k8s.io/kubernetes, pkg/controller/nodelifecycle.
 
+Also change: internal/trireme/framework/tolerations.py, internal/trireme/simulation/manifests.py,
+internal/trireme_kube/embedded/registry/pod_defaults.py (taints of nodes).
+
 Tests: tests/unit/embedded/controllers/test_controllers.py.
 """
 

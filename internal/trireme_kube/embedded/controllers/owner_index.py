@@ -2,6 +2,8 @@
 
 It also makes pods from templates, which is the same for every workload.
 
+Also change: internal/trireme_kube/embedded/controllers/selector_index.py (who indexes owned and selected objects).
+
 Tests: tests/unit/embedded/controllers/test_cron_jobs.py,
     tests/unit/embedded/controllers/test_controller_ref_manager.py.
 """

@@ -5,6 +5,10 @@ in a volume's claimRef or sets the claim's selected-node annotation, and this co
 Provisioning is simulated for every class with a provisioner: a volume appears at once, in the zone of the chosen node.
 
 Source: k8s.io/kubernetes, pkg/controller/volume.
+
+Also change: internal/trireme/plugin_kit/volumes_objects.py (annotations of volumes).
+Also change: internal/trireme/simulation/submission/claims.py, internal/trireme/plugin_kit/volumes_matching.py,
+internal/trireme_kube/embedded/registry/admission.py (rules for claims without a class).
 """
 
 from collections.abc import Callable

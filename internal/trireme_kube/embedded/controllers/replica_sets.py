@@ -2,6 +2,10 @@
 
 Source: k8s.io/kubernetes, pkg/controller/replicaset.
 
+Also change: internal/trireme_kube/embedded/controllers/jobs.py,
+internal/trireme_kube/embedded/controllers/stateful_sets.py,
+internal/trireme_kube/embedded/controllers/daemon_sets.py (pods of controllers).
+
 Tests: tests/unit/embedded/controllers/test_endpoints.py.
 """
 

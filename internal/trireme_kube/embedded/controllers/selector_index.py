@@ -1,5 +1,7 @@
 """An index of objects with selectors by label, to find those that select an object without a full scan.
 
+Also change: internal/trireme_kube/embedded/controllers/owner_index.py (who indexes owned and selected objects).
+
 Tests: tests/unit/embedded/controllers/test_endpoints.py.
 """
 

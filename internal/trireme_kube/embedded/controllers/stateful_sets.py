@@ -2,6 +2,11 @@
 
 Source: k8s.io/kubernetes, pkg/controller/statefulset.
 
+Also change: internal/trireme/simulation/submission/workload_pods.py,
+internal/trireme_kube/embedded/controllers/jobs.py (pods that controllers make).
+Also change: internal/trireme_kube/embedded/controllers/daemon_sets.py (the label of a revision).
+Also change: internal/trireme_kube/embedded/controllers/replica_sets.py (pods of controllers).
+
 Tests: tests/unit/embedded/controllers/test_workloads.py.
 """
 

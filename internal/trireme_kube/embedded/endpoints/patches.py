@@ -6,6 +6,8 @@ built-in types by a key (containers by name, conditions by type) and supports th
 shares its unchanged parts.
 
 Source: k8s.io/apimachinery, pkg/util/strategicpatch; patchMergeKey tags in k8s.io/api.
+
+Also change: internal/trireme_kube/embedded/endpoints/server_side_apply.py (fields that are merged).
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ A list in pages is consistent: later pages show the objects as of the first page
 that costs a list of references, stored for the most recent such lists only; an older continuation gets a 410 with a
 token for continuing from the present state, as in the API server after a compaction.
 
+Also change: internal/trireme_kube/client/informers/watch.py (the annotation of the last initial event).
+
 Tests: tests/unit/embedded/endpoints/test_reads.py, tests/contract/test_shadow_run.py.
 """
 

@@ -6,6 +6,8 @@ field that another *applying* manager owns, unless forced. Simpler than the real
 written by update and patch have no recorded owner, so they are taken over without a conflict.
 
 Source: sigs.k8s.io/structured-merge-diff; FieldsV1 in k8s.io/apimachinery.
+
+Also change: internal/trireme_kube/embedded/endpoints/patches.py (fields that are merged).
 """
 
 from dataclasses import dataclass

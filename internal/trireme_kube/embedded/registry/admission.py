@@ -4,6 +4,9 @@ Priority from priority classes, the service account, the token volume, the toler
 new node, the default storage class: the admission plugins that are on by default and that a scheduler's or a client's
 behaviour depends on. Defaults that need nothing but the object itself are in `defaults`; quotas are in `quotas`.
 
+Also change: internal/trireme/simulation/submission/claims.py, internal/trireme/plugin_kit/volumes_matching.py,
+internal/trireme_kube/embedded/controllers/persistent_volumes.py (rules for claims without a class).
+
 Tests: tests/unit/embedded/registry/test_registry.py.
 """
 

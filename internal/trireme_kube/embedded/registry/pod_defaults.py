@@ -7,6 +7,10 @@ the ReplicaSet made from it.
 Source: k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/strategy.go, and the admission plugins
 DefaultTolerationSeconds and ServiceAccount.
 
+Also change: internal/trireme/simulation/manifests.py (what the API server adds to pods).
+Also change: internal/trireme/framework/tolerations.py,
+internal/trireme_kube/embedded/controllers/node_lifecycle.py (taints of nodes).
+
 Tests: tests/unit/embedded/registry/test_registry.py.
 """
 

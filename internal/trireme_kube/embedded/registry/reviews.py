@@ -2,6 +2,8 @@
 
 It authenticates nobody: a bearer token is tolerated and every caller may do everything. Reviews are not stored; the
 response is the object sent with its status filled in.
+
+Also change: internal/trireme/delegated_access/serving_trust.py, tests/helpers/insight_http.py (reviews of callers).
 """
 
 from collections.abc import Callable

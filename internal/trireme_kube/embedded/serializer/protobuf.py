@@ -6,6 +6,10 @@ always JSON, which every client accepts.
 
 Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf, and the generated.proto files of k8s.io/api.
 
+Also change: internal/trireme_kube/client/rest/content_types.py, internal/trireme/config/command_flags.py,
+internal/trireme/config/scheduler_configuration.py (the media type of protobuf).
+Also change: protos/trireme_kube/v1/encoding.proto (the messages).
+
 Tests: tests/unit/embedded/serializer/test_bodies.py.
 """
 

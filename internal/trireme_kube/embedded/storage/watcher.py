@@ -11,6 +11,7 @@ from collections.abc import Callable
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.storage.store import ADDED, DELETED, MODIFIED, Event, Record, Store
 
+#: Implementers: trireme_kube.embedded.storage.watcher.watch_line, trireme_kube.embedded.endpoints.reads.
 Render = Callable[[Record], bytes]
 """Makes the JSON that a client gets of a record."""
 

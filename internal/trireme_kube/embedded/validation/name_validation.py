@@ -2,6 +2,9 @@
 
 Source: k8s.io/apimachinery, pkg/util/validation and pkg/api/validation.
 
+Also change: internal/trireme_kube/apimachinery/field_errors.py, internal/trireme_kube/cel/library/named_formats.py,
+internal/trireme/framework/selectors.py (Kubernetes' rules for names and labels).
+
 Tests: tests/unit/embedded/registry/test_registry.py.
 """
 

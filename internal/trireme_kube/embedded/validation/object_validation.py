@@ -6,7 +6,7 @@ or a test could wrongly rely on being able to change. Each function returns the 
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
 
 Tests: tests/unit/embedded/registry/test_registry.py, tests/unit/embedded/registry/test_quotas.py,
-tests/unit/embedded/controllers/test_persistent_volumes.py.
+tests/unit/embedded/controllers/test_persistent_volumes.py, tests/unit/embedded/validation/test_refusals.py.
 """
 
 import base64

@@ -2,6 +2,8 @@
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodSpec and what it calls).
 
+Also change: internal/trireme/plugins/node_affinity/args.py (operators of node affinity).
+
 Tests: tests/unit/embedded/validation/test_refusals.py, tests/unit/embedded/registry/test_registry.py.
 """
 

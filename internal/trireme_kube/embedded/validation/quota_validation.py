@@ -2,6 +2,8 @@
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidateResourceQuota and what it calls).
 
+Also change: internal/trireme_kube/embedded/registry/quotas/pod_usage.py (resources of quotas).
+
 Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 

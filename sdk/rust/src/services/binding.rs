@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/binding.py (which names the other languages' files).
 use std::time::Duration;
 
 use tokio_stream::wrappers::ReceiverStream;

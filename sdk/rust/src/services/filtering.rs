@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/filtering.py (which names the other languages' files).
 use std::collections::HashMap;
 
 use tonic::{Request, Response, Status, async_trait};

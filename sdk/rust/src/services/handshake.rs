@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/invoker.py (which names the other languages' files).
+
 //! Serves the extension points.
 
 mod binding;

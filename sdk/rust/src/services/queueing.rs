@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/queueing.py (which names the other languages' files).
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;

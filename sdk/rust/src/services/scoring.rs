@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/watched_cluster.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/scoring.py (which names the other languages' files).
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/binding.py (which names the other languages' files).
+
 /** Serves BindPlugin with a plugin's permit, preBind, bind and postBind. */
 import type {
   BindItem as BindItemMessage,

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/filtering.py (which names the other languages' files).
+
 /** Serves FilterPlugin with a plugin's preFilter, filter, postFilter, reserve and unreserve. */
 import type { Call, Node } from "../calls.js";
 import { packVerdicts } from "../columns.js";

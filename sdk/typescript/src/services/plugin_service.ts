@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
+
 /** Serves PluginService: the handshake and the configuration. */
 import { status } from "@grpc/grpc-js";
 import { InvalidArguments } from "../arguments.js";

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/queueing.py (which names the other languages' files).
+
 /** Serves QueueService with a plugin's preEnqueue, sortKey and queueingHint. */
 import { status } from "@grpc/grpc-js";
 import type { Change } from "../calls.js";

@@ -1,3 +1,6 @@
+// Also change: internal/trireme/sdk/watched_cluster.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/scoring.py (which names the other languages' files).
+
 /** Serves ScorePlugin with a plugin's preScore, score and normalizeScores. */
 import { status } from "@grpc/grpc-js";
 import { type Call, Node } from "../calls.js";

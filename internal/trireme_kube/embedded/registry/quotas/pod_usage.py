@@ -2,6 +2,11 @@
 
 Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core/pods.go, and k8s.io/component-helpers, resource/helpers.go.
 
+Also change: internal/trireme/framework/pod_conditions.py (conditions of pods).
+Also change: internal/trireme/framework/amounts.py, internal/trireme/frontend/serving/metrics_resources.py,
+internal/trireme/plugin_kit/device_resources.py (names of extended resources).
+Also change: internal/trireme_kube/embedded/validation/quota_validation.py (resources of quotas).
+
 Tests: tests/unit/embedded/registry/test_quotas.py.
 """
 

@@ -1,3 +1,7 @@
+// Also change: tools/bench/noop_plugin.py, tools/bench/noop_plugins/go/main.go,
+// tools/bench/noop_plugins/java/src/main/java/dev/trireme/bench/Noop.java,
+// tools/bench/noop_plugins/typescript/src/noop.ts (the same plugin).
+
 //! Serves a plugin that lets every node pass and scores all alike: what calling a plugin costs, without its own work.
 //! DEPENDS_ON says what it declares, NODE or NODE_PODS.
 

@@ -1,3 +1,5 @@
+// Also change: examples/plugin-python/maintenance.py, examples/plugin-go/maintenance.go,
+// examples/plugin-typescript/src/maintenance.ts (the same plugin).
 package dev.trireme.examples;
 
 import dev.trireme.sdk.Arguments;

@@ -1,3 +1,5 @@
+// Also change: examples/plugin-python/pod_limit.py, examples/plugin-go/podlimit/main.go,
+// examples/plugin-typescript/src/pod_limit.ts (the same plugin).
 package dev.trireme.examples;
 
 import dev.trireme.sdk.Call;

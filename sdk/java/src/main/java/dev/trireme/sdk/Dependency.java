@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/values.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 /** What a plugin's result for a node depends on, and so how long the scheduler caches it. */

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/filtering.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import dev.trireme.v1.DryRun;

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/configuring.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import java.util.List;

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/result_checks.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 /** A method returned what its extension point does not accept. */

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/logs.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import com.google.gson.Gson;

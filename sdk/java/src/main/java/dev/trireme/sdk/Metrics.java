@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/metrics.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import io.grpc.Status;

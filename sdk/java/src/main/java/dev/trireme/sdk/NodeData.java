@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/values.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 /** The form in which the plugin gets nodes. */

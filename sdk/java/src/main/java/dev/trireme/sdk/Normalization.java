@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/values.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 /** How the scheduler brings the plugin's scores into 0 to 100. */

@@ -1,3 +1,6 @@
+// Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import io.prometheus.metrics.exporter.httpserver.HTTPServer;

@@ -1,3 +1,4 @@
+// Also change: internal/trireme/rpc/fencing.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import io.grpc.Metadata;

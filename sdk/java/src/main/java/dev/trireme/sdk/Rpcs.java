@@ -1,3 +1,5 @@
+// Also change: internal/trireme/plugin_verification/rpcs.py, tests/helpers/contract_document.py (RPCs of plugins).
+// Also change: internal/trireme/sdk/plugin_server.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import dev.trireme.v1.ActivateRequest;

@@ -1,3 +1,5 @@
+// Also change: internal/trireme/sdk/watched_cluster.py (which names the other languages' files).
+// Also change: internal/trireme/sdk/scoring.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import dev.trireme.v1.NormalizeScoreRequest;

@@ -1,3 +1,4 @@
+// Also change: sdk/typescript/src/testing.ts (values for plugins' tests).
 package dev.trireme.sdk;
 
 import com.google.gson.Gson;

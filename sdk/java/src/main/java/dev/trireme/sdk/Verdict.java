@@ -1,3 +1,4 @@
+// Also change: internal/trireme/sdk/filtering.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 /** Filter's answer about a node: it passes, for some number of copies of the pod or any, or a status refuses it. */

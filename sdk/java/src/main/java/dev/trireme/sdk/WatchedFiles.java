@@ -1,3 +1,4 @@
+// Also change: internal/trireme/rpc/listen_flags.py (which names the other languages' files).
 package dev.trireme.sdk;
 
 import java.io.IOException;

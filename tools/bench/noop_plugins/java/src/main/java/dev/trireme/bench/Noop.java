@@ -1,3 +1,5 @@
+// Also change: tools/bench/noop_plugin.py, tools/bench/noop_plugins/go/main.go,
+// tools/bench/noop_plugins/rust/src/main.rs, tools/bench/noop_plugins/typescript/src/noop.ts (the same plugin).
 package dev.trireme.bench;
 
 import dev.trireme.sdk.Call;

@@ -1,0 +1,55 @@
+"""A fact that is stated in two files names the other one at each: `Also change: PATH, PATH` in a comment or docstring.
+
+A path with `*` stands for all files that it fits. Of many places one lists the others, which name it alone. JSON need
+not name any, nor templates of files that users get.
+"""
+
+import fnmatch
+import pathlib
+import re
+import subprocess
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[3]
+_PATH = r"`?(?:\.?\w|\*)[\w.*/-]*[\w*]`?"
+#: The list goes on in the next line of a comment after a comma.
+_LINE = re.compile(rf"Also change: ({_PATH}(?:,[ ]?(?:\n\W*)?{_PATH})*)")
+
+
+def _named() -> dict[str, set[str]]:
+    """What each file of the repository names."""
+    command = ("git", "grep", "--name-only", "--untracked", "-I", "-P", r"Also change: `?(\.?\w|\*)")
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    names.remove(str(pathlib.Path(__file__).relative_to(ROOT)))
+    return {name: set(_paths((ROOT / name).read_text())) for name in names}
+
+
+def _paths(text: str) -> Iterator[str]:
+    for found in _LINE.findall(text):
+        yield from (each.strip("`") for each in re.findall(_PATH, found))
+
+
+def _problems(named: dict[str, set[str]]) -> Iterator[str]:
+    """Paths without a file, and files that do not name the one that names them."""
+    for name, paths in named.items():
+        for path in paths:
+            files = [str(each.relative_to(ROOT)) for each in ROOT.glob(path)]
+            if not files:
+                yield f"{name}: there is no {path}"
+            for file in filter(lambda each: not each.endswith((".json", ".template")), files):
+                if not any(fnmatch.fnmatch(name, back) for back in named.get(file, ())):
+                    yield f"{file}: say `Also change: {name}`, as {name} does of it"
+
+
+def test_each_end_of_a_fact_that_is_stated_twice_names_the_other() -> None:
+    named = _named()
+    assert all(named.values()), "a path follows `Also change: `"
+    assert [*_problems(named)] == []
+
+
+def test_a_missing_end_is_found() -> None:
+    here = "CONTRIBUTING.md"
+    assert [*_problems({here: {"no/such.file"}})] == [f"{here}: there is no no/such.file"]
+    assert len([*_problems({here: {"README.md"}})]) == 1
+    assert [*_problems({here: {"README.md"}, "README.md": {"CONTRIBUTING.*"}})] == []
+    assert [*_paths("# Also change: a/b.py,\n#   c/*.ts. More.")] == ["a/b.py", "c/*.ts"]
