@@ -490,7 +490,7 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
 
 
 def test_a_failed_call_about_a_member_is_made_again_while_its_answer_counts() -> None:
-    """Plugins would be called for ever about a pod that nobody waits for."""
+    """Plugins would be called forever about a pod that nobody waits for."""
     queue = _asking_queue()
     calls = _calls(queue.add(member("alone", ""), T0))
     assert queue.repeat_pre_enqueue(calls["alone"])

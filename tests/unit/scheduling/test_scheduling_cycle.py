@@ -4,7 +4,7 @@ from tests.helpers.frontend_world import PREPARED_CPUS, one_node
 
 
 def test_a_pod_that_reserve_refuses_is_reported_and_waits() -> None:
-    """It would be in its attempt for ever: neither bound, nor tried again, nor said to be unschedulable."""
+    """It would be in its attempt forever: neither bound, nor tried again, nor said to be unschedulable."""
     with one_node() as world:
         world.create("p", PREPARED_CPUS)
         while world.pending_rpcs() != ["Reserve"]:

@@ -123,7 +123,7 @@ def test_objects_images_and_nominations_of_a_fork_stay() -> None:
 
 
 def test_pods_of_a_fork_are_found_by_uid_whatever_rows_they_have_since() -> None:
-    """A fork keeps what changed of the pods, and all of it once much has; both know the pods of then."""
+    """A fork keeps what changed of the pods, and all of it once much has; both know the pods of that time."""
     builder = SnapshotBuilder()
     builder.set_node("n0")
     builder.add_class(1, pod_of(requesting(cpu="1")))
