@@ -15,6 +15,7 @@ from trireme.cli.trace_store import StoredSpan
 from trireme.framework import programs
 from trireme.v1 import insight_pb2
 from trireme.wire import json_documents
+from trireme_kube.componentbase.cli import arguments
 
 _PLACE = "{traceID}"
 _TIME_COLUMNS = len("9.99 ms")
@@ -23,7 +24,7 @@ _BAR_COLUMNS = 24
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `trireme trace` to the commands."""
-    parser = commands.add_parser("trace", help="show the trace of a pod", description=__doc__)
+    parser = commands.add_parser("trace", help="show the trace of a pod", description=arguments.description_of(__doc__))
     pod = parser.add_argument(
         "pod", type=pod_names.parse, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )
