@@ -32,7 +32,8 @@ class Derived(Protocol[SourceT_contra]):
     trireme.evaluation.preemption.dry_run_cache.DryRunCache,
     trireme.evaluation.preemption.victims_with_groups.GroupMembership,
     trireme.snapshot.labelled_classes._ClassesByLabel, trireme.snapshot.class_counters.ClassCounter,
-    trireme.snapshot.overlay._DifferenceBuffers, trireme.snapshot.overlay._PodUsage.
+    trireme.snapshot.overlay._DifferenceBuffers, trireme.snapshot.overlay._PodUsage,
+    trireme.snapshot.node_usage._CapacityColumn.
     """
 
     @property
