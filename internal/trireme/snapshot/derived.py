@@ -28,13 +28,13 @@ SourceT_contra = TypeVar("SourceT_contra", contravariant=True)
 class Derived(Protocol[SourceT_contra]):
     """A value that follows a snapshot.
 
-        Implementers: trireme.plugins.*, trireme.plugin_kit.*, trireme.evaluation.class_priorities.ClassPriorities,
-        trireme.evaluation.preemption.dry_run_cache.DryRunCache,
-        trireme.evaluation.preemption.victims_with_groups.GroupMembership,
-            trireme.snapshot.labelled_classes._ClassesByLabel, trireme.snapshot.class_counters.ClassCounter,
-        trireme.snapshot.overlay._DifferenceBuffers, trireme.snapshot.overlay._PodUsage,
-        trireme.snapshot.node_usage._CapacityColumn.
-        """
+    Implementers: trireme.plugins.*, trireme.plugin_kit.*, trireme.evaluation.class_priorities.ClassPriorities,
+    trireme.evaluation.preemption.dry_run_cache.DryRunCache,
+    trireme.evaluation.preemption.victims_with_groups.GroupMembership,
+    trireme.snapshot.labelled_classes._ClassesByLabel, trireme.snapshot.class_counters.ClassCounter,
+    trireme.snapshot.overlay._DifferenceBuffers, trireme.snapshot.overlay._PodUsage,
+    trireme.snapshot.node_usage._CapacityColumn.
+    """
 
     @property
     def nbytes(self) -> int | None:
