@@ -3,6 +3,9 @@
 Filter states them as data beside its columns, and Place applies them after each pod; so a batch ends as one-by-one
 cycles would. Domains are numbered from 0 within one constraint; −1 is a node without a domain.
 
+Also change: internal/trireme/wire/domain_constraints.py,
+internal/trireme/evaluation/scoring/constraint_admission.py (what each kind of rule is on the wire, and does).
+
 Tests: tests/unit/evaluation/test_reachable_nodes.py, tests/unit/evaluation/test_placement_domains.py.
 """
 

@@ -43,5 +43,8 @@ class PreEnqueuePlugin(Protocol):
         ...
 
     def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
-        """What a pod that it refuses waits for, by kind, for `trireme explain`; empty: nothing to add."""
+        """What a pod that it refuses waits for, by kind; empty: nothing to add.
+
+        Read by trireme.frontend.serving.pending_report, for `trireme explain`.
+        """
         ...

@@ -1,9 +1,12 @@
 """Domain constraints on the wire: from Filter's answer to Place; the frontend forwards them unread.
 
+Also change: internal/trireme/framework/domain_rules.py (the kinds of rules).
+
 Tests: tests/unit/evaluation/test_placement_domains.py.
 """
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import numpy as np
 
@@ -34,8 +37,10 @@ def to_message(constraint: domain_rules.DomainConstraint) -> filter_phase_pb2.Do
     elif isinstance(rule, domain_rules.PresenceRule):
         out.presence.may_be_first = rule.may_be_first
         out.presence.group = rule.group
-    else:
+    elif isinstance(rule, domain_rules.AbsenceRule):
         out.absence.SetInParent()
+    else:
+        assert_never(rule)
     return out
 
 

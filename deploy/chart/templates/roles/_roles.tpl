@@ -1,6 +1,6 @@
 {{- /* Also change: internal/trireme_kube/client/informers/resources.py, deploy/chart/templates/roles/frontend.yaml,
      deploy/chart/templates/roles/bind.yaml,
-     deploy/chart/templates/shadow-roles.yaml (the rights of readers and of bind). */ -}}
+     deploy/chart/templates/shadow-roles.yaml, docs/security.md (the rights of readers and of bind). */ -}}
 {{/* A binding of a role to an account of the release. Arguments: root, name, role, service, and either namespace or
      cluster: true; own: false for a role that is not the release's. */}}
 {{- define "trireme.binding" -}}

@@ -1,10 +1,12 @@
 """Domain constraints while a batch is placed: which nodes they admit, after each placement.
 
+Also change: internal/trireme/framework/domain_rules.py (the kinds of rules).
+
 Tests: tests/unit/evaluation/test_placement_domains.py, tests/unit/evaluation/test_batches_exact.py.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -143,8 +145,10 @@ class ConstraintAdmission:
                 self._rules.append(_MaxSkewAdmission(each, each.rule, slots))
             elif isinstance(each.rule, domain_rules.PresenceRule):
                 groups.setdefault(each.rule.group, []).append(each)
-            else:
+            elif isinstance(each.rule, domain_rules.AbsenceRule):
                 self._rules.append(_AbsenceAdmission(each, slots))
+            else:
+                assert_never(each.rule)
         self._rules += [_PresenceAdmission(group, slots) for group in groups.values()]
         self._admitted = [rule.admitted_nodes() for rule in self._rules]
         self._nodes = slots.shape[0]
