@@ -1,6 +1,4 @@
 /*
-// Also change: docs/moving-a-go-plugin.md.
-
 Copyright 2020 The Kubernetes Authors.
 
 Licensed under the Apache License, Version 2.0 (the "License");

@@ -50,6 +50,8 @@ class ClassVerdicts:
     nominated: arrays.SlotArray = field(default_factory=lambda: arrays.EMPTY_SLOTS)
     # Held while an AsyncFilter prepares answers about the class.
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Stands for these columns in keys of what follows from them: columns that are made anew have another.
+    identity: object = field(default_factory=object)
     # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
     unanswered_statuses: set[int] = field(default_factory=set)
 

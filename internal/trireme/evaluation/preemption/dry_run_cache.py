@@ -73,8 +73,9 @@ def dry_runs_with_cache(
 
     `pending` are the results on slots with nominations that are not in the snapshot yet; None: not known.
     """
-    # Results name statuses by their numbers in this table: columns that are made anew begin with no results.
-    cache = snap.derived(("dry_runs", class_columns.table), lambda _: DryRunCache([plugin.reads for plugin in plugins]))
+    # Results name statuses by their numbers in the columns' table: columns that are made anew begin with no results.
+    key = ("dry_runs", class_columns.identity)
+    cache = snap.derived(key, lambda _: DryRunCache([plugin.reads for plugin in plugins]))
     own = snap.nominations.get(cycle.pod.metadata.uid)
     return _CachedDryRuns(cache, runs, pods.NO_SLOT if own is None else own.slot, pending)
 
