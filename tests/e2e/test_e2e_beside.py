@@ -38,7 +38,12 @@ _OWN_WAY = {
     "scheduler_queueing_hint_execution_duration_seconds": "whether an event finds a pod waiting is of the moment",
 }
 # The labels of these are our own, or a matter of the moment.
-_FAMILY_ONLY = {"scheduler_batch_attempts_total", "scheduler_cache_size", "registered_metrics_total"}
+_FAMILY_ONLY = {
+    "scheduler_batch_attempts_total",
+    "scheduler_store_schedule_results_total",
+    "scheduler_cache_size",
+    "registered_metrics_total",
+}
 _COUNTED_ALIKE = (
     "kubernetes_feature_enabled",
     "leader_election_master_status",
