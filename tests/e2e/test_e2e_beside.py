@@ -206,6 +206,7 @@ async def test_beside_kube_scheduler_each_has_its_own_pods(
             await here.bound(len(names))
             for who in (ours, theirs):
                 await here.condition(f"big-{who}", "0/4 nodes are available: 4 Insufficient cpu.")
+            await here.check_promises(names)  # kube-scheduler takes the events with it that it has not sent
         await here.create_pods([pod("late-theirs", schedulerName=theirs), pod("late-ours", schedulerName=ours)])
         await here.bound(len(names) + 1)
         await here.check_promises([*names, "late-ours"])
