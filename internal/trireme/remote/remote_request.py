@@ -9,6 +9,7 @@ Invariant: a plugin gets only the fields of pods and nodes that its PluginInfo r
 Tests: tests/unit/remote/test_request.py.
 """
 
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -107,7 +108,8 @@ class NodeSelectionBuilder:
 
     def __init__(self, form: plugin_pb2.NodeData.ValueType) -> None:
         self._form = form
-        self._table: nodes.NodeTable | None = None
+        # Of a snapshot that may have been replaced since: it is not kept for the next call's sake.
+        self._table: weakref.ref[nodes.NodeTable] | None = None
         self._views: list[bytes] = []
         self._generation = np.zeros(0, dtype=np.int64)
 
@@ -135,8 +137,8 @@ class NodeSelectionBuilder:
 
     def _name_views(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> list[bytes]:
         """Return the slots' serialised names, each serialised again only when its node has changed."""
-        if self._table is not table:
-            self._table, self._views = table, []
+        if self._table is None or self._table() is not table:
+            self._table, self._views = weakref.ref(table), []
             self._generation = np.zeros(0, dtype=np.int64)
         if len(self._views) < table.size:
             self._views.extend([b""] * (table.capacity - len(self._views)))

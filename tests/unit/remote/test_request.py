@@ -1,5 +1,8 @@
 """Requests made of bytes must be what the generated code would write."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -177,3 +180,14 @@ def test_all_parts_of_a_request_hold_nodes_of_one_time() -> None:
     made.remove(2000, 5000)
     _, payload = next(parts)
     assert filter_pb2.NodeSelection.FromString(payload).nodes[0].node.metadata.name == "node-2000"
+
+
+def test_the_nodes_of_a_replaced_snapshot_are_not_kept() -> None:
+    """A plugin that is called for no pod would hold them until it is."""
+    views = remote_request.NodeSelectionBuilder(plugin_pb2.NODE_DATA_NAMES)
+    made = table(3)
+    views.names(made, np.arange(3))
+    replaced = weakref.ref(made)
+    del made
+    gc.collect()
+    assert replaced() is None
