@@ -4,7 +4,7 @@ A waiter first calls a plugin, which reads the objects and returns the ones to w
 the plugin's response must not be missed. So changes are recorded while there are interested callers, and each waits for
 a change after the moment at which its call started. What all of them have seen, or are about to hear of, is dropped.
 
-Tests: tests/unit/scheduling/test_waits.py.
+Tests: tests/unit/cache/test_object_waits.py, tests/unit/scheduling/test_waits.py.
 """
 
 import asyncio

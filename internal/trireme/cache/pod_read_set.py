@@ -1,6 +1,6 @@
 """Which fields of pods plugins read beside those that every pod is projected with: they decide the pod's class.
 
-Tests: tests/unit/simulation/test_fields_that_plugins_read.py.
+Tests: tests/unit/cache/test_pod_read_set.py, tests/unit/simulation/test_fields_that_plugins_read.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,8 @@ Also change: console/src/views/refusals.tsx (how a shortage and refusals are sho
 Also change: console/src/views/scores.tsx (scores as a table).
 Also change: protos/trireme/v1/shortage.proto (the messages).
 
-Tests: tests/unit/cli/test_shortages_table.py, tests/unit/cli/test_decision_display.py,
-tests/unit/cli/test_explain_command.py.
+Tests: tests/unit/cli/test_node_tables.py, tests/unit/cli/test_shortages_table.py,
+tests/unit/cli/test_decision_display.py, tests/unit/cli/test_explain_command.py.
 """
 
 import re

@@ -10,7 +10,8 @@ Also change: internal/trireme/frontend/serving/metrics_resources.py,
 internal/trireme_kube/embedded/registry/quotas/pod_usage.py,
 internal/trireme/plugin_kit/device_resources.py (names of extended resources).
 
-Tests: tests/unit/plugins/test_node_resources_fit.py, tests/conformance/test_quantities_of_go.py.
+Tests: tests/unit/framework/test_amounts.py, tests/unit/plugins/test_node_resources_fit.py,
+tests/conformance/test_quantities_of_go.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,6 @@
 """The configuration that filter, score and bind receive, and its hash.
 
-Tests: tests/contract/test_plugin_monitor.py.
+Tests: tests/unit/frontend/test_phase_configuration.py, tests/contract/test_plugin_monitor.py.
 """
 
 import hashlib

@@ -106,20 +106,22 @@ def _reaches(test: pathlib.Path, root: str, package: str) -> bool:
 def _problems(module: pathlib.Path) -> Iterator[str]:
     """What is wrong with how the tests of a module are found."""
     root, *package = module.relative_to(ROOT / "internal").parent.parts
-    if any(path.is_file() for path in _tests_of_its_name(tuple(package), module.stem)):
-        return
+    own = [path for path in _tests_of_its_name(tuple(package), module.stem) if path.is_file()]
     docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
     said = re.search(r"^Tests: ([^:]+)\.\Z", docstring, re.MULTILINE)
     if not said:
-        yield f"name a test file test_{module.stem}.py, or end the module's docstring with `Tests: tests/….py.`"
+        if not own:
+            yield f"name a test file test_{module.stem}.py, or end the module's docstring with `Tests: tests/….py.`"
         return
     tests = [ROOT / name for name in re.split(r",\s+", said[1])]
     if len(tests) > 4:
         yield "name the four that tell most"
+    name = ".".join((root, *package, module.stem))
+    yield from (f"name {path.name}, too" for path in own if name in _imports(path) and path not in tests)
     for path in tests:
         if not (path.is_file() and path.name.startswith("test_")):
             yield f"{path} is no test file"
-        elif package and not _reaches(path, root, package[0]):
+        elif package and not own and not _reaches(path, root, package[0]):
             yield f"neither {path.name} nor what it imports uses the module's package"
 
 

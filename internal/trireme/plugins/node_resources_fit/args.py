@@ -4,8 +4,8 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 
 Also change: examples/score-phase-go/configuration.go (strategies of scores).
 
-Tests: tests/conformance/test_config_golden.py, tests/unit/config_convert/test_policies.py,
-tests/unit/cli/test_replay_command.py.
+Tests: tests/unit/plugins/test_node_resources_fit.py, tests/conformance/test_config_golden.py,
+tests/unit/config_convert/test_policies.py, tests/unit/cli/test_replay_command.py.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,8 @@ event may be of one that is gone already; of those the latest are remembered, by
 
 Also change: internal/trireme/plugin_api/hints.py (views of the cluster for hints).
 
-Tests: tests/unit/plugins/test_hints_table.py, tests/unit/plugins/test_node_resources_fit_hints.py.
+Tests: tests/unit/queueing/test_cluster_view.py, tests/unit/plugins/test_hints_table.py,
+tests/unit/plugins/test_node_resources_fit_hints.py.
 """
 
 from collections import OrderedDict
