@@ -27,12 +27,6 @@ def binding_never_ends() -> None:
     mutations.replace("BindingCycle._undo", undo)
 
 
-@defect("kill", seed=3, found_by="a nomination outlives its node")
-def nomination_outlives_its_node() -> None:
-    """The room of a pod that is nominated to a node stays reserved when the node is removed."""
-    mutations.drop_calls("ClusterCache.remove_node", "nominate")
-
-
 @defect("refuse_writes", seed=2, found_by="pods stay pending that fit")
 def victim_stays_evicted() -> None:
     """A victim whose eviction failed counts as evicted until it is gone."""
