@@ -40,16 +40,16 @@ ColumnsT = TypeVar("ColumnsT", bound=_CacheableColumns)
 class ColumnCache(Generic[ColumnsT]):
     """The columns of classes, by profile.
 
-    `make` makes those of a class that is not in the cache, of a profile. It gets those of the class of its family that
-    came last, if they are in the cache.
+    `make` makes empty ones, for a class that is not in the cache. What a class knows is where others of its family may
+    begin, once it has joined.
     """
 
-    def __init__(self, snap: snapshot.Snapshot, make: Callable[[str, ColumnsT | None], ColumnsT]) -> None:
+    def __init__(self, snap: snapshot.Snapshot, make: Callable[[], ColumnsT]) -> None:
         self._snap = snap
         self._make = make
         self._incarnation = snap.incarnation
         self._columns: OrderedDict[_Key, ColumnsT] = OrderedDict()
-        # The family of each class, and the class of each family that came last.
+        # The family of each class that has joined, and the class of each family that did so last.
         self._families: dict[_Key, _Family] = {}
         self._last_of_family: dict[_Family, _Key] = {}
         # Their memory when they were measured last, in bytes, and the sum; and the classes that were used since.
@@ -75,7 +75,7 @@ class ColumnCache(Generic[ColumnsT]):
         return sum(columns.nbytes for columns in self._columns.values())
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> ColumnsT:
-        """The columns of the class, made if they are missing."""
+        """The columns of the class, empty ones if they are missing."""
         if self._incarnation != self._snap.incarnation:
             self.clear()
             self._incarnation = self._snap.incarnation
@@ -83,15 +83,23 @@ class ColumnCache(Generic[ColumnsT]):
         columns = self._columns.get(key)
         if columns is None:
             self._drop_oldest()
-            family = (profile, pod_class.family)
-            sibling = self._last_of_family.get(family)
-            columns = self._columns[key] = self._make(profile, None if sibling is None else self._columns[sibling])
-            self._families[key] = family
-            self._last_of_family[family] = key
+            columns = self._columns[key] = self._make()
             self.made += 1
         self._columns.move_to_end(key)
         self._used.add(key)
         return columns
+
+    def sibling_of(self, profile: str, pod_class: classes.PodClass) -> tuple[classes.PodClass, ColumnsT] | None:
+        """The class of the same family that joined last, and its columns, if they are in the cache."""
+        key = self._last_of_family.get((profile, pod_class.family))
+        sibling = None if key is None else self._snap.classes.get(key[1])
+        return None if key is None or sibling is None else (sibling, self._columns[key])
+
+    def join_family(self, profile: str, pod_class: classes.PodClass) -> None:
+        """The class, which is in the cache, knows something by now."""
+        key, family = (profile, pod_class.id), (profile, pod_class.family)
+        self._families[key] = family
+        self._last_of_family[family] = key
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop the columns of a class, if they are in the cache."""
@@ -109,8 +117,8 @@ class ColumnCache(Generic[ColumnsT]):
 
     def _remove(self, key: _Key) -> None:
         del self._columns[key]
-        family = self._families.pop(key)
-        if self._last_of_family[family] == key:
+        family = self._families.pop(key, None)
+        if family is not None and self._last_of_family[family] == key:
             del self._last_of_family[family]
         self._measured -= self._sizes.pop(key, 0)
 

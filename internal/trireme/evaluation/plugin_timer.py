@@ -42,14 +42,14 @@ class PluginTimer:
         if self.sampled:
             self._add_time_since(plugin, point, since, code)
 
-    def timing_messages(self) -> Iterator[filter_phase_pb2.Timing]:
-        """The recorded times as messages, for the answer to the frontend."""
+    def timing_messages(self, answers: int = 1) -> Iterator[filter_phase_pb2.Timing]:
+        """The recorded times as messages, for the answer to the frontend, or the part of one of so many answers."""
         for (plugin, point), (code, spent) in self._times.items():
             yield filter_phase_pb2.Timing(
                 plugin=plugin,
                 extension_point=point,
                 code=status_pb2.Code.ValueType(code.value),
-                duration_us=_to_microseconds(spent),
+                duration_us=_to_microseconds(spent / answers),
             )
 
     def _add_time_since(self, plugin: str, point: str, since: float, code: status.Code) -> None:
@@ -77,7 +77,7 @@ class _NoTimer(PluginTimer):
     def record_plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """Record nothing."""
 
-    def timing_messages(self) -> Iterator[filter_phase_pb2.Timing]:
+    def timing_messages(self, answers: int = 1) -> Iterator[filter_phase_pb2.Timing]:
         """None."""
         return iter(())
 

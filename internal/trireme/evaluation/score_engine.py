@@ -18,10 +18,12 @@ import numpy as np
 from trireme.evaluation import plugin_timer, request_errors
 from trireme.evaluation.scoring import (
     class_scores,
+    classes_in_turn,
     copy_search,
     group_placements,
     placement,
     placers,
+    pods_in_turn,
     ranking,
     sampling,
     score_chain,
@@ -50,16 +52,6 @@ class PluginScores:
     plugin: str
     weight: int
     scores: arrays.Int64Array | None
-
-
-@dataclass(frozen=True, slots=True)
-class PodsToPlace:
-    """Pods of a class to place, and Filter's answer about it."""
-
-    class_id: int
-    count: int
-    capacities: node_columns.NodeColumns
-    demand: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +183,7 @@ class ScoreEngine:
         """
         pod_class = self._class_of_cycle(cycle)
         known = self.evaluator.columns_of(cycle.profile, pod_class)
-        _store_filter_answer(known, capacities)
+        known.store_filter_answer(capacities)
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_on_at_most_one_node(count, known, bool(constraints))
@@ -215,7 +207,7 @@ class ScoreEngine:
         return _answer_of_batch(placed, timer, more=more)
 
     async def place_classes(
-        self, cycle: cycle_pb2.Cycle, wanted: Sequence[PodsToPlace], seed: int = 0
+        self, cycle: cycle_pb2.Cycle, wanted: Sequence[classes_in_turn.PodsToPlace], seed: int = 0
     ) -> Sequence[phase_answers.PlaceAnswer]:
         """As `place`, of pods of several classes: each class as if the pods of those before were on their nodes.
 
@@ -226,82 +218,72 @@ class ScoreEngine:
         """
         if not wanted:
             raise request_errors.InvalidRequestError("classes: there is none")
-        out: list[phase_answers.PlaceAnswer] = []
-        before = node_usage.UsageWithPods(self._snap)
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
-        for each in wanted:
-            about.pod_class = each.class_id
-            if out:
-                answer = await self._place_beside(about, each, before)
-            else:
-                answer = await self.place(about, each.count, each.capacities, seed=seed)
-            if answer is None:
-                break
-            out.append(answer)
-            if answer.failure is not None or len(answer.slots) < each.count:
-                break
-            if self._snap.classes[each.class_id].relates_to_pods:
-                break  # scores of pods that it prefers to be near to, or far from, depend on where it is
-            before.add(each.class_id, answer.slots)
+        about.pod_class = wanted[0].class_id
+        out = list(await self._place_in_turn(about, wanted, node_usage.UsageWithPods(self._snap)))
+        if not out:
+            out.append(await self.place(about, wanted[0].count, wanted[0].capacities, seed=seed))
         return out
 
     async def place_after(
-        self, cycle: cycle_pb2.Cycle, wanted: PodsToPlace, before: Sequence[node_usage.PlacedPod], seed: int = 0
+        self,
+        cycle: cycle_pb2.Cycle,
+        wanted: classes_in_turn.PodsToPlace,
+        before: Sequence[node_usage.PlacedPod],
+        seed: int = 0,
     ) -> phase_answers.PlaceAnswer | None:
         """As `place`, as if the pods `before`, of classes with a demand, were on their nodes.
 
-        None: what they change is not only a matter of resources, or one node at most is left to choose.
+        None: what they change is not only a matter of resources.
 
         Raises: StaleRequestError, InvalidRequestError as `place`.
         """
-        if before:
-            return await self._place_beside(cycle, wanted, node_usage.UsageWithPods(self._snap, before))
-        return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
+        if not before:
+            return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
+        answers = await self._place_in_turn(cycle, [wanted], node_usage.UsageWithPods(self._snap, before))
+        return answers[0] if answers else None
 
-    async def _place_beside(
-        self, cycle: cycle_pb2.Cycle, wanted: PodsToPlace, before: node_usage.UsageWithPods
-    ) -> phase_answers.PlaceAnswer | None:
-        """As `place_after`, beside these pods."""
-        pod_class, chain = self._class_of_cycle(cycle), self.profiles.chains[cycle.profile]
-        known = self.evaluator.columns_of(cycle.profile, pod_class)
-        _store_filter_answer(known, wanted.capacities)
+    async def _place_in_turn(
+        self, cycle: cycle_pb2.Cycle, wanted: Sequence[classes_in_turn.PodsToPlace], before: node_usage.UsageWithPods
+    ) -> Sequence[phase_answers.PlaceAnswer]:
+        """As `place_classes`, beside these pods; none where other things than usage matter for the first class."""
+        self._class_of_cycle(cycle)
         timer = self._timers.timer_of_next_call()
-        if await self.evaluator.evaluate(cycle.profile, pod_class, timer, before) is not known:
-            return None
+        chain = self.profiles.chains[cycle.profile]
+        collecting = classes_in_turn.ClassesInTurn(self._snap, self.evaluator, cycle.profile, chain, timer)
+        found = await collecting.collect(wanted)
+        if not found:
+            return ()
         started = timer.now()
-        with known.limited(before.slots, before.copies_that_fit(wanted.demand)):
-            known.refresh_open_slots(self._snap.nodes)
-            if known.open_count < 2:
-                return None
-            ranked, factory = self._rank(chain, pod_class, known, before)
-            # What pods with claims take beside resources is unknown here: their nodes may be closed to this one.
-            unknown = before.slots if pod_class.has_claims else arrays.EMPTY_SLOTS
-            if not factory.affects_usage_only() or not ranked.keeps_maxima(wanted.count + unknown.shape[0]):
-                return None
-            slots = ranked.best_open_slots(wanted.count)
-            if np.isin(slots, unknown).any():
-                return None
-            if wanted.count == 1:
-                choices = [placement.ChosenNode(0, total) for total in ranked.totals(slots).tolist()]
-            else:
-                choices = factory.make_for_best_nodes(slots).place(wanted.count)
+        placed = pods_in_turn.PodsInTurn([each.wanted for each in found], before, self._tie_order_of_slots()).place()
         timer.record_point("Score", started)
-        chosen = [int(slots[choice.node_number]) for choice in choices]
-        copy_search.remember(known, chosen)
-        return _answer_of_batch(_PlacedBatch(chosen, choices, False, known), timer, more=False)
+        timings = tuple(timer.timing_messages(len(found)))
+        out = []
+        for each, choices in zip(found, placed, strict=True):
+            if choices:
+                out.append(
+                    phase_answers.PlaceAnswer(
+                        slots=[choice.slot for choice in choices],
+                        totals=[choice.total for choice in choices],
+                        timings=timings,
+                        evaluated=[name for name, column in each.scores.plugins.items() if not column.silent],
+                    )
+                )
+            if len(choices) < each.wanted.count:
+                break
+        return out
 
     def _rank(
         self,
         chain: score_chain.ScoreChain,
         pod_class: classes.PodClass,
         known: class_scores.ClassScores,
-        before: node_usage.UsageWithPods | None = None,
     ) -> tuple[ranking.Ranking, placers.PlacerFactory]:
         """The class's ranking, up to date, and what makes placers by it."""
         ties = self._tie_order_of_slots()
         ranked = known.refresh_ranking(*placers.ranked_plugins(chain, known), ties)
-        return ranked, placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties, before=before)
+        return ranked, placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
 
     async def _place_with_scores(
         self,
@@ -506,17 +488,6 @@ def _answer_of_batch(placed: _PlacedBatch, timer: plugin_timer.PluginTimer, *, m
         timings=tuple(timer.timing_messages()),
         evaluated=[name for name, column in placed.columns.plugins.items() if not column.silent],
     )
-
-
-def _store_filter_answer(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
-    """Store filter's answer in the class's scores.
-
-    Raises: StaleRequestError if it patches an answer that is not here.
-    """
-    if answer.base_generation and answer.base_generation != cached.capacity_generation:
-        text = f"capacities.base_generation: {answer.base_generation} is not here; send them complete"
-        raise request_errors.StaleRequestError(text)
-    cached.store_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
 def _place_on_at_most_one_node(

@@ -19,7 +19,8 @@ Tests: tests/unit/in_process/test_in_process_evaluators.py, tests/unit/replay/te
 import contextlib
 from collections.abc import Container, Iterator, Sequence
 
-from trireme.evaluation import engine, request_errors, score_engine
+from trireme.evaluation import engine, request_errors
+from trireme.evaluation.scoring import classes_in_turn
 from trireme.framework import status
 from trireme.scheduling import ports
 from trireme.snapshot import node_usage, snapshot
@@ -168,7 +169,7 @@ class InProcessEvaluators(ports.Evaluators):
             if not filtered:
                 return ()
             pods = [
-                score_engine.PodsToPlace(*each, answer.columns, answer.demand or {})
+                classes_in_turn.PodsToPlace(*each, answer.columns, answer.demand or {})
                 for each, answer in zip(wanted, filtered, strict=False)
             ]
             cycle.generation = filtered[0].columns.generation
@@ -190,7 +191,7 @@ class InProcessEvaluators(ports.Evaluators):
         with self._port_errors(cycle):
             answers = await self.engine.filter.filter_classes(cycle, about)
             if answers:
-                wanted = score_engine.PodsToPlace(class_id, count, filtered.columns, answers[0].demand or {})
+                wanted = classes_in_turn.PodsToPlace(class_id, count, filtered.columns, answers[0].demand or {})
                 placed = await self.engine.score.place_after(cycle, wanted, before, cycle.generation)
                 if placed is not None:
                     return placed

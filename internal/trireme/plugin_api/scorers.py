@@ -203,7 +203,7 @@ class NodeTermsScore(Protocol):
 
 
 @runtime_checkable
-class UsageScore(Protocol):
+class UsageScore(ScorePlugin, Protocol):
     """An OwnNodeScore that looks at nothing of the pods on a node but what they use of its resources.
 
     Only where its `depends_on` is NODE_PODS.
@@ -212,10 +212,15 @@ class UsageScore(Protocol):
     trireme.plugins.node_resources_fit.score.NodeResourcesFitScore.
     """
 
-    def score_usage(
-        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
-    ) -> arrays.Int64Array:
-        """As score_copies, of nodes with this usage. Shape: (node, copy)."""
+    def pods_of_classes(self, states: Sequence[Any]) -> Any:
+        """What `score_pods` needs of a pod of each of these classes, one at least.
+
+        `states` are PreScore's answers about them, none of which is None.
+        """
+        ...
+
+    def score_pods(self, usage: node_usage.NodeUsage, pods: Any) -> arrays.Int64Array:
+        """As score, of nodes with this usage: a column for each of the pods. Shape: (node, pod)."""
         ...
 
 

@@ -3,7 +3,8 @@
 Tests: tests/conformance/test_decisions.py.
 """
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from trireme.snapshot import arrays, classes, node_usage, resources, snapshot_vi
 
 # A quotient of whole numbers below this, as floating point divides them, is never rounded up to a whole one.
 _EXACT = 2**53
+_PERCENT = float(plugin_spec.MAX_SCORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,52 +69,135 @@ def device_counts(
     return context.device_counts() if any(device_resources.may_come_from_devices(name) for name, _ in scored) else None
 
 
-def capacity_and_usage(
-    usage: node_usage.NodeUsage,
-    entry: ScoredResource,
-    copies: int,
-    *,
-    nonzero: bool,
-    devices: device_resources.DeviceCounts | None,
-) -> tuple[node_usage.Capacity, arrays.Int64Array]:
-    """What nodes have of the resource, and what is in use with one copy, two, … on them.
+@dataclass(frozen=True, slots=True)
+class AddedAmounts:
+    """What pods add to a resource of their node, a column each; with defaults where `nonzero`. Shape: more (column,).
 
-    If a node has none of an extended resource, `devices` may stand for it. Shape of the usage: (node, copy).
+    `own`: what the column's last pod adds for itself.
     """
-    if nonzero and entry.number in (resources.CPU, resources.MEMORY):
-        base = usage.requested_nonzero(entry.number)
-        placed, own = entry.placed_nonzero, entry.own_nonzero
-    else:
-        base = usage.requested(entry.number)
-        placed, own = entry.placed, entry.own
-    more = _amounts_of_copies(placed, own, copies)
-    used = arrays.saturated(base[:, None] + more)
-    name = usage.name_of(entry.number)
+
+    number: int
+    weight: int
+    nonzero: bool
+    more: arrays.Int64Array
+    own: int | arrays.Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPods:
+    """What pods add to their node, resource by resource that is scored, in so many columns."""
+
+    columns: int
+    amounts: Sequence[AddedAmounts]
+
+
+def add_copies(scored: Sequence[ScoredResource], copies: int, *, nonzero: bool) -> AddedPods:
+    """What one copy of the class adds, two, …: a column for each number of copies."""
+    out = []
+    for entry in scored:
+        placed, own = (entry.placed_nonzero, entry.own_nonzero) if nonzero else (entry.placed, entry.own)
+        more = _amounts_of_copies(placed, own, copies)
+        out.append(AddedAmounts(entry.number, entry.weight, nonzero, more, entry.own))
+    return AddedPods(copies, out)
+
+
+def add_pods(states: Sequence[Sequence[ScoredResource]], *, nonzero: bool) -> Sequence[AddedPods]:
+    """What one pod of each class adds: a column each, in parts for which the same resources are scored."""
+    parts = []
+    for _, part in itertools.groupby(states, key=lambda state: [entry.number for entry in state]):
+        of_part, amounts_of_part = list(part), []
+        for number, entry in enumerate(of_part[0]):
+            own = np.array([each[number].own for each in of_part])
+            more = np.array([each[number].own_nonzero for each in of_part]) if nonzero else own
+            amounts_of_part.append(AddedAmounts(entry.number, entry.weight, nonzero, more, own))
+        parts.append(AddedPods(len(of_part), amounts_of_part))
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """What nodes have of a resource, what their pods use of it, and what is added in each column.
+
+    Shapes: capacity and base (node, 1), more (column,), results (node, column).
+    """
+
+    capacity: node_usage.Capacity
+    base: arrays.Int64Array
+    more: arrays.Int64Array
+
+    def percentages_used(self) -> arrays.Int64Array:
+        """The whole percentages that are used with what is added, exactly; 0 to 100.
+
+        Source: pkg/scheduler/framework/plugins/noderesources (scaledFraction).
+        """
+        if not self._divides_exactly():
+            return self._percentages(np.minimum(self._sums(), self.capacity.amounts))
+        part = (self.base * _PERCENT) + self.more * _PERCENT
+        return _whole_quotients(np.minimum(part, self.capacity.floats * _PERCENT, out=part), self.capacity)
+
+    def percentages_free(self) -> arrays.Int64Array:
+        """As `percentages_used`, of what is left."""
+        if not self._divides_exactly():
+            return self._percentages(np.maximum(self.capacity.amounts - self._sums(), 0))
+        part = (self.capacity.floats - self.base) * _PERCENT - self.more * _PERCENT
+        return _whole_quotients(np.maximum(part, 0.0, out=part), self.capacity)
+
+    def fractions(self) -> arrays.Float64Array:
+        """The parts that are used with what is added, at most 1."""
+        if int(self.base.max(initial=0)) + int(self.more.max(initial=0)) < _EXACT:
+            out = self.base.astype(np.float64) + self.more.astype(np.float64)
+            out /= self.capacity.floats
+        else:
+            out = self._sums() / self.capacity.floats
+        return np.minimum(out, 1.0, out=out)
+
+    def fractions_without(self, own: int | arrays.Int64Array) -> arrays.Float64Array:
+        """The parts that are used without the last pod of each column, which adds `own`."""
+        out = (self._sums() - own) / self.capacity.floats
+        return np.minimum(out, 1.0, out=out)
+
+    def fractions_before(self) -> arrays.Float64Array:
+        """The parts that are used without what is added. Shape: (node, 1)."""
+        out = self.base / self.capacity.floats
+        return np.minimum(out, 1.0, out=out)
+
+    def _sums(self) -> arrays.Int64Array:
+        return arrays.saturated(self.base + self.more)
+
+    def _divides_exactly(self) -> bool:
+        """Whether floating point divides a hundred times the amounts exactly: in a third of the time.
+
+        What is beyond the capacity need not be exact.
+        """
+        return self.capacity.largest * plugin_spec.MAX_SCORE < _EXACT
+
+    def _percentages(self, part: arrays.Int64Array) -> arrays.Int64Array:
+        if self.capacity.largest > arrays.INT64_MAX // plugin_spec.MAX_SCORE:
+            return (part.astype(object) * plugin_spec.MAX_SCORE // self.capacity.amounts).astype(np.int64)
+        return part * plugin_spec.MAX_SCORE // self.capacity.amounts
+
+
+def use_of(
+    usage: node_usage.NodeUsage, added: AddedAmounts, devices: device_resources.DeviceCounts | None
+) -> ResourceUse:
+    """How nodes use the resource. If a node has none of an extended resource, `devices` may stand for it."""
+    counts_defaults = added.nonzero and added.number in (resources.CPU, resources.MEMORY)
+    base = usage.requested_nonzero(added.number) if counts_defaults else usage.requested(added.number)
+    base = arrays.saturated(base)
+    name = usage.name_of(added.number)
     if devices is None or not device_resources.may_come_from_devices(name):
-        return usage.capacity(entry.number), used
-    has = usage.allocatable(entry.number)
+        return ResourceUse(usage.capacity(added.number), base[:, None], added.more)
+    has = usage.allocatable(added.number)
     count, taken = devices.count(usage.snap, name, usage.slots)
     by_device = (has == 0) & (count > 0)
-    used = np.where(by_device[:, None], taken[:, None] + more, used)
-    return node_usage.Capacity.of(np.where(by_device, count, has)), used
+    capacity = node_usage.Capacity.of(np.where(by_device, count, has))
+    return ResourceUse(capacity, np.where(by_device, taken, base)[:, None], added.more)
 
 
-def percentage(part: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
-    """The whole percentage that `part` is of the capacity, exactly; `part` is limited to 0 and the capacity.
-
-    Shape: as `part`, which is spent.
-
-    Source: pkg/scheduler/framework/plugins/noderesources (scaledFraction).
-    """
-    np.clip(part, 0, capacity.amounts, out=part)
-    if capacity.largest > arrays.INT64_MAX // plugin_spec.MAX_SCORE:
-        return (part.astype(object) * plugin_spec.MAX_SCORE // capacity.amounts).astype(np.int64)
-    part *= plugin_spec.MAX_SCORE
-    if capacity.largest * plugin_spec.MAX_SCORE < _EXACT:
-        # A third of the time that dividing whole numbers takes.
-        return (part / capacity.floats).astype(np.int64)
-    part //= capacity.amounts
-    return part
+def _whole_quotients(part: arrays.Float64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
+    """`part` by the capacity, rounded down. Shape: as `part`, which is spent."""
+    part /= capacity.floats
+    return part.astype(np.int64)
 
 
 def _amounts_of_copies(placed: int, own: int, copies: int) -> arrays.Int64Array:

@@ -18,7 +18,7 @@ from typing import Any
 from grpc import aio
 
 from trireme.evaluation import request_errors, score_engine
-from trireme.evaluation.scoring import score_chain
+from trireme.evaluation.scoring import classes_in_turn, score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering, release_skew
 from trireme.registry import compared_plugins, score_profiles
@@ -195,7 +195,7 @@ async def _decode_and_place_classes(
         raise request_errors.InvalidRequestError("classes.demand: is missing, so that a node may be overcommitted")
     try:
         wanted = [
-            score_engine.PodsToPlace(
+            classes_in_turn.PodsToPlace(
                 each.pod_class, each.count, node_columns.from_message(each.capacities), dict(each.demand.amounts)
             )
             for each in request.classes

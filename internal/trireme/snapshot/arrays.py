@@ -70,14 +70,17 @@ def first_slots(size: int) -> SlotArray:
 
 
 def slot_index(slots: SlotArray) -> SlotArray | slice:
-    """An index of the same entries: a slice if `slots` are the first ones without a gap, else `slots` themselves.
+    """An index of the same entries: a slice if `slots` have no gap, else `slots` themselves.
 
     The slots are ascending, or a rotation of ascending slots.
 
     In a large cluster most classes fit almost everywhere, and the slice avoids the copy, the largest remaining cost.
     """
     size = slots.shape[0]
-    return slice(0, size) if size and not slots[0] and slots[-1] == size - 1 else slots
+    if not size:
+        return slots
+    first, last = int(slots[0]), int(slots[-1])
+    return slice(first, last + 1) if last - first == size - 1 else slots
 
 
 def entries_at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:

@@ -6,10 +6,8 @@ ones.
 Tests: tests/unit/evaluation/test_classes_in_turn.py.
 """
 
-import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +15,9 @@ from trireme.snapshot import arrays, snapshot
 
 # A class's number, and a slot.
 PlacedPod = tuple[int, int]
+
+# Less than any amount.
+_NOTHING = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,6 @@ class NodeUsage:
         self.count = slots.shape[0]
         self._table = snap.nodes
         self._where = arrays.slot_index(slots)
-        #: What follows from the usage, for who has need of it again; by caller. It is kept as long as more pods come.
-        self.memo: dict[Hashable, Any] = {}
-        #: The slots of the pods that the snapshot does not have, in the order in which they came.
-        self.added: Sequence[int] = ()
         self._requested, self._nonzero = snap.nodes.requested, snap.nodes.nonzero
 
     def name_of(self, resource: int) -> str:
@@ -92,11 +89,8 @@ class NodeUsage:
 
     def capacity(self, resource: int) -> Capacity:
         """What the nodes have, to divide by; read-only."""
-        key = ("capacity", resource)
-        known: Capacity | None = self.memo.get(key)
-        if known is None:
-            known = self.memo[key] = self.snap.derived(key, lambda _: _CapacityColumn(resource)).of_slots
-        return known.at(self._where)
+        known = self.snap.derived(("capacity", resource), lambda _: _CapacityColumn(resource))
+        return known.of_slots.at(self._where)
 
     def requested(self, resource: int) -> arrays.Int64Array:
         """The requests of their pods, for `arrays.saturated`; read-only."""
@@ -108,12 +102,6 @@ class NodeUsage:
         out: arrays.Int64Array = self._nonzero[resource, self._where]
         return out
 
-    def at(self, slots: arrays.SlotArray) -> "NodeUsage":
-        """The same of the nodes at other slots."""
-        out = copy.copy(self)
-        out.slots, out.count, out._where = slots, slots.shape[0], arrays.slot_index(slots)
-        return out
-
 
 class _NodeUsageWithPods(NodeUsage):
     """The nodes with more pods: `usage` of all nodes counts instead of the snapshot."""
@@ -121,14 +109,13 @@ class _NodeUsageWithPods(NodeUsage):
     def __init__(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, usage: "UsageWithPods") -> None:
         super().__init__(snap, slots)
         self._requested, self._nonzero = usage.requested, usage.nonzero
-        self.memo, self.added = usage.memo, usage.added
 
 
 class UsageWithPods:
     """The usage of all nodes beside pods that the snapshot does not have, which grow in number.
 
-    `requested`, `nonzero` are the snapshot's with these pods; `slots` are those of the nodes with some, and `added`
-    those of the pods. `memo` is that of NodeUsage. Shapes: (resource, slot), (cpu | memory, slot), (node,).
+    `requested`, `nonzero` are the snapshot's with these pods; `slots` are those of the nodes with some, ascending.
+    Shapes: (resource, slot), (cpu | memory, slot), (node,).
     """
 
     def __init__(self, snap: snapshot.Snapshot, placed: Sequence[PlacedPod] = ()) -> None:
@@ -136,30 +123,43 @@ class UsageWithPods:
         self._placed: list[PlacedPod] = list(placed)
         self._copy_usage()
 
-    def add(self, class_id: int, slots: Sequence[int]) -> None:
-        """A pod of the class is on each of these slots, too."""
-        for slot in slots:
-            self._placed.append((class_id, slot))
-            self._add_to_usage(class_id, slot)
-        self.slots = np.unique(np.array(self.added, dtype=np.intp))
+    def add(self, placed: Sequence[PlacedPod]) -> None:
+        """These pods are on their nodes, too."""
+        self._placed += placed
+        for class_id, slot in placed:
+            self._add_to_usage(class_id, slot, 1)
+        self._find_slots()
+
+    def take_back(self, count: int) -> None:
+        """The pods that were added last, so many, are on no node."""
+        if count:
+            for class_id, slot in self._placed[-count:]:
+                self._add_to_usage(class_id, slot, -1)
+            del self._placed[-count:]
+            self._find_slots()
 
     def at(self, slots: arrays.SlotArray) -> NodeUsage:
         """The usage of the nodes at these slots, with the pods."""
         self._follow_snapshot()
         return _NodeUsageWithPods(self._snap, slots, self)
 
-    def copies_that_fit(self, demand: Mapping[str, int]) -> arrays.Int64Array:
-        """How many pods that each take so much fit beside the others on the nodes with more pods. Shape: as `slots`."""
+    def fits(self, slots: arrays.SlotArray, demands: Sequence[Mapping[str, int]]) -> arrays.BoolArray:
+        """Which of these nodes have room for a pod that takes so much, above 0 by resource, beside the pods.
+
+        Shapes: slots (n,), result (demand, n).
+        """
         self._follow_snapshot()
-        table, slots = self._snap.nodes, self.slots
-        copies: arrays.Int64Array = table.allowed_pods[slots] - self._pod_count[slots]
-        for name, amount in demand.items():
+        table = self._snap.nodes
+        room = table.allowed_pods[slots] > self._pod_count[slots]
+        out = np.repeat(room[None, :], len(demands), axis=0)
+        for name in set().union(*demands):
             number = table.resource_names.find(name)
-            if number is None or number >= self.requested.shape[0]:
-                return np.zeros(slots.shape[0], dtype=np.int64)
-            used = arrays.saturated(self.requested[number, slots])
-            copies = np.minimum(copies, (table.allocatable[number, slots] - used) // amount)
-        return np.maximum(copies, 0)
+            free = np.zeros(slots.shape[0], dtype=np.int64)
+            if number is not None and number < self.requested.shape[0]:
+                free = table.allocatable[number, slots] - arrays.saturated(self.requested[number, slots])
+            # Of a resource that a pod does not ask for, a node may have less than nothing.
+            out &= np.array([each.get(name, _NOTHING) for each in demands])[:, None] <= free
+        return out
 
     def _copy_usage(self) -> None:
         """Begin with the usage that the snapshot has now."""
@@ -168,21 +168,22 @@ class UsageWithPods:
         self._generation = self._snap.generation
         self.requested, self.nonzero = table.requested.copy(), table.nonzero.copy()
         self._pod_count = table.pod_count.copy()
-        self.memo: dict[Hashable, Any] = {}
-        self.added: list[int] = []
         for class_id, slot in self._placed:
-            self._add_to_usage(class_id, slot)
-        self.slots = np.unique(np.array(self.added, dtype=np.intp))
+            self._add_to_usage(class_id, slot, 1)
+        self._find_slots()
 
-    def _add_to_usage(self, class_id: int, slot: int) -> None:
+    def _find_slots(self) -> None:
+        size = self._snap.nodes.size
+        self.slots = np.array(sorted({slot for _, slot in self._placed if slot < size}), dtype=np.intp)
+
+    def _add_to_usage(self, class_id: int, slot: int, count: int) -> None:
         if slot >= self._pod_count.shape[0]:
             return  # a slot of another snapshot, which is no node here
         pod_class = self._snap.classes[class_id]
         requests = pod_class.placed_requests(self._snap.nodes.resource_names)[: self.requested.shape[0]]
-        self.requested[: requests.shape[0], slot] += requests
-        self.nonzero[:, slot] += pod_class.placed_nonzero_requests
-        self._pod_count[slot] += 1
-        self.added.append(slot)
+        self.requested[: requests.shape[0], slot] += count * requests
+        self.nonzero[:, slot] += count * pod_class.placed_nonzero_requests
+        self._pod_count[slot] += count
 
     def _follow_snapshot(self) -> None:
         """Begin anew if the snapshot has changed, or knows more resources."""

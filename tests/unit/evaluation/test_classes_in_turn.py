@@ -212,6 +212,31 @@ def test_classes_that_differ_in_requests_are_placed_by_one_call(cluster: Cluster
     assert len(cluster.schedule_in_turn(wanted)) == 20
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_pods_that_want_the_same_few_nodes_go_where_they_go_one_after_the_other(data: st.DataObject) -> None:
+    """Each takes the node that is best by then, also one that a pod before it took, as packing does it."""
+    cpus = data.draw(st.lists(st.sampled_from([2, 3, 8]), min_size=2, max_size=12))
+    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: "z0"}, cpu=cpu) for number, cpu in enumerate(cpus)]
+    amounts = st.tuples(st.integers(1, 12), st.integers(1, 12), st.sampled_from([1, 1, 1, 3]))
+    drawn = data.draw(st.lists(amounts, min_size=2, max_size=40))
+    batches = [
+        (pod({"app": "a"}, requests={"cpu": f"{50 * cpu}m", "memory": f"{100 * memory}Mi"}), count)
+        for cpu, memory, count in drawn
+    ]
+    args = _MOST_ALLOCATED if data.draw(st.booleans()) else {}
+    together, apart = _cluster(nodes, (), args), _cluster(nodes, (), args)
+    try:
+        while batches:
+            found = together.schedule_in_turn(batches) or [together.schedule(*batches[0], batches[0][1])]
+            for (wanted, _), hosts in zip(batches, found, strict=False):
+                assert [apart.schedule(wanted, 1, 1) for _ in hosts] == [[host] for host in hosts]
+            batches = batches[len(found) :]
+    finally:
+        together.close()
+        apart.close()
+
+
 def test_the_call_ends_before_a_class_that_looks_at_other_pods(cluster: Cluster) -> None:
     plain = pod({"app": "a"})
     near = pod({"app": "b"}, affinity=affinity([term(ZONE, {"app": "b"})]))

@@ -24,7 +24,7 @@ def make_cache(classes: int) -> tuple[column_cache.ColumnCache[Columns], Any]:
     """A cache for a snapshot without nodes that has so many classes."""
     known = {"classes": set(range(classes)), "classes_generation": 1}
     snap: Any = SimpleNamespace(incarnation=1, nodes=SimpleNamespace(capacity=0), **known)
-    return column_cache.ColumnCache(snap, lambda profile, sibling: Columns()), snap
+    return column_cache.ColumnCache(snap, Columns), snap
 
 
 def test_what_it_costs_to_add_a_class_does_not_grow_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ SLOTS = [
     pytest.param([0, 2, 3], False, id="with-a-gap"),
     pytest.param([3, 0, 2], False, id="rolled-with-a-gap"),
     pytest.param([1, 2, 3, 0], False, id="rolled"),
-    pytest.param([1, 2], False, id="not-from-the-first"),
+    pytest.param([1, 2], True, id="not-from-the-first"),
+    pytest.param([2], True, id="one"),
+    pytest.param([2, 3, 1], False, id="rolled-not-from-the-first"),
     pytest.param([], False, id="none"),
 ]
 

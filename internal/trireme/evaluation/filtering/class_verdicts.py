@@ -55,13 +55,13 @@ class ClassVerdicts:
     # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
     unanswered_statuses: set[int] = field(default_factory=set)
 
-    def of_sibling(self, plugins: Iterable[str]) -> "ClassVerdicts":
-        """The verdicts of another class to begin with, for which these plugins say the same.
+    def begin_with(self, sibling: "ClassVerdicts", plugins: Iterable[str]) -> None:
+        """Begin with the verdicts of another class, about which these plugins say the same.
 
         Both number their statuses alike.
         """
-        known = {name: self.plugins[name].copy() for name in plugins if name in self.plugins}
-        return ClassVerdicts(self.table, known)
+        self.table = sibling.table
+        self.plugins = {name: sibling.plugins[name].copy() for name in plugins if name in sibling.plugins}
 
     @property
     def has_feasible_node(self) -> bool:

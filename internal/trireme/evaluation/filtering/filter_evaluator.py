@@ -51,7 +51,7 @@ class FilterEvaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, filter_chain.FilterChain]) -> None:
         self._snap = snap
         self._profiles = {profile: _ProfileEvaluation(snap, chain) for profile, chain in chains.items()}
-        self._cache = column_cache.ColumnCache(snap, self._make_columns)
+        self._cache = column_cache.ColumnCache(snap, class_verdicts.ClassVerdicts)
 
     def statistics(self) -> FilterEvaluatorStatistics:
         """Counters of evaluations and cached columns so far."""
@@ -64,17 +64,19 @@ class FilterEvaluator:
         return self._cache
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_verdicts.ClassVerdicts:
-        """The class's cached columns, as of its last evaluation."""
-        return self._cache.columns_of(profile, pod_class)
-
-    def _make_columns(self, profile: str, sibling: class_verdicts.ClassVerdicts | None) -> class_verdicts.ClassVerdicts:
-        """The columns of a class that is evaluated for the first time; it begins with what its sibling knows."""
+        """The class's cached columns, as of its last evaluation; at first they are what its family knows."""
+        columns = self._cache.columns_of(profile, pod_class)
         shared = self._profiles[profile].chain.ignoring_requests
-        return sibling.of_sibling(shared) if sibling and shared else class_verdicts.ClassVerdicts()
+        if not columns.plugins and shared:
+            sibling = self._cache.sibling_of(profile, pod_class)
+            if sibling is not None:
+                columns.begin_with(sibling[1], shared)
+            self._cache.join_family(profile, pod_class)
+        return columns
 
     def skipping_plugins(self, profile: str, class_id: int) -> Sequence[str]:
         """The asynchronous plugins that skip the class, as far as it was evaluated."""
-        columns = self._cache.columns_of(profile, self._snap.classes[class_id]).plugins
+        columns = self.columns_of(profile, self._snap.classes[class_id]).plugins
         names = [plugin.name for plugin in self._profiles[profile].chain.asynchronous]
         return [name for name in names if name in columns and columns[name].prefilter.skip]
 
@@ -96,7 +98,7 @@ class FilterEvaluator:
         without error where another one passes. Raises: OutOfStepError where the snapshot was replaced while plugins
         prepared their answers.
         """
-        cached = self._cache.columns_of(profile, pod_class)
+        cached = self.columns_of(profile, pod_class)
         timer = timer or plugin_timer.NO_TIMER
         of_profile = self._profiles[profile]
         plugins = of_profile.chain.asynchronous

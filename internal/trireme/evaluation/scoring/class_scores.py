@@ -8,14 +8,15 @@ Tests: tests/unit/evaluation/test_batches_with_remote_scores.py, tests/unit/eval
 """
 
 import asyncio
-import contextlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from trireme.evaluation import request_errors
 from trireme.evaluation.scoring import ranking, score_column
 from trireme.snapshot import arrays, nodes, slot_changes
+from trireme.wire import node_columns
 
 
 @dataclass(slots=True)
@@ -44,15 +45,13 @@ class ClassScores:
     # Held while an AsyncScore prepares scores of the class.
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def of_sibling(self, plugins: Iterable[str], shared: Container[str]) -> "ClassScores":
-        """The scores of another class to begin with, for which these plugins say the same; some share the column."""
-        return ClassScores(
-            {
-                name: self.plugins[name] if name in shared else self.plugins[name].copy()
-                for name in plugins
-                if name in self.plugins
-            }
-        )
+    def begin_with(self, sibling: "ClassScores", plugins: Iterable[str], shared: Container[str]) -> None:
+        """Begin with the scores of another class, to which these plugins give the same; some share the column."""
+        self.plugins = {
+            name: sibling.plugins[name] if name in shared else sibling.plugins[name].copy()
+            for name in plugins
+            if name in sibling.plugins
+        }
 
     @property
     def nbytes(self) -> int:
@@ -86,6 +85,19 @@ class ClassScores:
         if self.unranked is not None and slots.shape[0]:
             self.unranked.append(slots)
 
+    def store_filter_answer(self, answer: node_columns.NodeColumns) -> None:
+        """Store filter's answer, complete or a patch.
+
+        Raises: StaleRequestError if it patches an answer that is not here.
+        """
+        if answer.base_generation:
+            if answer.generation == self.capacity_generation:
+                return
+            if answer.base_generation != self.capacity_generation:
+                text = f"capacities.base_generation: {answer.base_generation} is not here; send them complete"
+                raise request_errors.StaleRequestError(text)
+        self.store_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
+
     def store_capacities(
         self,
         slots: arrays.SlotArray | None,
@@ -108,26 +120,9 @@ class ClassScores:
                 self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.refused[slots] = refused
             self.capacity[slots] = capacity
-            self._reopen(slots)
+            if self._unopened is not None:
+                self._unopened.append(slots)
         self.capacity_generation = generation
-
-    @contextlib.contextmanager
-    def limited(self, slots: arrays.SlotArray, copies: arrays.Int64Array) -> Iterator[None]:
-        """Within the context the nodes at these slots, ascending, take no more than so many copies. Shapes: (node,)."""
-        slots = slots[: np.searchsorted(slots, self.capacity.shape[0])]
-        before = self.capacity[slots]
-        self.capacity[slots] = np.minimum(before, copies[: slots.shape[0]])
-        self._reopen(slots)
-        try:
-            yield
-        finally:
-            self.capacity[slots] = before
-            self._reopen(slots)
-
-    def _reopen(self, slots: arrays.SlotArray) -> None:
-        """Have the next `refresh_open_slots` look at these slots. Shape: (n,)."""
-        if self._unopened is not None:
-            self._unopened.append(slots)
 
     def take_over(self, before: "ClassScores") -> None:
         """Take over what filter answered from the columns that were dropped while a batch of the class was placed.

@@ -18,7 +18,7 @@ from trireme.evaluation.scoring import (
 )
 from trireme.framework import domain_rules
 from trireme.plugin_api import scorers
-from trireme.snapshot import arrays, classes, node_usage, snapshot
+from trireme.snapshot import arrays, classes, snapshot
 
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
@@ -53,6 +53,13 @@ def is_copied(chain: score_chain.ScoreChain, name: str) -> bool:
     return plugin is not None and plugin.normalization == scorers.Normalization.NONE
 
 
+def affects_usage_only(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> bool:
+    """Whether all nodes are scored, and of placed pods only what they use of their nodes' resources matters."""
+    if chain.asynchronous or chain.percentage:
+        return False
+    return all(cached.plugins[name].silent for name in (*chain.joint, *chain.by_pods))
+
+
 class PlacerFactory:
     """Makes placers of one class from its columns as they are now."""
 
@@ -64,29 +71,18 @@ class PlacerFactory:
         cached: class_scores.ClassScores,
         ranked: ranking.Ranking,
         ties: arrays.Int64Array,
-        *,
-        before: node_usage.UsageWithPods | None = None,
     ) -> None:
-        """`before`: pods that the snapshot does not have are on their nodes, and the columns are as with them."""
         self._snap = snap
         self._chain = chain
         self._class = pod_class
         self._cached = cached
         self._ranked = ranked
         self._ties = ties
-        self._before = before
 
     def affects_own_node_only(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
         """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
         chain = self._chain
         return not (constraints or chain.percentage or self._scores_many_nodes() or chain.custom_normalization)
-
-    def affects_usage_only(self) -> bool:
-        """Whether all nodes are scored, and of placed pods only what they use of their nodes' resources matters."""
-        chain, plugins = self._chain, self._cached.plugins
-        if chain.asynchronous or not self.affects_own_node_only(()):
-            return False
-        return all(plugins[name].silent for name in chain.by_pods)
 
     def make_for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Make the placer over these slots, the best ones, as many as there are pods: no other can be chosen."""
@@ -181,17 +177,11 @@ class PlacerFactory:
             if is_copied(self._chain, name) and not self._cached.plugins[name].silent
         ]
 
-        before = self._before
-
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
             """The weighted sum of the plugins' scores of each node with 1, 2, … copies. Shape: (node, copy)."""
             total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
             for plugin, state, weight in own:
-                by_usage = self._chain.by_usage.get(plugin.name)
-                if before is None or by_usage is None:
-                    scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
-                else:
-                    scores = by_usage.score_usage(self._class, before.at(slots[nodes]), state, copies)
+                scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
                 total += placement.apply_weight(scores, weight)
             for column, weight in copied:
                 scores = column.copies.table(slots[nodes], column.raw[slots[nodes]], copies)

@@ -19,7 +19,8 @@ _BLOCK_BITS = 6
 _BLOCK = 1 << _BLOCK_BITS
 _WITHIN = np.arange(_BLOCK)
 
-_NORMALIZED = (scorers.Normalization.MAX, scorers.Normalization.MAX_REVERSED)
+#: Normalised by the highest raw score.
+NORMALIZED = (scorers.Normalization.MAX, scorers.Normalization.MAX_REVERSED)
 # Lower than every raw score.
 _NONE = np.iinfo(np.int64).min
 
@@ -73,7 +74,7 @@ class Ranking:
         self._blocks = self._keys.reshape(-1, _BLOCK)
         self._best = np.full(self._blocks.shape[0], -1, dtype=np.int64)
         self._maxima = {
-            number: _MaximumRawScore(padded) for number, each in enumerate(plugins) if each.normalization in _NORMALIZED
+            number: _MaximumRawScore(padded) for number, each in enumerate(plugins) if each.normalization in NORMALIZED
         }
 
     @property

@@ -56,6 +56,12 @@ class ScoreChain:
         self.ignoring_requests = tuple(
             each.name for each in self.synchronous if isinstance(each, interfaces.IgnoresRequests)
         )
+        #: The synchronous ones that look at requests in another way than by usage.
+        self.reading_requests = tuple(
+            each
+            for each in self.synchronous
+            if each.name not in self.ignoring_requests and each.name not in self.by_usage
+        )
         #: The synchronous ones whose scores placed pods may change in another way.
         self.by_pods = tuple(
             each.name

@@ -20,8 +20,7 @@ from trireme.snapshot import arrays, slot_changes, snapshot
 class ScoreColumn:
     """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class.
 
-    `copies` are those with copies of the pod on the node, of plugins that have to be called for them. `beside` are the
-    slots that were scored with pods that the snapshot did not have.
+    `copies` are those with copies of the pod on the node, of plugins that have to be called for them.
     """
 
     state: Any
@@ -32,7 +31,6 @@ class ScoreColumn:
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
     copies: copy_scores.CopyScores = field(default_factory=copy_scores.CopyScores)
-    beside: arrays.SlotArray = field(default_factory=lambda: arrays.EMPTY_SLOTS)
 
     def copy(self) -> "ScoreColumn":
         """A column with the same scores, for another class. Not for that of a plugin that is called for copies."""

@@ -16,7 +16,7 @@ from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces, scorers
-from trireme.snapshot import arrays, classes, node_usage, slot_changes, snapshot
+from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 # Calls of one service for one evaluation: the first, and those about nodes that changed under the one before.
 ROUNDS = 3
@@ -37,7 +37,7 @@ class ScoreEvaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, score_chain.ScoreChain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._cache = column_cache.ColumnCache(snap, self._make_columns)
+        self._cache = column_cache.ColumnCache(snap, class_scores.ClassScores)
         self._slots_evaluated = 0
         # Of plugins that read node terms only, by profile, plugin, incarnation of the snapshot, and node terms.
         self._shared: weakref.WeakValueDictionary[tuple[str, str, int, bytes], score_column.ScoreColumn] = (
@@ -52,12 +52,12 @@ class ScoreEvaluator:
         """The class's cached scores, empty if there are none yet."""
         return self._cache.columns_of(profile, pod_class)
 
-    def _make_columns(self, profile: str, sibling: class_scores.ClassScores | None) -> class_scores.ClassScores:
-        """The columns of a class that is evaluated for the first time; it begins with what its sibling knows."""
-        chain = self._chains[profile]
-        if sibling is None:
-            return class_scores.ClassScores()
-        return sibling.of_sibling(chain.ignoring_requests, chain.by_node_terms)
+    def _begin(self, profile: str, pod_class: classes.PodClass, cached: class_scores.ClassScores) -> None:
+        """Begin the scores of a class that is evaluated for the first time with what its family knows."""
+        chain, sibling = self._chains[profile], self._cache.sibling_of(profile, pod_class)
+        if sibling is not None:
+            cached.begin_with(sibling[1], chain.ignoring_requests, chain.by_node_terms)
+        self._cache.join_family(profile, pod_class)
 
     def drop(self, profile: str, class_id: int) -> None:
         """Drop a class's cached scores: its plugins changed for a reason that the snapshot does not show."""
@@ -72,16 +72,16 @@ class ScoreEvaluator:
         profile: str,
         pod_class: classes.PodClass,
         timer: plugin_timer.PluginTimer | None = None,
-        before: node_usage.UsageWithPods | None = None,
     ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
 
-        `timer` gets the durations. `before`: plugins that look at usage alone score nodes with these pods, too;
-        the next evaluation scores these nodes again.
+        `timer` gets the durations.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
         """
         cached = self.columns_of(profile, pod_class)
+        if not cached.plugins:
+            self._begin(profile, pod_class, cached)
         timer = timer or plugin_timer.NO_TIMER
         incarnation = self._snap.incarnation
         if self._chains[profile].asynchronous:
@@ -97,8 +97,20 @@ class ScoreEvaluator:
                 slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.check_incarnation(incarnation)
-        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer, before)
+        failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer)
         return cached if failed is None else failed
+
+    def sibling_of(self, profile: str, pod_class: classes.PodClass) -> classes.PodClass | None:
+        """A class that differs from this one in requests alone, and was evaluated lately."""
+        sibling = self._cache.sibling_of(profile, pod_class)
+        return None if sibling is None else sibling[0]
+
+    def scores_alike(self, profile: str, pod_class: classes.PodClass, scores: class_scores.ClassScores) -> bool:
+        """Whether all plugins but those by usage score the class as they score another one of its family."""
+        return all(
+            _scores_nothing_as(scores.plugins[each.name], each.pre_score(pod_class, self._snap))
+            for each in self._chains[profile].reading_requests
+        )
 
     async def find_copies(
         self,
@@ -139,7 +151,6 @@ class ScoreEvaluator:
         pod_class: classes.PodClass,
         cached: class_scores.ClassScores,
         timer: plugin_timer.PluginTimer,
-        before: node_usage.UsageWithPods | None,
     ) -> status.Status | None:
         """Bring the columns of synchronous plugins to the snapshot's generation; a status: PreScore of one failed.
 
@@ -150,8 +161,7 @@ class ScoreEvaluator:
             cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
         for plugin in chain.synchronous:
             column = cached.plugins.get(plugin.name)
-            by_usage = chain.by_usage.get(plugin.name)
-            if column is not None and column.generation == self._snap.generation and by_usage is None:
+            if column is not None and column.generation == self._snap.generation:
                 continue
             started = timer.now()
             column = cached.plugins[plugin.name] = self._prescored_column(profile, plugin, pod_class, column, timer)
@@ -165,7 +175,7 @@ class ScoreEvaluator:
                 column.uniform = 0
                 column.ensure_capacity(self._snap.nodes.capacity)
             elif scorer is not None and not column.silent:
-                slots = self._score_due_slots(pod_class, scorer, by_usage, column, before)
+                slots = self._score_due_slots(pod_class, scorer, column)
                 if slots.size:
                     cached.mark_unranked(slots)
                     timer.record_plugin(plugin.name, "Score", started)
@@ -199,27 +209,14 @@ class ScoreEvaluator:
         self,
         pod_class: classes.PodClass,
         plugin: scorers.ScorePlugin,
-        by_usage: scorers.UsageScore | None,
         column: score_column.ScoreColumn,
-        before: node_usage.UsageWithPods | None,
     ) -> arrays.SlotArray:
-        """Bring the plugin's column to the snapshot's generation; returns the slots that were scored, ascending.
-
-        `by_usage` is the plugin if it is a UsageScore: then nodes are scored with the pods `before`.
-        """
-        nodes = self._snap.nodes
-        slots, beside = column.due_slots(plugin.depends_on, self._snap), column.beside
-        column.beside = arrays.EMPTY_SLOTS if before is None or by_usage is None else before.slots
-        if beside.size or column.beside.size:
-            slots = slot_changes.union([slots, beside, column.beside], nodes.size)
-            slots = slots[nodes.alive[slots]]
+        """Bring the plugin's column to the snapshot's generation; returns the slots that were scored, ascending."""
+        slots = column.due_slots(plugin.depends_on, self._snap)
         if not slots.size:
             return slots
-        if before is None or by_usage is None:
-            raw = plugin.score(pod_class, self._snap, column.state, slots)
-        else:
-            raw = by_usage.score_usage(pod_class, before.at(slots), column.state, 1)[:, 0]
-        column.write_scores(slots, raw, nodes.capacity)
+        raw = plugin.score(pod_class, self._snap, column.state, slots)
+        column.write_scores(slots, raw, self._snap.nodes.capacity)
         self._slots_evaluated += slots.size
         return slots
 
@@ -302,6 +299,11 @@ class ScoreEvaluator:
             cached.mark_unranked(slots)
         column.generation = generation
         return None
+
+
+def _scores_nothing_as(column: score_column.ScoreColumn, state: object) -> bool:
+    """Whether a plugin whose PreScore answers this gives all nodes the same as in the column: nothing, or 0."""
+    return state is column.state and (state is None or state is scorers.ALL_ZERO)
 
 
 def _pre_score_code_for_metrics(state: object) -> status.Code:

@@ -45,111 +45,35 @@ class NodeResourcesBalancedAllocation:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        return self.score_usage(pod_class, node_usage.NodeUsage(snap, slots), state, copies)
+        usage = node_usage.NodeUsage(snap, slots)
+        return self._score_columns(usage, resource_usage.add_copies(state, copies, nonzero=False))
 
-    def score_usage(
-        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
-    ) -> arrays.Int64Array:
-        """As score_copies, of nodes with this usage."""
-        scored: Sequence[resource_usage.ScoredResource] = state
-        known = self._scores_without_pod(usage, scored) if copies == 1 else None
+    def pods_of_classes(self, states: Sequence[Any]) -> Sequence[resource_usage.AddedPods]:
+        """What a pod of each class adds to its node; in parts where other resources count for some than for others."""
+        return resource_usage.add_pods(states, nonzero=False)
+
+    def score_pods(self, usage: node_usage.NodeUsage, pods: Sequence[resource_usage.AddedPods]) -> arrays.Int64Array:
+        """The scores of nodes with this usage for each of the pods. Shape: (node, pod)."""
+        parts = [self._score_columns(usage, part) for part in pods]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
+        """The scores with what is added in each column. Shape: (node, column)."""
         after: list[arrays.Float64Array] = []
         before: list[arrays.Float64Array] = []
         counted: list[arrays.BoolArray | None] = []
-        for entry in scored:
-            capacity, used = resource_usage.capacity_and_usage(
-                usage, entry, copies, nonzero=False, devices=self._devices
-            )
-            after.append(_fraction(used, capacity))
-            if known is None:
-                before.append(_fraction(used - entry.own, capacity))
-            counted.append(capacity.is_there)
+        # Each column adds one pod alone.
+        single = all((entry.more == entry.own).all() for entry in added.amounts)
+        for entry in added.amounts:
+            use = resource_usage.use_of(usage, entry, self._devices)
+            after.append(use.fractions())
+            before.append(use.fractions_before() if single else use.fractions_without(entry.own))
+            counted.append(use.capacity.is_there)
         gain = _balance_score(after, counted)
-        gain -= _balance_score(before, counted) if known is None else known
-        gain += 50
+        # (gain + 50) / 2 + 50, in two steps.
+        gain -= _balance_score(before, counted) - 150
         gain >>= 1
-        gain += 50
         return gain
-
-    def _scores_without_pod(
-        self, usage: node_usage.NodeUsage, scored: Sequence[resource_usage.ScoredResource]
-    ) -> arrays.Int64Array | None:
-        """The balance of each node as it is, which is the same for all classes; None: few nodes are to be scored.
-
-        Shape: (node, 1).
-        """
-        snap = usage.snap
-        if self._devices is not None or usage.count * 2 < snap.nodes.size:
-            return None
-        numbers = tuple(entry.number for entry in scored)
-        key = ("balance_without_pod", numbers)
-        known = usage.memo.get(key)
-        if known is None:
-            without = snap.derived(key, lambda _: _BalanceWithoutPod(numbers)).scores
-            known = usage.memo[key] = _BalanceWithAddedPods(without.copy())
-        known.follow(usage, numbers)
-        return arrays.entries_at(known.scores, usage.slots)[:, None]
-
-
-class _BalanceWithAddedPods:
-    """The balance of each node's resources with pods that the snapshot does not have. Shape: scores (slot,)."""
-
-    __slots__ = ("_seen", "scores")
-
-    def __init__(self, scores: arrays.Int64Array) -> None:
-        """`scores` are those without the pods."""
-        self.scores, self._seen = scores, 0
-
-    def follow(self, usage: node_usage.NodeUsage, numbers: Sequence[int]) -> None:
-        """Follow the pods that came since."""
-        if len(usage.added) > self._seen:
-            slots = np.unique(np.array(usage.added[self._seen :], dtype=np.intp))
-            self.scores[slots] = _balance_of(usage.at(slots), numbers)
-            self._seen = len(usage.added)
-
-
-class _BalanceWithoutPod:
-    """The balance of each node's resources as they are used now. Shape: scores (slot,)."""
-
-    __slots__ = ("_generation", "_numbers", "scores")
-
-    def __init__(self, numbers: tuple[int, ...]) -> None:
-        self._numbers = numbers
-        self._generation = -1
-        self.scores = arrays.EMPTY_INT64
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the scores, in bytes."""
-        return self.scores.nbytes
-
-    def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Follow the snapshot's nodes and their pods."""
-        table = snap.nodes
-        if self._generation == snap.generation:
-            return
-        slots = table.live_slots() if self._generation < 0 else table.changed_since(self._generation, pods=True)
-        if self.scores.shape[0] < table.size:
-            self.scores = arrays.grow_last_axis(self.scores, table.capacity)
-        where = arrays.slot_index(slots)
-        self.scores[where] = _balance_of(node_usage.NodeUsage(snap, slots), self._numbers)
-        self._generation = snap.generation
-
-
-def _balance_of(usage: node_usage.NodeUsage, numbers: Sequence[int]) -> arrays.Int64Array:
-    """The balance of these resources as nodes use them. Shape: (node,)."""
-    capacities = [usage.capacity(number) for number in numbers]
-    fractions = [
-        _fraction(arrays.saturated(usage.requested(number))[:, None], capacity)
-        for number, capacity in zip(numbers, capacities, strict=True)
-    ]
-    return _balance_score(fractions, [capacity.is_there for capacity in capacities])[:, 0]
-
-
-def _fraction(used: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Float64Array:
-    """The part that is in use, at most 1. Shape: as `used`."""
-    fraction: arrays.Float64Array = used / capacity.floats
-    return np.minimum(fraction, 1.0, out=fraction)
 
 
 def _balance_score(

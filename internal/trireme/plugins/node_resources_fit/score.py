@@ -67,22 +67,27 @@ class NodeResourcesFitScore:
         A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is
         rounded.
         """
-        return self.score_usage(pod_class, node_usage.NodeUsage(snap, slots), state, copies)
+        usage = node_usage.NodeUsage(snap, slots)
+        return self._score_columns(usage, resource_usage.add_copies(state, copies, nonzero=True))
 
-    def score_usage(
-        self, pod_class: classes.PodClass, usage: node_usage.NodeUsage, state: Any, copies: int
-    ) -> arrays.Int64Array:
-        """As score_copies, of nodes with this usage."""
-        scored: tuple[resource_usage.ScoredResource, ...] = state
-        total = np.zeros((usage.count, copies), dtype=np.int64)
+    def pods_of_classes(self, states: Sequence[Any]) -> Sequence[resource_usage.AddedPods]:
+        """What a pod of each class adds to its node; in parts where other resources count for some than for others."""
+        return resource_usage.add_pods(states, nonzero=True)
+
+    def score_pods(self, usage: node_usage.NodeUsage, pods: Sequence[resource_usage.AddedPods]) -> arrays.Int64Array:
+        """The scores of nodes with this usage for each of the pods. Shape: (node, pod)."""
+        parts = [self._score_columns(usage, part) for part in pods]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
+        """The scores with what is added in each column. Shape: (node, column)."""
+        total = np.zeros((usage.count, added.columns), dtype=np.int64)
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
-        for entry in scored:
-            capacity, requested = resource_usage.capacity_and_usage(
-                usage, entry, copies, nonzero=True, devices=self._devices
-            )
-            score = self._score_by_strategy(requested, capacity)
-            counts = capacity.is_there
+        for entry in added.amounts:
+            use = resource_usage.use_of(usage, entry, self._devices)
+            score = self._score_by_strategy(use)
+            counts = use.capacity.is_there
             if self._shape is not None:
                 counts = score > 0 if counts is None else counts & (score > 0)
             if counts is not None:
@@ -94,11 +99,11 @@ class NodeResourcesFitScore:
             return np.floor(total / divisor + 0.5).astype(np.int64)
         return total // divisor
 
-    def _score_by_strategy(self, requested: arrays.Int64Array, capacity: node_usage.Capacity) -> arrays.Int64Array:
-        """Return the score of one resource, 0 to 100, for what is requested of each capacity. Shape: as `requested`."""
+    def _score_by_strategy(self, use: resource_usage.ResourceUse) -> arrays.Int64Array:
+        """Return the score of one resource, 0 to 100. Shape: (node, column)."""
         if self._args.strategy == fit_args.LEAST_ALLOCATED:
-            return resource_usage.percentage(capacity.amounts - requested, capacity)
-        utilization = resource_usage.percentage(requested, capacity)
+            return use.percentages_free()
+        utilization = use.percentages_used()
         return utilization if self._shape is None else self._shape[utilization]
 
 

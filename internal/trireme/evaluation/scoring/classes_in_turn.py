@@ -1,0 +1,136 @@
+"""Finds which of several classes can be placed in turn by one call, and what placing them needs of each.
+
+A class that is new, and may never come again, gets no scores of its own here: what does not depend on requests is that
+of its family, and what does is computed for all classes together (`pods_in_turn`).
+
+Tests: tests/unit/evaluation/test_classes_in_turn.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.evaluation import plugin_timer
+from trireme.evaluation.scoring import class_scores, placement, placers, pods_in_turn, score_chain, score_evaluator
+from trireme.framework import status
+from trireme.snapshot import classes, snapshot
+from trireme.wire import node_columns
+
+# So many totals are kept at once at most: 16 MiB.
+_TOTALS = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PodsToPlace:
+    """Pods of a class to place, and Filter's answer about it."""
+
+    class_id: int
+    count: int
+    capacities: node_columns.NodeColumns
+    demand: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassInTurn:
+    """A class that can be placed in turn; `scores` are its own, or those of another class of its family."""
+
+    wanted: pods_in_turn.PodsOfClass
+    scores: class_scores.ClassScores
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """Scores that are up to date, and what they add to totals that no placement changes."""
+
+    scores: class_scores.ClassScores
+    static: pods_in_turn.StaticTotals
+
+
+class ClassesInTurn:
+    """Collects classes of one profile until one cannot be placed in turn, on one generation of the snapshot."""
+
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        evaluator: score_evaluator.ScoreEvaluator,
+        profile: str,
+        chain: score_chain.ScoreChain,
+        timer: plugin_timer.PluginTimer,
+    ) -> None:
+        self._snap = snap
+        self._evaluator = evaluator
+        self._profile = profile
+        self._chain = chain
+        self._timer = timer
+        self._families: dict[bytes, _Scores] = {}
+        self._pods = 0
+
+    async def collect(self, wanted: Iterable[PodsToPlace]) -> list[ClassInTurn]:
+        """The first classes for which placed pods change nothing but what is left of their nodes' resources.
+
+        They end before one for which a plugin fails, and after one with affinity to pods: where it is matters to
+        others. None where the snapshot changed meanwhile.
+
+        Raises: StaleRequestError where filter's answer patches one that is not here.
+        """
+        generation, size = self._snap.generation, max(self._snap.nodes.size, 1)
+        out: list[ClassInTurn] = []
+        for each in wanted:
+            pod_class = self._snap.classes.get(each.class_id)
+            made = None if pod_class is None else await self._class_in_turn(pod_class, each)
+            if made is None:
+                break
+            out.append(made)
+            if pod_class is None or pod_class.relates_to_pods or (len(out) + 1) * size > _TOTALS:
+                break
+        return out if self._snap.generation == generation else []
+
+    async def _class_in_turn(self, pod_class: classes.PodClass, wanted: PodsToPlace) -> ClassInTurn | None:
+        known = self._evaluator.columns_of(self._profile, pod_class)
+        known.store_filter_answer(wanted.capacities)
+        found = await self._scores_for(pod_class, known)
+        if found is None or not placers.affects_usage_only(self._chain, found.scores):
+            return None
+        self._pods += wanted.count
+        known.refresh_open_slots(self._snap.nodes)
+        size, opened = self._snap.nodes.size, known.open
+        if opened.shape[0] < size:
+            opened = np.concatenate([opened, np.zeros(size - opened.shape[0], dtype=np.bool_)])
+        static = found.static.of(opened, self._pods)
+        if static is None:
+            return None
+        is_own = found.scores is known
+        own = np.zeros(size, dtype=np.int64) if is_own else None
+        by_usage = []
+        for name, plugin in self._chain.by_usage.items():
+            column, weight = found.scores.plugins[name], self._chain.weights[name]
+            state = column.state if is_own else plugin.pre_score(pod_class, self._snap)
+            if state is not None:
+                by_usage.append(pods_in_turn.UsageScorer(plugin, state, weight))
+                if own is not None:
+                    own += placement.apply_weight(column.raw[:size], weight)
+        pods = pods_in_turn.PodsOfClass(
+            wanted.class_id, wanted.count, wanted.demand, opened, static, by_usage, own, pod_class.has_claims
+        )
+        return ClassInTurn(pods, found.scores)
+
+    async def _scores_for(self, pod_class: classes.PodClass, known: class_scores.ClassScores) -> _Scores | None:
+        """The scores that count for the class, which has `known` so far; None: a plugin fails."""
+        if not known.plugins:
+            found = self._families.get(pod_class.family)
+            sibling = None if found else self._evaluator.sibling_of(self._profile, pod_class)
+            if sibling is not None:
+                found = await self._evaluate(sibling)
+                if found is not None:
+                    self._families[pod_class.family] = found
+            if found is not None and self._evaluator.scores_alike(self._profile, pod_class, found.scores):
+                return found
+        return await self._evaluate(pod_class)
+
+    async def _evaluate(self, pod_class: classes.PodClass) -> _Scores | None:
+        scores = await self._evaluator.evaluate(self._profile, pod_class, self._timer)
+        if isinstance(scores, status.Status):
+            return None
+        ranked, common = placers.ranked_plugins(self._chain, scores)
+        return _Scores(scores, pods_in_turn.StaticTotals(ranked, common, self._snap.nodes.size))
