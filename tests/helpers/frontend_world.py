@@ -43,7 +43,7 @@ from trireme.v1 import (
     snapshot_pb2,
     status_pb2,
 )
-from trireme.wire import node_columns
+from trireme.wire import node_columns, packing
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -471,11 +471,10 @@ class World:
         response = score_phase_pb2.PlaceClassesResponse()
         taken: dict[int, int] = {}
         for each in request.classes:
-            columns, wanted = node_columns.from_message(each.capacities), each.demand.amounts["cpu"] // 1000
+            wanted = each.demand.amounts["cpu"] // 1000
             placed = response.answers.add(evaluated_generation=request.cycle.generation)
-            for slot in np.flatnonzero(columns.index == 0).tolist():
-                while len(placed.slots) < each.count and columns.capacity[slot]:
-                    columns.capacity[slot] -= 1
+            for slot in np.flatnonzero(packing.from_bits(each.admitted)).tolist():
+                while len(placed.slots) < each.count:
                     if self.free(0).get(slot, 0) - taken.get(slot, 0) < wanted:
                         break
                     placed.slots.append(slot)

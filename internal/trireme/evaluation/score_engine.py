@@ -207,40 +207,41 @@ class ScoreEngine:
         return _answer_of_batch(placed, timer, more=more)
 
     async def place_classes(
-        self, cycle: cycle_pb2.Cycle, wanted: Sequence[classes_in_turn.PodsToPlace], seed: int = 0
+        self,
+        cycle: cycle_pb2.Cycle,
+        wanted: Sequence[classes_in_turn.PodsToPlace],
+        capacities: node_columns.NodeColumns,
+        seed: int = 0,
     ) -> Sequence[phase_answers.PlaceAnswer]:
         """As `place`, of pods of several classes: each class as if the pods of those before were on their nodes.
 
-        It ends after the first class whose pods were not all placed, and before one whose choice depends on more of
-        the pods before than what they take. One answer at least.
+        `capacities` is filter's answer about the first class, which may be a patch. It ends after the first class whose
+        pods were not all placed, and before one whose choice depends on more of the pods before than what they take.
+        One answer at least.
 
         Raises: StaleRequestError, InvalidRequestError as `place`.
         """
         if not wanted:
             raise request_errors.InvalidRequestError("classes: there is none")
-        about = cycle_pb2.Cycle()
-        about.CopyFrom(cycle)
-        about.pod_class = wanted[0].class_id
-        out = list(await self._place_in_turn(about, wanted, node_usage.UsageWithPods(self._snap)))
-        if not out:
-            out.append(await self.place(about, wanted[0].count, wanted[0].capacities, seed=seed))
-        return out
+        first = cycle_pb2.Cycle()
+        first.CopyFrom(cycle)
+        first.pod_class = wanted[0].class_id
+        self.columns_of(first).store_filter_answer(capacities)
+        answers = await self._place_in_turn(first, wanted, node_usage.UsageWithPods(self._snap))
+        return answers or [await self.place(first, wanted[0].count, capacities, seed=seed)]
 
     async def place_after(
         self,
         cycle: cycle_pb2.Cycle,
         wanted: classes_in_turn.PodsToPlace,
         before: Sequence[node_usage.PlacedPod],
-        seed: int = 0,
     ) -> phase_answers.PlaceAnswer | None:
         """As `place`, as if the pods `before`, of classes with a demand, were on their nodes.
 
         None: what they change is not only a matter of resources.
 
-        Raises: StaleRequestError, InvalidRequestError as `place`.
+        Raises: InvalidRequestError as `place`.
         """
-        if not before:
-            return await self.place(cycle, wanted.count, wanted.capacities, seed=seed)
         answers = await self._place_in_turn(cycle, [wanted], node_usage.UsageWithPods(self._snap, before))
         return answers[0] if answers else None
 

@@ -169,13 +169,12 @@ class InProcessEvaluators(ports.Evaluators):
             if not filtered:
                 return ()
             pods = [
-                classes_in_turn.PodsToPlace(*each, answer.columns, answer.demand or {})
+                classes_in_turn.PodsToPlace(*each, answer.demand or {}, answer.columns.feasible)
                 for each, answer in zip(wanted, filtered, strict=False)
             ]
             cycle.generation = filtered[0].columns.generation
-            return list(
-                zip(filtered, await self.engine.score.place_classes(cycle, pods, cycle.generation), strict=False)
-            )
+            placed = await self.engine.score.place_classes(cycle, pods, filtered[0].columns, cycle.generation)
+            return list(zip(filtered, placed, strict=False))
 
     async def place_after(
         self,
@@ -191,8 +190,9 @@ class InProcessEvaluators(ports.Evaluators):
         with self._port_errors(cycle):
             answers = await self.engine.filter.filter_classes(cycle, about)
             if answers:
-                wanted = classes_in_turn.PodsToPlace(class_id, count, filtered.columns, answers[0].demand or {})
-                placed = await self.engine.score.place_after(cycle, wanted, before, cycle.generation)
+                demand = answers[0].demand or {}
+                wanted = classes_in_turn.PodsToPlace(class_id, count, demand, filtered.columns.feasible)
+                placed = await self.engine.score.place_after(cycle, wanted, before)
                 if placed is not None:
                     return placed
         raise ports.PhaseFault("the pods before it change more than what is left of resources")

@@ -26,7 +26,7 @@ from trireme.remote import answer_recording, compared_scores, remote_score
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
-from trireme.wire import domain_constraints, node_columns, phase_answers
+from trireme.wire import domain_constraints, node_columns, packing, phase_answers
 from trireme.wire import status as wire_status
 
 
@@ -194,12 +194,13 @@ async def _decode_and_place_classes(
     if not all(each.HasField("demand") for each in request.classes):
         raise request_errors.InvalidRequestError("classes.demand: is missing, so that a node may be overcommitted")
     try:
-        wanted = [
-            classes_in_turn.PodsToPlace(
-                each.pod_class, each.count, node_columns.from_message(each.capacities), dict(each.demand.amounts)
-            )
-            for each in request.classes
-        ]
+        capacities = node_columns.from_message(request.capacities)
     except ValueError as error:
-        raise request_errors.InvalidRequestError(f"classes.capacities: {error}") from error
-    return await engine.place_classes(request.cycle, wanted, request.cycle.generation)
+        raise request_errors.InvalidRequestError(f"capacities: {error}") from error
+    wanted = [
+        classes_in_turn.PodsToPlace(
+            each.pod_class, each.count, dict(each.demand.amounts), packing.from_bits(each.admitted)
+        )
+        for each in request.classes
+    ]
+    return await engine.place_classes(request.cycle, wanted, capacities, request.cycle.generation)

@@ -130,6 +130,7 @@ class PlaceClassesRequest(_message.Message):
 
     CYCLE_FIELD_NUMBER: _builtins.int
     CLASSES_FIELD_NUMBER: _builtins.int
+    CAPACITIES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The profile and the state of the cluster; its class does not matter."""
@@ -138,15 +139,20 @@ class PlaceClassesRequest(_message.Message):
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClassToPlace]:
         """REQUIRED. The classes in the order in which their pods are tried, at least one."""
 
+    @_builtins.property
+    def capacities(self) -> _filter_pb2.NodeColumns:
+        """REQUIRED. Filter's answer about the first class, as in PlaceRequest."""
+
     def __init__(
         self,
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
         classes: _abc.Iterable[Global___ClassToPlace] | None = ...,
+        capacities: _filter_pb2.NodeColumns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "cycle", b"cycle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "classes", b"classes", "cycle", b"cycle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -160,16 +166,16 @@ class ClassToPlace(_message.Message):
 
     POD_CLASS_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
-    CAPACITIES_FIELD_NUMBER: _builtins.int
+    ADMITTED_FIELD_NUMBER: _builtins.int
     DEMAND_FIELD_NUMBER: _builtins.int
     pod_class: _builtins.int
     """REQUIRED. The class."""
     count: _builtins.int
     """REQUIRED. How many pods are to be placed, from 1."""
-    @_builtins.property
-    def capacities(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED. Filter's answer, as in PlaceRequest."""
-
+    admitted: _builtins.bytes
+    """REQUIRED. The nodes that take a pod by filter's answer: a bit for each slot, the lowest bit of the first byte for
+    slot 0. Slots beyond take none.
+    """
     @_builtins.property
     def demand(self) -> _filter_phase_pb2.ResourceDemand:
         """REQUIRED. Filter's demand."""
@@ -179,12 +185,12 @@ class ClassToPlace(_message.Message):
         *,
         pod_class: _builtins.int = ...,
         count: _builtins.int = ...,
-        capacities: _filter_pb2.NodeColumns | None = ...,
+        admitted: _builtins.bytes = ...,
         demand: _filter_phase_pb2.ResourceDemand | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "demand", b"demand"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["demand", b"demand"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "count", b"count", "demand", b"demand", "pod_class", b"pod_class"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "count", b"count", "demand", b"demand", "pod_class", b"pod_class"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -52,14 +52,21 @@ class NodeColumns:
         return self.index.nbytes + self.capacity.nbytes
 
     @property
+    def feasible(self) -> arrays.BoolArray:
+        """Which nodes pass. Shape: (entry,)."""
+        out: arrays.BoolArray = self.index == 0
+        out &= self.capacity > 0
+        return out
+
+    @property
     def feasible_count(self) -> int:
         """How many nodes pass."""
-        return int(np.count_nonzero((self.index == 0) & (self.capacity > 0)))
+        return int(np.count_nonzero(self.feasible))
 
     @property
     def has_feasible_node(self) -> bool:
         """Whether any node passes."""
-        return bool(((self.index == 0) & (self.capacity > 0)).any())
+        return bool(self.feasible.any())
 
     @property
     def error(self) -> status.Status | None:

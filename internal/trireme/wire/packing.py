@@ -59,6 +59,16 @@ def to_array(field: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.array(field, dtype=dtype)
 
 
+def to_bits(marks: npt.NDArray[np.bool_]) -> bytes:
+    """Encode marks as a bit each, the lowest bit of the first byte first. Shape: (n,)."""
+    return np.packbits(marks, bitorder="little").tobytes()
+
+
+def from_bits(bits: bytes) -> npt.NDArray[np.bool_]:
+    """The marks that `to_bits` encoded, and up to seven more, which are not set. Shape: (n,)."""
+    return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little").view(np.bool_)
+
+
 def _merge_field(target: message.Message, field_number: int, payload: bytes) -> None:
     """Append the packed payload to the field; nothing if it is empty."""
     if payload:

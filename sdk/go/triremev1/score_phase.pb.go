@@ -213,7 +213,9 @@ type PlaceClassesRequest struct {
 	// REQUIRED. The profile and the state of the cluster; its class does not matter.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. The classes in the order in which their pods are tried, at least one.
-	Classes       []*ClassToPlace `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
+	Classes []*ClassToPlace `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
+	// REQUIRED. Filter's answer about the first class, as in PlaceRequest.
+	Capacities    *NodeColumns `protobuf:"bytes,3,opt,name=capacities,proto3" json:"capacities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -262,6 +264,13 @@ func (x *PlaceClassesRequest) GetClasses() []*ClassToPlace {
 	return nil
 }
 
+func (x *PlaceClassesRequest) GetCapacities() *NodeColumns {
+	if x != nil {
+		return x.Capacities
+	}
+	return nil
+}
+
 // ClassToPlace is pods of a class to place.
 type ClassToPlace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -269,8 +278,9 @@ type ClassToPlace struct {
 	PodClass uint32 `protobuf:"varint,1,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
 	// REQUIRED. How many pods are to be placed, from 1.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// REQUIRED. Filter's answer, as in PlaceRequest.
-	Capacities *NodeColumns `protobuf:"bytes,3,opt,name=capacities,proto3" json:"capacities,omitempty"`
+	// REQUIRED. The nodes that take a pod by filter's answer: a bit for each slot, the lowest bit of the first byte for
+	// slot 0. Slots beyond take none.
+	Admitted []byte `protobuf:"bytes,3,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// REQUIRED. Filter's demand.
 	Demand        *ResourceDemand `protobuf:"bytes,4,opt,name=demand,proto3" json:"demand,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -321,9 +331,9 @@ func (x *ClassToPlace) GetCount() uint32 {
 	return 0
 }
 
-func (x *ClassToPlace) GetCapacities() *NodeColumns {
+func (x *ClassToPlace) GetAdmitted() []byte {
 	if x != nil {
-		return x.Capacities
+		return x.Admitted
 	}
 	return nil
 }
@@ -766,16 +776,17 @@ const file_trireme_v1_score_phase_proto_rawDesc = "" +
 	"capacities\x12>\n" +
 	"\vconstraints\x18\x04 \x03(\v2\x1c.trireme.v1.DomainConstraintR\vconstraints\x12!\n" +
 	"\fextra_scores\x18\x05 \x03(\x12R\vextraScores\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\x04R\x04seed\"r\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\"\xab\x01\n" +
 	"\x13PlaceClassesRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x122\n" +
-	"\aclasses\x18\x02 \x03(\v2\x18.trireme.v1.ClassToPlaceR\aclasses\"\xae\x01\n" +
-	"\fClassToPlace\x12\x1b\n" +
-	"\tpod_class\x18\x01 \x01(\rR\bpodClass\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\x127\n" +
+	"\aclasses\x18\x02 \x03(\v2\x18.trireme.v1.ClassToPlaceR\aclasses\x127\n" +
 	"\n" +
 	"capacities\x18\x03 \x01(\v2\x17.trireme.v1.NodeColumnsR\n" +
-	"capacities\x122\n" +
+	"capacities\"\x91\x01\n" +
+	"\fClassToPlace\x12\x1b\n" +
+	"\tpod_class\x18\x01 \x01(\rR\bpodClass\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x1a\n" +
+	"\badmitted\x18\x03 \x01(\fR\badmitted\x122\n" +
 	"\x06demand\x18\x04 \x01(\v2\x1a.trireme.v1.ResourceDemandR\x06demand\"~\n" +
 	"\x14PlaceClassesResponse\x123\n" +
 	"\aanswers\x18\x01 \x03(\v2\x19.trireme.v1.PlaceResponseR\aanswers\x121\n" +
@@ -854,7 +865,7 @@ var file_trireme_v1_score_phase_proto_depIdxs = []int32{
 	13, // 3: trireme.v1.PlaceRequest.constraints:type_name -> trireme.v1.DomainConstraint
 	11, // 4: trireme.v1.PlaceClassesRequest.cycle:type_name -> trireme.v1.Cycle
 	4,  // 5: trireme.v1.PlaceClassesRequest.classes:type_name -> trireme.v1.ClassToPlace
-	12, // 6: trireme.v1.ClassToPlace.capacities:type_name -> trireme.v1.NodeColumns
+	12, // 6: trireme.v1.PlaceClassesRequest.capacities:type_name -> trireme.v1.NodeColumns
 	14, // 7: trireme.v1.ClassToPlace.demand:type_name -> trireme.v1.ResourceDemand
 	6,  // 8: trireme.v1.PlaceClassesResponse.answers:type_name -> trireme.v1.PlaceResponse
 	15, // 9: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing

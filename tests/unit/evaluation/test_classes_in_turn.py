@@ -290,13 +290,12 @@ async def test_requests_without_classes_and_with_wrong_capacities_are_refused() 
         await scores.PlaceClasses(score_phase_pb2.PlaceClassesRequest(cycle=cycle), context())
     assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
     wanted = score_phase_pb2.PlaceClassesRequest(cycle=cycle)
-    each = wanted.classes.add(pod_class=1, count=1, capacities=filter_pb2.NodeColumns(size=3, capacity=[1]))
+    each = wanted.classes.add(pod_class=1, count=1)
+    wanted.capacities.CopyFrom(filter_pb2.NodeColumns(size=3, capacity=[1]))
     with pytest.raises(Aborted, match=r"classes\.demand: is missing") as refused:
         await scores.PlaceClasses(wanted, context())
     assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
     each.demand.amounts["cpu"] = 100
-    with pytest.raises(
-        Aborted, match=r"classes.capacities: columns.status_index: has 0 entries, must have 3"
-    ) as refused:
+    with pytest.raises(Aborted, match=r"capacities: columns.status_index: has 0 entries, must have 3") as refused:
         await scores.PlaceClasses(wanted, context())
     assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT

@@ -1,6 +1,6 @@
 """Finds which of several classes can be placed in turn by one call, and what placing them needs of each.
 
-A class that is new, and may never come again, gets no scores of its own here: what does not depend on requests is that
+A class that is new, and may never come again, gets no scores of its own: what does not depend on requests is that
 of its family, and what does is computed for all classes together (`pods_in_turn`).
 
 Tests: tests/unit/evaluation/test_classes_in_turn.py.
@@ -14,8 +14,7 @@ import numpy as np
 from trireme.evaluation import plugin_timer
 from trireme.evaluation.scoring import class_scores, placement, placers, pods_in_turn, score_chain, score_evaluator
 from trireme.framework import status
-from trireme.snapshot import classes, snapshot
-from trireme.wire import node_columns
+from trireme.snapshot import arrays, classes, snapshot
 
 # So many totals are kept at once at most: 16 MiB.
 _TOTALS = 2 * 1024 * 1024
@@ -23,12 +22,15 @@ _TOTALS = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
-    """Pods of a class to place, and Filter's answer about it."""
+    """Pods of a class to place, what one takes of its node, and the nodes that take one by filter's answer.
+
+    Shape: admitted (slot,); slots beyond take none.
+    """
 
     class_id: int
     count: int
-    capacities: node_columns.NodeColumns
     demand: Mapping[str, int]
+    admitted: arrays.BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,6 @@ class ClassesInTurn:
 
         They end before one for which a plugin fails, and after one with affinity to pods: where it is matters to
         others. None where the snapshot changed meanwhile.
-
-        Raises: StaleRequestError where filter's answer patches one that is not here.
         """
         generation, size = self._snap.generation, max(self._snap.nodes.size, 1)
         out: list[ClassInTurn] = []
@@ -87,16 +87,17 @@ class ClassesInTurn:
         return out if self._snap.generation == generation else []
 
     async def _class_in_turn(self, pod_class: classes.PodClass, wanted: PodsToPlace) -> ClassInTurn | None:
+        is_new = not self._evaluator.knows(self._profile, pod_class)
         known = self._evaluator.columns_of(self._profile, pod_class)
-        known.store_filter_answer(wanted.capacities)
-        found = await self._scores_for(pod_class, known)
+        found = await self._scores_for(pod_class, is_new)
         if found is None or not placers.affects_usage_only(self._chain, found.scores):
             return None
         self._pods += wanted.count
-        known.refresh_open_slots(self._snap.nodes)
-        size, opened = self._snap.nodes.size, known.open
-        if opened.shape[0] < size:
-            opened = np.concatenate([opened, np.zeros(size - opened.shape[0], dtype=np.bool_)])
+        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
+        size = self._snap.nodes.size
+        opened = self._snap.nodes.alive[:size].copy()
+        opened[: wanted.admitted.shape[0]] &= wanted.admitted[:size]
+        opened[wanted.admitted.shape[0] :] = False
         static = found.static.of(opened, self._pods)
         if static is None:
             return None
@@ -115,9 +116,9 @@ class ClassesInTurn:
         )
         return ClassInTurn(pods, found.scores)
 
-    async def _scores_for(self, pod_class: classes.PodClass, known: class_scores.ClassScores) -> _Scores | None:
-        """The scores that count for the class, which has `known` so far; None: a plugin fails."""
-        if not known.plugins:
+    async def _scores_for(self, pod_class: classes.PodClass, is_new: bool) -> _Scores | None:
+        """The scores that count for the class; None: a plugin fails."""
+        if is_new:
             found = self._families.get(pod_class.family)
             sibling = None if found else self._evaluator.sibling_of(self._profile, pod_class)
             if sibling is not None:

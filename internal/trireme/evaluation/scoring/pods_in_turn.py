@@ -56,6 +56,10 @@ class PodsOfClass:
     has_claims: bool
 
 
+# A plugin that scores some of several classes, its weight, what it needs of these, and which these are.
+_Scored = tuple[scorers.UsageScore, int, object, Sequence[int]]
+
+
 class StaticTotals:
     """What plugins add to the totals of a class that no placement changes.
 
@@ -200,20 +204,25 @@ class PodsInTurn:
     def _make_keys(self, size: int) -> arrays.Int64Array:
         """The keys of nodes that have what `opened` says; those with pods before are made later. Shape: (class, slot).
 
-        What is known of the scores of nodes is used if all of it is.
+        Scores by usage that are known are not computed.
         """
         keys = np.empty((len(self._wanted), size), dtype=np.int64)
-        known = [each.own for each in self._wanted if each.own is not None]
+        unknown = [row for row, each in enumerate(self._wanted) if each.own is None]
+        scored = _scorers_of([self._wanted[row] for row in unknown])
         opened = np.array([each.opened for each in self._wanted])
         everywhere = bool(opened.all())
         slots, at_once = arrays.first_slots(size), max(_TOTALS_AT_ONCE // len(self._wanted), 1)
         for begin in range(0, size, at_once):
             part = slots[begin : begin + at_once]
             where = slice(begin, begin + part.shape[0])
-            if len(known) == len(self._wanted):
-                own = np.array([each[where] for each in known]).T
-            else:
-                own = self._own_scores(part)
+            own = self._own_scores(part, scored, len(unknown)) if unknown else None
+            if own is None or len(unknown) < len(self._wanted):
+                found, own = own, np.empty((part.shape[0], len(self._wanted)), dtype=np.int64)
+                for row, each in enumerate(self._wanted):
+                    if each.own is not None:
+                        own[:, row] = each.own[where]
+                if found is not None:
+                    own[:, unknown] = found
             keys[:, where] = self._as_keys(own, where).T
         if not everywhere:
             keys[~opened] = _CLOSED
@@ -223,7 +232,9 @@ class PodsInTurn:
         """The keys of nodes, with all pods so far. Shapes: slots ascending (n,), result (class, n)."""
         fits = self._before.fits(slots, self._demands)
         fits &= np.array([each.opened[slots] for each in self._wanted])
-        return np.where(fits, self._as_keys(self._own_scores(slots), slots).T, _CLOSED)
+        return np.where(
+            fits, self._as_keys(self._own_scores(slots, self._scorers, len(self._wanted)), slots).T, _CLOSED
+        )
 
     def _as_keys(self, own: arrays.Int64Array, where: arrays.SlotArray | slice) -> arrays.Int64Array:
         """Make keys of the scores by usage, which are spent. Shapes: (node, class)."""
@@ -237,23 +248,24 @@ class PodsInTurn:
         own += self._ties[where][:, None]
         return own
 
-    def _own_scores(self, slots: arrays.SlotArray) -> arrays.Int64Array:
-        """The weighted sums of the scores by usage, with all pods so far. Shapes: slots ascending (n,), (n, class)."""
+    def _own_scores(self, slots: arrays.SlotArray, scored: Sequence[_Scored], count: int) -> arrays.Int64Array:
+        """The weighted sums of the scores of so many classes by usage, with all pods so far.
+
+        Shapes: slots ascending (n,), result (n, class).
+        """
         usage = self._before.at(slots)
-        total = np.zeros((slots.shape[0], len(self._wanted)), dtype=np.int64)
-        for plugin, weight, pods, rows in self._scorers:
+        total = np.zeros((slots.shape[0], count), dtype=np.int64)
+        for plugin, weight, pods, rows in scored:
             scores = placement.apply_weight(plugin.score_pods(usage, pods), weight)
-            if len(rows) == len(self._wanted):
+            if len(rows) == count:
                 total += scores
             else:
                 total[:, rows] += scores
         return total
 
 
-def _scorers_of(
-    wanted: Sequence[PodsOfClass],
-) -> Sequence[tuple[scorers.UsageScore, int, object, Sequence[int]]]:
-    """The plugins that score some of the classes, with their weights, what they need of these, and which these are."""
+def _scorers_of(wanted: Sequence[PodsOfClass]) -> Sequence[_Scored]:
+    """The plugins that score some of these classes."""
     by_plugin: dict[int, tuple[UsageScorer, list[object], list[int]]] = {}
     for row, each in enumerate(wanted):
         for scorer in each.scorers:

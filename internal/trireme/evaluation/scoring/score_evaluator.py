@@ -100,6 +100,10 @@ class ScoreEvaluator:
         failed = self._refresh_synchronous_plugins(profile, pod_class, cached, timer)
         return cached if failed is None else failed
 
+    def knows(self, profile: str, pod_class: classes.PodClass) -> bool:
+        """Whether the class's scores were asked for lately."""
+        return (profile, pod_class.id) in self._cache
+
     def sibling_of(self, profile: str, pod_class: classes.PodClass) -> classes.PodClass | None:
         """A class that differs from this one in requests alone, and was evaluated lately."""
         sibling = self._cache.sibling_of(profile, pod_class)

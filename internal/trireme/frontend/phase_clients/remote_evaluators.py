@@ -28,7 +28,7 @@ from trireme.v1 import (
     score_phase_pb2,
     score_phase_pb2_grpc,
 )
-from trireme.wire import identities, node_columns, phase_answers
+from trireme.wire import identities, node_columns, packing, phase_answers
 from trireme.wire import status as wire_status
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
@@ -45,6 +45,8 @@ class _HasEvaluatedGeneration(Protocol):
 
 
 Evaluated = TypeVar("Evaluated", bound=_HasEvaluatedGeneration)
+Response = TypeVar("Response")
+CapacityRequest = score_phase_pb2.PlaceRequest | score_phase_pb2.PlaceClassesRequest
 
 
 class RemoteEvaluators:
@@ -272,23 +274,12 @@ class RemoteEvaluators:
             request = score_phase_pb2.PlaceRequest(
                 cycle=self.cycle(profile, class_id, generation),
                 count=count,
-                capacities=self._capacities_for(link, key, filtered),
                 constraints=filtered.constraints,
                 extra_scores=extra_scores,
                 seed=generation,
             )
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
-            link.capacities.pop(key, None)
-            try:
-                response = await stub.Place(request, timeout=self._scores.deadline_seconds)
-            except aio.AioRpcError as error:
-                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not request.capacities.base_generation:
-                    raise
-                request.capacities.CopyFrom(node_columns.to_message(filtered.columns))
-                response = await stub.Place(request, timeout=self._scores.deadline_seconds)
-            if self._answers.has(key, filtered.columns):
-                link.note_capacities(key, generation)
-            return response
+            return await self._call_with_capacities(link, key, filtered, request, stub.Place)
 
         response = await self._measure_and_map_errors(
             "score", "Place", self._scores.call(profile, class_id, call_place)
@@ -311,25 +302,13 @@ class RemoteEvaluators:
         async def call_place_classes(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceClassesResponse:
             request = score_phase_pb2.PlaceClassesRequest(cycle=cycle)
             for (class_id, count), answer in zip(wanted, filtered, strict=False):
-                each = request.classes.add(pod_class=class_id, count=count)
+                admitted = packing.to_bits(answer.columns.feasible)
+                each = request.classes.add(pod_class=class_id, count=count, admitted=admitted)
                 each.demand.amounts.update(answer.demand or {})
                 each.demand.SetInParent()
-                each.capacities.CopyFrom(self._capacities_for(link, (profile, class_id), answer))
-                link.capacities.pop((profile, class_id), None)
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
-            try:
-                response = await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
-            except aio.AioRpcError as error:
-                patched = any(each.capacities.base_generation for each in request.classes)
-                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not patched:
-                    raise
-                for each, answer in zip(request.classes, filtered, strict=True):
-                    each.capacities.CopyFrom(node_columns.to_message(answer.columns))
-                response = await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
-            for (class_id, _), answer, _ in zip(wanted, filtered, response.answers, strict=False):
-                if self._answers.has((profile, class_id), answer.columns):
-                    link.note_capacities((profile, class_id), answer.columns.generation)
-            return response
+            first = (profile, wanted[0][0])
+            return await self._call_with_capacities(link, first, filtered[0], request, stub.PlaceClasses)
 
         answering = self._scores.call(profile, wanted[0][0], call_place_classes)
         response = await self._measure_and_map_errors("score", "PlaceClasses", answering)
@@ -370,14 +349,33 @@ class RemoteEvaluators:
             raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
         return out
 
-    def _capacities_for(
-        self, link: replica_link.ReplicaLink, key: ports.ClassKey, filtered: FilterAnswer
-    ) -> filter_pb2.NodeColumns:
-        """Filter's answer for this replica of score: what changed, where it has the rest."""
+    async def _call_with_capacities(
+        self,
+        link: replica_link.ReplicaLink,
+        key: ports.ClassKey,
+        filtered: FilterAnswer,
+        request: CapacityRequest,
+        call: Callable[..., Awaitable[Response]],
+    ) -> Response:
+        """Call score with filter's answer about a class: what changed, where the replica has the rest.
+
+        One that has lost it (FAILED_PRECONDITION) gets all, in a second call.
+        """
         update = filtered.update
         if update is None or (update.base_generation and link.capacities.get(key) != update.base_generation):
-            return node_columns.to_message(filtered.columns)
-        return update
+            update = node_columns.to_message(filtered.columns)
+        request.capacities.CopyFrom(update)
+        link.capacities.pop(key, None)
+        try:
+            response = await call(request, timeout=self._scores.deadline_seconds)
+        except aio.AioRpcError as error:
+            if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not request.capacities.base_generation:
+                raise
+            request.capacities.CopyFrom(node_columns.to_message(filtered.columns))
+            response = await call(request, timeout=self._scores.deadline_seconds)
+        if self._answers.has(key, filtered.columns):
+            link.note_capacities(key, filtered.columns.generation)
+        return response
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

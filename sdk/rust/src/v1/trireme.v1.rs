@@ -11887,6 +11887,9 @@ pub struct PlaceClassesRequest {
     /// REQUIRED. The classes in the order in which their pods are tried, at least one.
     #[prost(message, repeated, tag = "2")]
     pub classes: ::prost::alloc::vec::Vec<ClassToPlace>,
+    /// REQUIRED. Filter's answer about the first class, as in PlaceRequest.
+    #[prost(message, optional, tag = "3")]
+    pub capacities: ::core::option::Option<NodeColumns>,
 }
 /// ClassToPlace is pods of a class to place.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -11897,9 +11900,10 @@ pub struct ClassToPlace {
     /// REQUIRED. How many pods are to be placed, from 1.
     #[prost(uint32, tag = "2")]
     pub count: u32,
-    /// REQUIRED. Filter's answer, as in PlaceRequest.
-    #[prost(message, optional, tag = "3")]
-    pub capacities: ::core::option::Option<NodeColumns>,
+    /// REQUIRED. The nodes that take a pod by filter's answer: a bit for each slot, the lowest bit of the first byte for
+    /// slot 0. Slots beyond take none.
+    #[prost(bytes = "vec", tag = "3")]
+    pub admitted: ::prost::alloc::vec::Vec<u8>,
     /// REQUIRED. Filter's demand.
     #[prost(message, optional, tag = "4")]
     pub demand: ::core::option::Option<ResourceDemand>,
