@@ -19,6 +19,7 @@ from trireme.snapshot import arrays, classes, snapshot_view
 # So many flags fit a byte; so many, and the number of an entry, an int64.
 _FLAGS_OF_BYTE = 8
 _FLAGS_AT_ONCE = 30
+_EXACT = 2**53
 
 # In which order a refusal names what is short, as kube-scheduler does; all others follow by name. The order of a map is
 # another one in each process, and so would be the text.
@@ -86,15 +87,14 @@ class NodeResourcesFitFilter:
         nodes = snap.nodes
         nodes.ensure_resource_rows()
         where = arrays.slot_index(slots)
-        copies = nodes.allowed_pods[where] - snap.pod_count(slots)
-        crowded = copies < 1
-        lacking = []
-        unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
+        room = nodes.allowed_pods[where] - snap.pod_count(slots)
+        copies = room.astype(np.float64)
         own = (
             _find_node_of_resized_pod(pod_class, snap, slots)
             if self._args.resizing and pod_class.pod.spec.node_name
             else None
         )
+        amounts_of_nodes = []
         for name, amount, backed in zip(demand.names, demand.amounts, demand.device_backed, strict=True):
             number = nodes.resource_names.find(name)
             if number is None:
@@ -105,25 +105,27 @@ class NodeResourcesFitFilter:
                 free = allocatable - snap.requested(number, slots)
             if own is not None:
                 own.give_back(name, amount, free)
-            fits = free // amount
-            short = fits < 1
+            fits = _quotients(free, amount)
             if backed:
-                by_device = allocatable == 0
-                short &= ~by_device
-                fits = np.where(by_device, interfaces.UNLIMITED, fits)
-            lacking.append(short)
-            too_much = short & (amount > allocatable)
-            if own is not None:
-                own.check_growth_only(name, amount, allocatable, too_much)
-            unresolvable |= too_much
+                fits = np.where(allocatable == 0, interfaces.UNLIMITED, fits)
+            amounts_of_nodes.append((allocatable, fits))
             np.minimum(copies, fits, out=copies)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         refused = np.flatnonzero(copies < 1)
         if refused.size:
-            kinds, kind_of = _distinct_combinations([each[refused] for each in (unresolvable, crowded, *lacking)])
+            lacking = []
+            unresolvable = np.zeros(refused.shape[0], dtype=np.bool_)
+            for name, amount, (allocatable, fits) in zip(demand.names, demand.amounts, amounts_of_nodes, strict=True):
+                short = fits[refused] < 1
+                too_much = short & (amount > allocatable[refused])
+                if own is not None and own.only_growth_fits(name, amount, allocatable):
+                    too_much &= refused != own.at
+                unresolvable |= too_much
+                lacking.append(short)
+            kinds, kind_of = _distinct_combinations([unresolvable, room[refused] < 1, *lacking])
             number_of = np.zeros(max(kinds) + 1, dtype=np.int16)
-            for number, kind in kinds.items():
-                number_of[number] = table.intern(self._refusal_for_lacking(kind[0], kind[1], kind[2:], demand))
+            for kind_number, kind in kinds.items():
+                number_of[kind_number] = table.intern(self._refusal_for_lacking(kind[0], kind[1], kind[2:], demand))
             index[refused] = number_of.take(kind_of)
             np.maximum(copies, 0, out=copies)
         return interfaces.Verdicts(index, np.minimum(copies, interfaces.UNLIMITED, out=copies).astype(np.int32))
@@ -179,12 +181,10 @@ class _NodeOfResizedPod:
         if amounts.is_scalar(name) and counted >= amount:
             free[self.at] = max(free[self.at], amount)
 
-    def check_growth_only(
-        self, name: str, amount: int, allocatable: arrays.Int64Array, too_much: arrays.BoolArray
-    ) -> None:
-        """Clear the own node's mark in `too_much` where only the growth of a scalar resource fits the node."""
-        if too_much[self.at] and amounts.is_scalar(name):
-            too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
+    def only_growth_fits(self, name: str, amount: int, allocatable: arrays.Int64Array) -> bool:
+        """Whether a scalar resource is too much for the node as a whole, but its growth is not. Shape: (slot,)."""
+        growth = amount - min(amount, self.counted.get(name, 0))
+        return amounts.is_scalar(name) and growth <= int(allocatable[self.at])
 
 
 def _find_node_of_resized_pod(
@@ -197,6 +197,12 @@ def _find_node_of_resized_pod(
         return None
     own = snap.class_of_pod(pod_class.pod.metadata.uid, slot)
     return None if own is None else _NodeOfResizedPod(int(at[0]), snap.classes[own].amounts.placed)
+
+
+def _quotients(free: arrays.Int64Array, amount: int) -> arrays.Int64Array | arrays.Float64Array:
+    """How often the amount is in what is free, perhaps with a fraction; below 1 where not once. Shape: as `free`."""
+    # Floating point divides in a third of the time, and rounds no quotient of such numbers up to a whole one.
+    return free / amount if int(free.max(initial=0)) < _EXACT else free // amount
 
 
 def _distinct_combinations(
