@@ -121,13 +121,15 @@ class FilterEngine:
         about.CopyFrom(cycle)
         for each in wanted:
             about.pod_class = each.pod_class
-            if each.count > 1 and self._class_of_cycle(about).has_claims:
+            pod_class = self._class_of_cycle(about)
+            if each.count > 1 and pod_class.has_claims:
                 break
             timer = self._timers.timer_of_next_call()
-            cached, answers = await self.evaluate(about, timer), self._answers[about.profile]
+            cached = await self.evaluator.evaluate_once(about.profile, pod_class, timer)
+            answers = self._answers[about.profile]
             if cached.refusal is not None:
                 break
-            demand = answers.demand_of_class(self._class_of_cycle(about), cached)
+            demand = answers.demand_of_class(pod_class, cached)
             takes = answers.taken_objects(cached)
             if demand is None or cached.has_error or not cached.has_feasible_node or not taken.isdisjoint(takes):
                 break

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import grpc
 import pytest
@@ -12,6 +13,7 @@ from tests.helpers import phase_calls
 from tests.helpers.domain_cluster import Cluster, affinity, node, pod, spread, term
 from tests.helpers.phase_calls import Aborted, context, no_remote_plugins
 from tests.helpers.snapshot_views import SnapshotBuilder
+from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
 from trireme.score.service import ScorePhase
 from trireme.v1 import filter_pb2, filter_phase_pb2, score_phase_pb2
@@ -101,18 +103,25 @@ def _cases(draw: st.DrawFn) -> tuple[list[Json], list[tuple[Json, int]], list[tu
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
-@given(case=_cases(), most_allocated=st.booleans())
+@given(case=_cases(), most_allocated=st.booleans(), gone=st.booleans(), few_nodes=st.sampled_from([0, 8192]))
 def test_pods_of_several_classes_go_where_they_go_one_class_after_the_other(
-    case: tuple[list[Json], list[tuple[Json, int]], list[tuple[Json, int]]], most_allocated: bool
+    case: tuple[list[Json], list[tuple[Json, int]], list[tuple[Json, int]]],
+    most_allocated: bool,
+    gone: bool,
+    few_nodes: int,
 ) -> None:
     """Whatever they request, and whatever is full by then; where more than resources matters the call ends before."""
     nodes, placed, batches = case
     args = _MOST_ALLOCATED if most_allocated else {}
     together, apart = _cluster(nodes, placed, args), _cluster(nodes, placed, args)
     left = list(batches)
+    if gone:
+        for cluster in (together, apart):
+            cluster.remove_node(nodes[0]["metadata"]["name"])
     try:
         while left:
-            found = together.schedule_in_turn(left)
+            with mock.patch.object(classes_in_turn, "FEW_NODES", few_nodes):
+                found = together.schedule_in_turn(left)
             event(f"{len(found)} classes in a call")
             for (wanted, count), hosts in zip(left, found, strict=False):
                 assert apart.schedule(wanted, len(hosts), len(hosts)) == hosts

@@ -7,6 +7,7 @@ Tests: tests/unit/evaluation/test_filtering.py.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +16,33 @@ from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_co
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, slot_changes, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherVerdicts:
+    """What all plugins but one say of a family: those before it in order, and those after it. Shapes: (live slot,)."""
+
+    key: tuple[object, int]
+    before: arrays.Int16Array
+    after: arrays.Int16Array
+    capacity: arrays.Int32Array
+
+    def with_verdicts(
+        self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int
+    ) -> tuple[arrays.Int16Array, arrays.Int32Array]:
+        """The statuses' numbers and the capacities with that one's verdicts on these live slots. Shapes: (slot,)."""
+        index, capacity = verdicts.index, self.capacity
+        if self.after.any():
+            index = np.where(index == interfaces.PASSES, self.after, index)
+        if self.before.any():
+            index = np.where(self.before == interfaces.PASSES, index, self.before)
+        if verdicts.capacity is not None:
+            capacity = np.minimum(capacity, verdicts.capacity)
+        if slots.shape[0] == size:
+            return index, capacity
+        all_index, all_capacity = np.zeros(size, dtype=np.int16), np.zeros(size, dtype=np.int32)
+        all_index[slots], all_capacity[slots] = index, capacity
+        return all_index, all_capacity
 
 
 class ClassFilter:
@@ -27,6 +55,7 @@ class ClassFilter:
         self._chain = chain
         self._nominated = nominated
         self._pre_filtering = pre_filtering.PreFiltering(snap, chain)
+        self._others: _OtherVerdicts | None = None
         #: Nodes that synchronous plugins filtered, once for each evaluation.
         self.slots_evaluated = 0
 
@@ -70,6 +99,53 @@ class ClassFilter:
         if self._pre_filtering.refresh(pod_class, cached, timer) or cached.refusal is not None:
             cached.generation = -1
         timer.record_point("PreFilter", started)
+
+    def verdicts_beside(
+        self, pod_class: classes.PodClass, sibling: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
+    ) -> class_verdicts.ClassVerdicts | None:
+        """The verdicts of a class that differs from its sibling, which is up to date, in requests alone.
+
+        They are not to be brought up to date. None: more than free resources tells the two apart, nominated pods count,
+        or PreFilter refuses a class or names nodes.
+        """
+        chain, demanding = self._chain, self._chain.demanding
+        if demanding is None or chain.asynchronous or sibling.refusal is not None or sibling.narrowed is not None:
+            return None
+        if sibling.nominated.size or pod_class.resize_deferred:
+            return None
+        started = timer.now()
+        plugins = dict(sibling.plugins)
+        for plugin in chain.reading_requests:
+            answer = plugin.pre_filter(pod_class, self._snap, sibling.table)
+            if plugin is demanding:
+                if answer.skip or answer.status is not None or answer.nodes is not None:
+                    return None
+                plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
+            elif not answer.skip or not sibling.plugins[plugin.name].prefilter.skip:
+                return None
+        timer.record_point("PreFilter", started)
+        started = timer.now()
+        others, slots = self._verdicts_of_others(sibling, demanding.name), self._snap.nodes.live_slots()
+        verdicts = demanding.filter(
+            pod_class, self._snap, plugins[demanding.name].prefilter.state, slots, sibling.table
+        )
+        self.slots_evaluated += slots.size
+        out = class_verdicts.ClassVerdicts(sibling.table, plugins, self._snap.generation)
+        out.index, out.capacity = others.with_verdicts(slots, verdicts, self._snap.nodes.size)
+        timer.record_point("Filter", started)
+        return out
+
+    def _verdicts_of_others(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> "_OtherVerdicts":
+        """What all plugins but one say of the sibling's family, as the snapshot is now."""
+        key = (sibling.identity, self._snap.generation)
+        if self._others is None or self._others.key != key:
+            slots, nodes, at = self._snap.nodes.live_slots(), self._snap.nodes, self._chain.order.index(demanding)
+            capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+            before, after = np.zeros((2, slots.shape[0]), dtype=np.int16)
+            sibling.merge_in_order(slots, self._chain.order[:at], nodes, before, capacity)
+            sibling.merge_in_order(slots, self._chain.order[at + 1 :], nodes, after, capacity)
+            self._others = _OtherVerdicts(key, before, after, capacity)
+        return self._others
 
     def constraints(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts

@@ -125,7 +125,7 @@ class ClassVerdicts:
         if allowed is not None:
             index[~allowed] = outside
             capacity[~allowed] = 0
-        self._merge_verdicts_in_order(slots, order, table, index, capacity)
+        self.merge_in_order(slots, order, table, index, capacity)
         for part, verdicts in with_nominees:
             at = np.searchsorted(slots, part)
             refuses = verdicts.index != interfaces.PASSES
@@ -143,10 +143,10 @@ class ClassVerdicts:
         else:
             self.changed.touch(slots[differs], stamp)
 
-    def _merge_verdicts_in_order(
+    def merge_in_order(
         self,
         slots: arrays.SlotArray,
-        order: Sequence[str],
+        order: Iterable[str],
         table: nodes.NodeTable,
         index: arrays.Int16Array,
         capacity: arrays.Int32Array,

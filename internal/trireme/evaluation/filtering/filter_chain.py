@@ -34,6 +34,8 @@ class FilterChain:
             for plugin in self.synchronous
             if isinstance(plugin, interfaces.IgnoresRequests) and not self.asynchronous
         )
+        #: The others among the synchronous ones.
+        self.reading_requests = tuple(each for each in self.synchronous if each.name not in self.ignoring_requests)
         self.by_domain: dict[str, interfaces.DomainFilter] = {
             plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.DomainFilter)
         }

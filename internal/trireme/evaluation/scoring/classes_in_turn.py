@@ -1,7 +1,7 @@
 """Finds which of several classes can be placed in turn by one call, and what placing them needs of each.
 
-A class that is new, and may never come again, gets no scores of its own: what does not depend on requests is that
-of its family, and what does is computed for all classes together (`pods_in_turn`).
+A class that is new, and may never come again, gets no scores of its own, and where there are few nodes none does: what
+does not depend on requests is that of its family, and what does is computed for all classes together (`pods_in_turn`).
 
 Tests: tests/unit/evaluation/test_classes_in_turn.py.
 """
@@ -18,6 +18,10 @@ from trireme.snapshot import arrays, classes, snapshot
 
 # So many totals are kept at once at most: 16 MiB.
 _TOTALS = 2 * 1024 * 1024
+
+# With more nodes than these, what a class that comes again has kept is brought up to date in less time than it takes to
+# score all nodes together with other classes.
+FEW_NODES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +91,14 @@ class ClassesInTurn:
         return out if self._snap.generation == generation else []
 
     async def _class_in_turn(self, pod_class: classes.PodClass, wanted: PodsToPlace) -> ClassInTurn | None:
-        is_new = not self._evaluator.knows(self._profile, pod_class)
+        size = self._snap.nodes.size
+        by_family = size <= FEW_NODES or not self._evaluator.knows(self._profile, pod_class)
         known = self._evaluator.columns_of(self._profile, pod_class)
-        found = await self._scores_for(pod_class, is_new)
+        found = await self._scores_for(pod_class, by_family)
         if found is None or not placers.affects_usage_only(self._chain, found.scores):
             return None
         self._pods += wanted.count
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
-        size = self._snap.nodes.size
         opened = self._snap.nodes.alive[:size].copy()
         opened[: wanted.admitted.shape[0]] &= wanted.admitted[:size]
         opened[wanted.admitted.shape[0] :] = False
@@ -116,9 +120,9 @@ class ClassesInTurn:
         )
         return ClassInTurn(pods, found.scores)
 
-    async def _scores_for(self, pod_class: classes.PodClass, is_new: bool) -> _Scores | None:
-        """The scores that count for the class; None: a plugin fails."""
-        if is_new:
+    async def _scores_for(self, pod_class: classes.PodClass, by_family: bool) -> _Scores | None:
+        """The scores that count for the class, perhaps of another of its family; None: a plugin fails."""
+        if by_family:
             found = self._families.get(pod_class.family)
             sibling = None if found else self._evaluator.sibling_of(self._profile, pod_class)
             if sibling is not None:

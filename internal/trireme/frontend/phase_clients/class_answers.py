@@ -20,6 +20,8 @@ MAX_CLASSES = 256
 # … but no more than so much memory beside what the answers to a few classes take.
 MAX_BYTES = 32 << 20
 MIN_CLASSES = 4
+# Memory is measured once for so many classes that are added, as each answer has to be looked at.
+_MEASURED_ONCE_IN = 16
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class ClassAnswers:
 
     def __init__(self, max_classes: int = MAX_CLASSES) -> None:
         self._max_classes = max_classes
+        self._added = 0
         self._answers: OrderedDict[ports.ClassKey, ClassAnswer] = OrderedDict()
 
     def __contains__(self, key: object) -> bool:
@@ -68,7 +71,12 @@ class ClassAnswers:
         self._answers.clear()
 
     def _drop_oldest(self) -> None:
-        """Drop the answers that were added first while there are too many, or they take too much memory."""
+        """Drop the answers that were used longest ago while there are too many, or they take too much memory."""
+        self._added += 1
+        while len(self._answers) > self._max_classes:
+            self._answers.popitem(last=False)
+        if self._added % _MEASURED_ONCE_IN:
+            return
         total = sum(answer.columns.nbytes for answer in self._answers.values())
-        while len(self._answers) > self._max_classes or (total > MAX_BYTES and len(self._answers) > MIN_CLASSES):
+        while total > MAX_BYTES and len(self._answers) > MIN_CLASSES:
             total -= self._answers.popitem(last=False)[1].columns.nbytes
