@@ -85,9 +85,11 @@ class FilterEngine:
 
         Raises: StaleRequestError where the node that the cycle's pod is nominated to changes too fast.
         """
-        timer = self._timers.timer_of_next_call()
-        cached, own = await self._evaluate_with_own_nomination(cycle, timer)
+        pod_class, timer = self._class_of_cycle(cycle), self._timers.timer_of_next_call()
         answers = self._answers[cycle.profile]
+        cached, own = await self.evaluator.evaluate_once(cycle.profile, pod_class, timer), None
+        if not cached.is_passing or cached.nominated.size:
+            cached, own = await self._evaluate_with_own_nomination(cycle, timer)
         if own is not None:
             columns = answers.columns_with_own_verdict(cached, own)
         elif cached.refusal is None:
@@ -96,7 +98,7 @@ class FilterEngine:
             columns = node_columns.NodeColumns()
         constraints: Sequence[domain_rules.DomainConstraint] = ()
         if count > 1 and answers.may_return_constraints(cached):
-            constraints = self.evaluator.constraints(cycle.profile, self._class_of_cycle(cycle), cached)
+            constraints = self.evaluator.constraints(cycle.profile, pod_class, cached)
         answer = answers.answer_of_class(cached, columns, constraints, timer)
         if not preemptors:
             return answer
@@ -127,11 +129,11 @@ class FilterEngine:
             timer = self._timers.timer_of_next_call()
             cached = await self.evaluator.evaluate_once(about.profile, pod_class, timer)
             answers = self._answers[about.profile]
-            if cached.refusal is not None:
+            if not cached.is_passing:
                 break
             demand = answers.demand_of_class(pod_class, cached)
             takes = answers.taken_objects(cached)
-            if demand is None or cached.has_error or not cached.has_feasible_node or not taken.isdisjoint(takes):
+            if demand is None or not taken.isdisjoint(takes):
                 break
             taken |= takes
             columns = answers.columns_of_class(cached, each.base_generation)

@@ -182,8 +182,16 @@ class ScoreEngine:
         Raises: StaleRequestError for a patch to another answer than was given last.
         """
         pod_class = self._class_of_cycle(cycle)
+        answers: Sequence[phase_answers.PlaceAnswer] = ()
+        is_new = not self.evaluator.knows(cycle.profile, pod_class)
+        if is_new and count == 1 and not capacities.base_generation and not constraints and not extra_scores:
+            # It may never come again: the scores of its family, and those by usage, will do.
+            only = classes_in_turn.PodsToPlace(pod_class.id, 1, {}, capacities.feasible)
+            answers = await self._place_in_turn(cycle, [only], node_usage.UsageWithPods(self._snap))
         known = self.evaluator.columns_of(cycle.profile, pod_class)
         known.store_filter_answer(capacities)
+        if answers:
+            return answers[0]
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_on_at_most_one_node(count, known, bool(constraints))
@@ -226,8 +234,8 @@ class ScoreEngine:
         first = cycle_pb2.Cycle()
         first.CopyFrom(cycle)
         first.pod_class = wanted[0].class_id
-        self.columns_of(first).store_filter_answer(capacities)
         answers = await self._place_in_turn(first, wanted, node_usage.UsageWithPods(self._snap))
+        self.columns_of(first).store_filter_answer(capacities)
         return answers or [await self.place(first, wanted[0].count, capacities, seed=seed)]
 
     async def place_after(

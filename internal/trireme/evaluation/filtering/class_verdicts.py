@@ -69,6 +69,11 @@ class ClassVerdicts:
         return bool(((self.index == interfaces.PASSES) & (self.capacity > 0)).any())
 
     @property
+    def is_passing(self) -> bool:
+        """Whether some node takes the class, and no plugin failed."""
+        return self.refusal is None and not self.has_error and self.has_feasible_node
+
+    @property
     def has_error(self) -> bool:
         """Whether a plugin failed for some node."""
         errors = [number for number, each in enumerate(self.table.statuses, 1) if each.code is status.Code.ERROR]

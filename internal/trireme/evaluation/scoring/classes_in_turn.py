@@ -78,6 +78,8 @@ class ClassesInTurn:
         They end before one for which a plugin fails, and after one with affinity to pods: where it is matters to
         others. None where the snapshot changed meanwhile.
         """
+        if self._chain.asynchronous or self._chain.percentage:
+            return []
         generation, size = self._snap.generation, max(self._snap.nodes.size, 1)
         out: list[ClassInTurn] = []
         for each in wanted:
