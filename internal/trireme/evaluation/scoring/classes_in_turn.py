@@ -128,7 +128,9 @@ class ClassesInTurn:
             found = self._families.get(pod_class.family)
             sibling = None if found else self._evaluator.sibling_of(self._profile, pod_class)
             if sibling is not None:
-                found = await self._evaluate(sibling)
+                if not placers.affects_usage_only(self._chain, sibling[1]):
+                    return None
+                found = await self._evaluate(sibling[0])
                 if found is not None:
                     self._families[pod_class.family] = found
             if found is not None and self._evaluator.scores_alike(self._profile, pod_class, found.scores):

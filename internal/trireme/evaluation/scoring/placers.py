@@ -57,7 +57,7 @@ def affects_usage_only(chain: score_chain.ScoreChain, cached: class_scores.Class
     """Whether all nodes are scored, and of placed pods only what they use of their nodes' resources matters."""
     if chain.asynchronous or chain.percentage:
         return False
-    return all(cached.plugins[name].silent for name in (*chain.joint, *chain.by_pods))
+    return all(name in cached.plugins and cached.plugins[name].silent for name in (*chain.joint, *chain.by_pods))
 
 
 class PlacerFactory:

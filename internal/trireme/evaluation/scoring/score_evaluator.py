@@ -104,10 +104,11 @@ class ScoreEvaluator:
         """Whether the class's scores were asked for lately."""
         return (profile, pod_class.id) in self._cache
 
-    def sibling_of(self, profile: str, pod_class: classes.PodClass) -> classes.PodClass | None:
-        """A class that differs from this one in requests alone, and was evaluated lately."""
-        sibling = self._cache.sibling_of(profile, pod_class)
-        return None if sibling is None else sibling[0]
+    def sibling_of(
+        self, profile: str, pod_class: classes.PodClass
+    ) -> tuple[classes.PodClass, class_scores.ClassScores] | None:
+        """A class that differs from this one in requests alone, and the scores that it had when it was evaluated."""
+        return self._cache.sibling_of(profile, pod_class)
 
     def scores_alike(self, profile: str, pod_class: classes.PodClass, scores: class_scores.ClassScores) -> bool:
         """Whether all plugins but those by usage score the class as they score another one of its family."""
