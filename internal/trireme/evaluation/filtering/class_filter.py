@@ -20,7 +20,7 @@ from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 @dataclass(frozen=True, slots=True)
 class _OtherVerdicts:
-    """What all plugins but one say of a family: those before it in order, and those after it. Shapes: (live slot,)."""
+    """What the plugins before one in order, and those after it, answer about a family. Shapes: (live slot,)."""
 
     key: tuple[object, int]
     before: arrays.Int16Array
@@ -136,7 +136,7 @@ class ClassFilter:
         return out
 
     def _verdicts_of_others(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> "_OtherVerdicts":
-        """What all plugins but one say of the sibling's family, as the snapshot is now."""
+        """What all plugins but one answer about the sibling's family, as the snapshot is now."""
         key = (sibling.identity, self._snap.generation)
         if self._others is None or self._others.key != key:
             slots, nodes, at = self._snap.nodes.live_slots(), self._snap.nodes, self._chain.order.index(demanding)
