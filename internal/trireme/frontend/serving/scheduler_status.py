@@ -50,12 +50,15 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> scheduler_status_p
     pending = sorted(state.scheduling.queue.contents.pods(), key=lambda pod: pod.timestamp)
     out.pending.extend(report.entry_of(pod) for pod in pending[:max_pods])
     out.pending_alike.extend(report.entries_by_class(pending))
+    if state.wake_ups is not None and state.context.leader.leading:
+        out.wake_up_check.CopyFrom(state.wake_ups.status())
+        out.missed_wake_ups.extend(state.wake_ups.history)
     out.pending_pods, out.batches, out.attempts = len(pending), queue.batches, queue.scheduling_cycle
     return out
 
 
 def summary(state: FrontendState) -> scheduler_status_pb2.SchedulerStatus:
-    """What insight is sent each second, without preemptions."""
+    """What insight is sent each second, without preemptions and missed wake-ups."""
     instruments, scheduling = state.context.metrics.instruments, state.scheduling
     attempts = instruments.schedule_attempts.totals("result")
     leader = state.context.leader
