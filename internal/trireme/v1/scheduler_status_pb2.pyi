@@ -158,9 +158,7 @@ class SchedulerStatus(_message.Message):
 
     @_builtins.property
     def wake_up_check(self) -> Global___WakeUpCheck:
-        """OPTIONAL. In `trireme status`: how waiting pods are checked for missed wake-ups; unset: they are not, for which
-        insight is needed, and which the leader alone does.
-        """
+        """OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups."""
 
     def __init__(
         self,
@@ -225,7 +223,7 @@ class WakeUpCheck(_message.Message):
     missed_total: _builtins.int
     """REQUIRED. Pods found since this frontend started: they fitted, and no event had woken them."""
     problem: _builtins.str
-    """OPTIONAL. Why the last check has no answer; empty: it has one."""
+    """OPTIONAL. Why the last check has no answer, or why there are no checks; empty: it has one."""
     def __init__(
         self,
         *,

@@ -88,8 +88,7 @@ type SchedulerStatus struct {
 	// OPTIONAL. To insight: the missed wake-ups found since the message before this one; on a new stream the last ones. In
 	// `trireme status`: the last ones.
 	MissedWakeUps []*MissedWakeUp `protobuf:"bytes,30,rep,name=missed_wake_ups,json=missedWakeUps,proto3" json:"missed_wake_ups,omitempty"`
-	// OPTIONAL. In `trireme status`: how waiting pods are checked for missed wake-ups; unset: they are not, for which
-	// insight is needed, and which the leader alone does.
+	// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
 	WakeUpCheck   *WakeUpCheck `protobuf:"bytes,31,opt,name=wake_up_check,json=wakeUpCheck,proto3" json:"wake_up_check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -353,7 +352,7 @@ type WakeUpCheck struct {
 	CheckedGroups uint32 `protobuf:"varint,3,opt,name=checked_groups,json=checkedGroups,proto3" json:"checked_groups,omitempty"`
 	// REQUIRED. Pods found since this frontend started: they fitted, and no event had woken them.
 	MissedTotal uint64 `protobuf:"varint,4,opt,name=missed_total,json=missedTotal,proto3" json:"missed_total,omitempty"`
-	// OPTIONAL. Why the last check has no answer; empty: it has one.
+	// OPTIONAL. Why the last check has no answer, or why there are no checks; empty: it has one.
 	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

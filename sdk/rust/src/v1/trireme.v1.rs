@@ -3984,8 +3984,7 @@ pub struct SchedulerStatus {
     /// `trireme status`: the last ones.
     #[prost(message, repeated, tag = "30")]
     pub missed_wake_ups: ::prost::alloc::vec::Vec<MissedWakeUp>,
-    /// OPTIONAL. In `trireme status`: how waiting pods are checked for missed wake-ups; unset: they are not, for which
-    /// insight is needed, and which the leader alone does.
+    /// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
     #[prost(message, optional, tag = "31")]
     pub wake_up_check: ::core::option::Option<WakeUpCheck>,
 }
@@ -4004,7 +4003,7 @@ pub struct WakeUpCheck {
     /// REQUIRED. Pods found since this frontend started: they fitted, and no event had woken them.
     #[prost(uint64, tag = "4")]
     pub missed_total: u64,
-    /// OPTIONAL. Why the last check has no answer; empty: it has one.
+    /// OPTIONAL. Why the last check has no answer, or why there are no checks; empty: it has one.
     #[prost(string, tag = "5")]
     pub problem: ::prost::alloc::string::String,
 }
