@@ -1,10 +1,11 @@
-"""Missed wake-ups, as `trireme status` shows them: whether waiting pods are checked, and the last ones found.
+"""Missed wake-ups, as `trireme status` and `trireme explain` show them.
 
 Also change: protos/trireme/v1/scheduler_status.proto (the messages).
 
 Tests: tests/unit/cli/test_wake_ups_display.py.
 """
 
+import time
 from collections.abc import Sequence
 
 from rich import text
@@ -44,19 +45,25 @@ def table_of_missed(found: Sequence[MissedWakeUp]) -> row_table.RowTable | None:
             f"{each.pod.namespace}/{each.pod.name}",
             str(each.pod_count),
             display.age_text(each.at_ms / 1000),
-            _what_happened(each),
+            what_happened(each),
         ]
         for each in shown
     ]
     return display.table_of_rows(["MISSED WAKE-UP", "PODS", "AGE", "STATUS"], rows, right=("PODS",))
 
 
-def _what_happened(missed: MissedWakeUp) -> str:
+def sentence_about_pod(missed: MissedWakeUp) -> str:
+    """When the pod was found, and what happened, for its explanation."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(missed.at_ms / 1000))
+    return f"Its wake-up was missed, which insight found at {at}: it {what_happened(missed)}"
+
+
+def what_happened(missed: MissedWakeUp) -> str:
     """Where the pod fits, who had refused it, and the events that did not wake it."""
     waited = display.age_text(missed.refused_at_ms / 1000, missed.at_ms / 1000)
     refused = f"{', '.join(missed.plugins)} had refused it {waited} before"
     outcome = "it was woken" if missed.woken else "it waits on"
-    return f"fits on {missed.node_name}; {refused}, and {_events_text(missed)}; {outcome}"
+    return f"fitted on {missed.node_name}; {refused}, and {_events_text(missed)}; {outcome}"
 
 
 def _events_text(missed: MissedWakeUp) -> str:

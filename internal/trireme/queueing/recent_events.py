@@ -29,7 +29,7 @@ class RecentEvents:
         self._events: deque[RecentEvent] = deque(maxlen=LENGTH)
 
     def append(self, now: float, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Remember an event with its objects, of which one may be None."""
+        """Remember an event with its objects; one of them may be None."""
         self._events.append(RecentEvent(now, event.label, _name_of(old if new is None else new)))
 
     def since(self, moment: float) -> list[RecentEvent]:

@@ -12,6 +12,7 @@ from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import meta_pb2 as _meta_pb2
 from trireme.v1 import scheduler_explanation_pb2 as _scheduler_explanation_pb2
+from trireme.v1 import scheduler_status_pb2 as _scheduler_status_pb2
 from trireme.v1 import shortage_pb2 as _shortage_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
@@ -207,7 +208,7 @@ Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
 class ExplainResponse(_message.Message):
     """ExplainResponse is the explanation of a pod, either of one in the queue, or of one that has a node. In protobuf's JSON
     mapping it is the document of insight's HTTP API, of the frontend's /trireme/v1/explain, of `trireme explain`, and of
-    `trireme replay explain`: the frontend and the command add their own fields (18 to 21) to what insight answers.
+    `trireme replay explain`: the frontend and the command add their own fields (18 to 22) to what insight answers.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -233,6 +234,7 @@ class ExplainResponse(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     INSIGHT_ERROR_FIELD_NUMBER: _builtins.int
     RECORDED_FIELD_NUMBER: _builtins.int
+    MISSED_WAKE_UP_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """OPTIONAL. The node that the pod is on, or is being bound to. Then nothing is evaluated, and all fields about nodes
     and plugins are unset.
@@ -318,6 +320,12 @@ class ExplainResponse(_message.Message):
     def recorded(self) -> Global___RecordedMoment:
         """OPTIONAL. Of a recording: the moment that the explanation is about."""
 
+    @_builtins.property
+    def missed_wake_up(self) -> _scheduler_status_pb2.MissedWakeUp:
+        """OPTIONAL. Over the frontend, and of a recording: the last time that the pod was found to fit though no event had woken
+        it, one of the last twenty missed wake-ups.
+        """
+
     def __init__(
         self,
         *,
@@ -342,10 +350,11 @@ class ExplainResponse(_message.Message):
         decision: _decision_explanation_pb2.ExplainDecisionResponse | None = ...,
         insight_error: _builtins.str = ...,
         recorded: Global___RecordedMoment | None = ...,
+        missed_wake_up: _scheduler_status_pb2.MissedWakeUp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "recorded", b"recorded", "scheduler", b"scheduler", "score_failure", b"score_failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "missed_wake_up", b"missed_wake_up", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "recorded", b"recorded", "scheduler", b"scheduler", "score_failure", b"score_failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "insight_error", b"insight_error", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "recorded", b"recorded", "refusals", b"refusals", "scheduler", b"scheduler", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "insight_error", b"insight_error", "missed_wake_up", b"missed_wake_up", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "recorded", b"recorded", "refusals", b"refusals", "scheduler", b"scheduler", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

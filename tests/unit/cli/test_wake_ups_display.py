@@ -73,11 +73,11 @@ def test_a_finding_names_pod_plugin_time_and_events(columns: int) -> None:
 
 def test_what_is_not_known_or_not_done_is_said() -> None:
     more = _missed(event_count=203, woken=False)
-    assert "200 events before these" in wake_ups_display._what_happened(more)
-    assert wake_ups_display._what_happened(more).endswith("; it waits on")
+    assert "200 events before these" in wake_ups_display.what_happened(more)
+    assert wake_ups_display.what_happened(more).endswith("; it waits on")
     nothing = _missed()
     del nothing.events[:]
-    assert "no event came since" in wake_ups_display._what_happened(nothing)
+    assert "no event came since" in wake_ups_display.what_happened(nothing)
 
 
 def test_findings_of_another_day_are_not_shown() -> None:
