@@ -10,7 +10,8 @@ not moved when the answer is there was woken by no event up to the answer's stat
 (hints of remote plugins), and what is undone after a failure, get a moment: a pod is reported if it also fits then.
 
 Left out are pods whose verdict is not Filter's alone: those with a node that a later step refused, those that an HTTP
-extender filters, running pods whose resize is deferred, and members of pod groups, which are tried again anyway.
+extender filters or scores, running pods whose resize is deferred, and members of pod groups, which are tried again
+anyway.
 
 Also change: protos/trireme/v1/scheduler_status.proto (the messages).
 Also change: docs/requeueing.md.
