@@ -1,4 +1,4 @@
-"""A frontend's own parts with real filter and score services, and an API server that is a dict.
+"""A frontend's own parts with real filter, score and insight services, and an API server that is a dict.
 
 The services are behind real gRPC connections: whatever has to do with connections happens as in production, and ten
 thousand pods take seconds.
@@ -15,12 +15,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.config import commandline
+from trireme.config import commandline, trireme_configuration
 from trireme.filter import process as filter_process
 from trireme.frontend import app, leadership_runner
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.term import Term
 from trireme.frontend.tracing import traced_metrics
+from trireme.insight import process as insight_process
 from trireme.phases import phase_process
 from trireme.remote import remote_plugins
 from trireme.rpc import grpc_server, listen_flags
@@ -30,7 +31,11 @@ from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, core_pb2, 
 from trireme_kube.client.informers.watch import Event, EventKind
 from trireme_kube.componentbase import supervision
 
-_PHASES: Mapping[str, phase_process.Phase[Any]] = {"filter": filter_process.PHASE, "score": score_process.PHASE}
+_PHASES: Mapping[str, phase_process.Phase[Any]] = {
+    "filter": filter_process.PHASE,
+    "score": score_process.PHASE,
+    "insight": insight_process.INSIGHT,
+}
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
@@ -50,8 +55,11 @@ def _completed() -> commandline.CompletedConfig:
 class Cluster:
     """The frontend and what it knows. Pods are bound by `Bind` servers, which all write here."""
 
-    def __init__(self) -> None:
+    def __init__(self, insight: trireme_configuration.Insight | None = None) -> None:
+        """`insight`: where insight runs, and what it is for."""
         completed = _completed()
+        if insight is not None:
+            completed = dataclasses.replace(completed, trireme=dataclasses.replace(completed.trireme, insight=insight))
         self.local = local_phases.LocalPhases({}, {})
         built = app.build(
             completed,

@@ -1,9 +1,11 @@
 """What the frontend sends insight of itself, from a frontend's records."""
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
 from tests.contract import serving_frontend
+from tests.helpers import console_states
 from trireme.frontend.phase_clients import bind_link, insight_replicas, replica_link
 from trireme.frontend.serving import insight_status_feed
 from trireme.queueing import queued_pod
@@ -89,6 +91,21 @@ def test_preemptions_are_sent_once_and_again_on_a_new_stream() -> None:
     assert [each.number for each in feed.take_status().preemptions] == [2]
     replicas.streams += 1
     assert [each.number for each in feed.take_status().preemptions] == [1, 2]
+
+
+def test_missed_wake_ups_are_sent_once_and_again_on_a_new_stream() -> None:
+    """If this fails, a recording lacks them, or has each of them every second."""
+    fake: Any = frontend()
+    history = [console_states.missed_wake_up(1)]
+    replicas: Any = SimpleNamespace(streams=1)
+    state = dataclasses.replace(fake.parts(), wake_ups=SimpleNamespace(history=history))
+    feed = insight_status_feed.InsightStatusFeed(replicas, state)
+    assert list(feed.take_status().missed_wake_ups) == history
+    assert not feed.take_status().missed_wake_ups
+    history.append(console_states.missed_wake_up(2))
+    assert [each.number for each in feed.take_status().missed_wake_ups] == [2]
+    replicas.streams += 1
+    assert [each.number for each in feed.take_status().missed_wake_ups] == [1, 2]
 
 
 def test_the_state_travels_as_a_change_of_the_queue() -> None:

@@ -52,6 +52,16 @@ def status(second: int, *, bound: int = 0, latencies: tuple[int, ...] = (0, 0, 0
     )
 
 
+def missed_wake_up(number: int) -> scheduler_status_pb2.MissedWakeUp:
+    """A pod that fitted when a node came, and that nothing woke."""
+    out = scheduler_status_pb2.MissedWakeUp(
+        number=number, at_ms=T0, pod_count=1, plugins=["NodeAffinity"], node_name="n1", woken=True, event_count=1
+    )
+    out.pod.namespace, out.pod.name = "default", "late"
+    out.events.add(at_ms=T0, label="NodeAdd", object_name="n1")
+    return out
+
+
 def preemption(number: int) -> scheduler_status_pb2.PreemptionRecord:
     """A preemption of one pod."""
     out = scheduler_status_pb2.PreemptionRecord(number=number, at_ms=T0, node_name="n1", victim_count=1)

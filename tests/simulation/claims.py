@@ -88,7 +88,11 @@ ON_DECISIONS = (
         (ConfigurationChecks,),
         ("reload-in-a-cycle", "reload-in-part", "wrong-weight"),
     ),
-    Claim("The event that helps a pod wakes it, not the flush.", (WakeUpChecks,), ("wake-up-lost",)),
+    Claim(
+        "The event that helps a pod wakes it, neither the flush nor the check of missed wake-ups.",
+        (WakeUpChecks,),
+        ("hint-answers-skip", "wake-up-lost"),
+    ),
     Claim("Decisions are those of kube-scheduler's own framework.", (OracleChecks,), ("budget-ignored",)),
 )
 

@@ -90,7 +90,7 @@ def options_of(defect: Defect) -> list[str]:
     return [
         f"--defect={defect.name}",
         f"--faults={faults}",
-        "--features=plugins",
+        f"--features={','.join(defect.features)}",
         f"--seed={defect.seed}",
         f"--nodes={defect.nodes}",
         *load,

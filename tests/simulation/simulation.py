@@ -183,6 +183,7 @@ class Simulation:
             await self._until("pending, though they fit", self._invariants.pods_that_fit),
             await self._until("wrong at rest", self._wrong_at_rest),
             await self._until("explained wrongly", self._insight.differences),
+            await self._until("not checked for missed wake-ups", self._wake_ups.check),
         ]
         if self._loop.now - began > PLANNED_CALM_SECONDS:
             causes = "; ".join(filter(None, waits))
@@ -242,6 +243,7 @@ class Simulation:
     def _on_built(self, built: app.App) -> None:
         self._leaders.add(built)
         self._leftovers.add(built)
+        self._wake_ups.add(built)
         self._configurations.add(built)
 
     def _on_bind_request(self, uid: str, pod: str, node: str, epoch: int) -> None:

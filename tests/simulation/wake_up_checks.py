@@ -1,23 +1,29 @@
-"""What wakes pods: an event does, and not the flush, which tries every five minutes what all events have left behind.
+"""What wakes pods: an event does, and neither the flush nor the check of missed wake-ups, which make up for lost ones.
 
-A wake-up that is lost shows here alone. The flush makes up for it, so the pod has its node in the end, only late.
+A wake-up that is lost shows here alone: the pod has its node in the end, only late.
 """
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tests.simulation import simulated_process
 from tests.simulation.observed_calls import observe
+from tests.simulation.simulated_process import Process, State
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend import app, wake_up_check
 from trireme.queueing import scheduling_queue
 from trireme.queueing.groups import queue_groups
 from trireme.scheduling import assumed_pod, binding_cycle
 
 # How many of a queue's last events are known, and how many of those a violation shows.
 _KNOWN_EVENTS, _SHOWN_EVENTS = 2000, 12
+# As many pods as there are may be checked.
+_CPU_SECONDS = 60.0
 
 
 class _Event(NamedTuple):
@@ -39,6 +45,8 @@ class WakeUpChecks:
         self._events: weakref.WeakKeyDictionary[Any, collections.deque[_Event]] = weakref.WeakKeyDictionary()
         observe(scheduling_queue.SchedulingQueue, "on_event", self._on_event)
         observe(binding_cycle.BindingCycle, "start", self._on_binding)
+        observe(wake_up_check.WakeUpCheck, "_remember", self._on_missed)
+        self._checks: dict[str, tuple[Process, app.App]] = {}
         self._observe_groups()
 
     def _on_event(self, queue: Any, event: ClusterEvent, old: Any, new: Any, now: float, *_: Any, **__: Any) -> None:
@@ -66,6 +74,34 @@ class WakeUpChecks:
         """Whether one of the plugins has registered the event."""
         registrations = queue._hints.registrations
         return any(registrations.has_registered(plugin, happened.event) for plugin in plugins)
+
+    # The product's own check
+
+    def add(self, built: app.App) -> None:
+        """A frontend was assembled."""
+        process = simulated_process.current()
+        assert process is not None
+        self._checks[process.name] = (process, built)
+
+    async def check(self) -> list[str]:
+        """Have the leader check all waiting pods; what is found is a violation. Returns why it has not checked all."""
+        found = []
+        for process, built in self._checks.values():
+            if process.state is State.RUNNING and built.context.leader.leading and built.wake_up_check is not None:
+                work = built.wake_up_check.check(_CPU_SECONDS)
+                await asyncio.get_running_loop().create_task(work, context=process.context.copy())
+                status = built.wake_up_check.status()
+                if status.problem or status.checked_groups < status.groups:
+                    found.append(f"{status.checked_groups} of {status.groups} groups were checked: {status.problem}")
+        return found
+
+    def _on_missed(self, check: Any, pod: Any, count: int, fitting: Any) -> None:
+        """No pod that fits waits for an event."""
+        since = [each for each in self._events.get(check._queue, ()) if each.at >= pod.timestamp]
+        self.violations.append(
+            f"pod {pod.key} is a missed wake-up: {' and '.join(sorted(pod.rejectors))} refused it "
+            f"{check._now() - pod.timestamp:.0f} s before, it fits on {fitting.node_name}, {_text(since)}"
+        )
 
     # Groups
 

@@ -24,6 +24,7 @@ from trireme.cli import (
     node_tables,
     pod_names,
     proposals_display,
+    wake_ups_display,
 )
 from trireme.cli.display import Report
 from trireme.framework import event_phrases, programs
@@ -94,6 +95,8 @@ def render(
         parts += _render_without_evaluation(found, wide)
     if found.HasField("decision"):
         parts += decision_display.render_decision(found.decision, wide, all_nodes, _moment(found))
+    if found.HasField("missed_wake_up"):
+        parts += ["", text.Text(wake_ups_display.sentence_about_pod(found.missed_wake_up), display.BAD)]
     events = own.pending.waits_for.events
     if events:
         parts += ["", "It is tried again when", display.with_indent(_events_text(events, wide))]

@@ -12,7 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich import console, measure, text
 
-from trireme.cli import display, frontend_connection, leadership_display, number_arguments, row_table
+from trireme.cli import (
+    display,
+    frontend_connection,
+    leadership_display,
+    number_arguments,
+    row_table,
+    wake_ups_display,
+)
 from trireme.cli.display import Report
 from trireme.framework import programs
 from trireme.v1.scheduler_status_pb2 import (
@@ -65,6 +72,8 @@ def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> c
         parts += ["", _render_phases(status, wide)]
     if status.plugins:
         parts += ["", _render_plugins(status.plugins)]
+    if missed := wake_ups_display.table_of_missed(status.missed_wake_ups):
+        parts += ["", missed]
     pending, count = _render_pending_pods(status, wide) if one_by_one else _render_pending_groups(status, wide)
     if count:
         parts += ["", pending]
@@ -85,6 +94,8 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
     if status.missing_phases:
         out.append(("Missing", text.Text(", ".join(status.missing_phases), display.BAD)))
     out.append(("Queue", ", ".join(f"{count} {name}" for name, count in queue_counts(status).items())))
+    if status.HasField("wake_up_check"):  # neither older frontends nor a standby have any
+        out.append(("Wake-ups", wake_ups_display.check_text(status.wake_up_check)))
     cluster = status.cluster
     assumed = f" ({cluster.assumed_pods} not yet confirmed)" if cluster.assumed_pods else ""
     counts = f"{cluster.nodes} nodes, {cluster.pods} pods{assumed}, {cluster.pod_classes} pod classes"

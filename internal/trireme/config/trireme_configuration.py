@@ -55,6 +55,8 @@ PHASES = ("filter", "score", "bind")
 MAX_BATCH_PODS = 5_000
 #: Where the id of a trace is put in a URL.
 TRACE_ID = "{traceID}"
+WAKE = "Wake"
+REPORT = "Report"
 CORRECTED = "Corrected"
 KUBERNETES = "Kubernetes"
 
@@ -134,6 +136,12 @@ class Insight:
         "Replaces `tls.allowedIdentities` for insight; empty: those of `tls`.",
         are_identities,
     ] = ()
+    missed_wake_ups: Annotated[
+        str,
+        "What happens to waiting pods that insight finds to fit though no event has woken them (requeueing.md).",
+        "`Wake`: they are tried again at once; `Report`: they are counted and shown, and wait on.",
+        OneOf((WAKE, REPORT)),
+    ] = WAKE
 
 
 @dataclass(frozen=True, slots=True)

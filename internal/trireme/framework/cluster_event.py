@@ -147,6 +147,8 @@ UNSCHEDULED_POD_ADD: Final = ClusterEvent(Resource.UNSCHEDULED_POD, ActionType.A
 NODE_ADD: Final = ClusterEvent(Resource.NODE, ActionType.ADD)
 FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+#: A waiting pod was found to fit, though no event had woken it.
+MISSED_WAKE_UP: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "MissedWakeUp")
 
 #: A remote plugin can be called now that was missing, rejected or without the cluster, or it is another version or
 #: instance. The new object of both events is the plugin's name.

@@ -52,6 +52,7 @@ _MOVES: Final = {
     cluster_event.POP_FROM_BACKOFF_Q: "nothing else was waiting",
     cluster_event.FORCE_ACTIVATE.label: "a plugin activated it",
     cluster_event.UNSCHEDULABLE_TIMEOUT.label: "it had waited long enough",
+    cluster_event.MISSED_WAKE_UP.label: "insight found that it fits, though no event had woken it",
     cluster_event.POPPED: "its turn came",
     cluster_event.PLACED: "a node was chosen",
     cluster_event.BOUND: "it was bound",

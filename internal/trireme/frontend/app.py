@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import class_registry, cluster_cache, cluster_informers, node_json, object_waits
-from trireme.config import commandline
+from trireme.config import commandline, trireme_configuration
 from trireme.config.profiles import canary_shares
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts, resizes
@@ -30,6 +30,7 @@ from trireme.frontend import (
     queue_changes,
     queue_plugin_calls,
     scheduler_metrics,
+    wake_up_check,
 )
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.leader_status import LeaderStatus
@@ -98,6 +99,8 @@ class App:
     plugin_updates: plugin_updates.PluginUpdates
     namespace: namespace_deletion.NamespaceDeletionWatch
     insight_queue_feed: insight_queue_feed.InsightQueueFeed | None
+    #: None without insight.
+    wake_up_check: wake_up_check.WakeUpCheck | None
 
     @property
     def synced(self) -> bool:
@@ -185,7 +188,10 @@ def build(
     )
     phases.streams.unsynced_changed = updates.follow_unsynced
     feed = build_insight_queue_feed(context, cluster.cache, phases.links.insight, scheduling)
-    return App(context, cluster, phases, scheduling, recorder, events_in, informers, changes, updates, namespace, feed)
+    check = build_wake_up_check(context, cluster, phases, scheduling)
+    return App(
+        context, cluster, phases, scheduling, recorder, events_in, informers, changes, updates, namespace, feed, check
+    )
 
 
 def build_scheduling(
@@ -224,6 +230,24 @@ def build_insight_queue_feed(
     now, wall = context.clocks.now, context.clocks.wall
     return insight_queue_feed.InsightQueueFeed(
         insight, scheduling.queue.contents, lambda: cache.generation, now, lambda at: clocks.to_wall(at, now(), wall())
+    )
+
+
+def build_wake_up_check(
+    context: FrontendContext, cluster: ClusterState, phases: PhaseClients, scheduling: Scheduling
+) -> wake_up_check.WakeUpCheck | None:
+    """The check of waiting pods, if insight is configured."""
+    insight, now, wall = phases.links.insight, context.clocks.now, context.clocks.wall
+    if insight is None:
+        return None
+    return wake_up_check.WakeUpCheck(
+        context,
+        scheduling,
+        insight,
+        phases.publisher.publish,
+        cluster.extenders,
+        lambda at: clocks.to_wall(at, now(), wall()),
+        wakes=context.completed.trireme.insight.missed_wake_ups == trireme_configuration.WAKE,
     )
 
 

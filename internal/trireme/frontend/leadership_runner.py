@@ -126,6 +126,8 @@ class LeadershipRunner:
         _add_task(group, "status outbox", self._app.scheduling.outbox.run)
         if self._app.insight_queue_feed is not None:
             _add_task(group, "insight", self._app.insight_queue_feed.run)
+        if self._app.wake_up_check is not None:
+            _add_task(group, "check of wake-ups", self._app.wake_up_check.run)
 
     async def _publish_steadily(self) -> None:
         """Publish changes while no scheduling cycle does.

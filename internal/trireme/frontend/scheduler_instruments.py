@@ -249,6 +249,12 @@ class SchedulerInstruments:
             exponential(1, 2, 11),
             ("profile",),
         )
+        self.missed_wake_ups = Counter(
+            "trireme_missed_wake_ups_total",
+            "Pods that fitted though no event had woken them, by each plugin that had refused them: found while they "
+            "waited (insight), or scheduled after no event but the time limit had woken them (flush).",
+            ("plugin", "found_by"),
+        )
         self.rpc_seconds = Histogram(
             "trireme_rpc_duration_seconds",
             "Time until a phase answered, including retries at other replicas, by gRPC code.",

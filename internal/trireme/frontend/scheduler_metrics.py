@@ -149,6 +149,15 @@ class SchedulerMetrics:
             self.instruments.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
         if pod.flushed:
             self.instruments.after_flush.add()
+            self._add_missed_wake_ups(pod.rejectors, 1, "flush")
+
+    def on_missed_wake_ups(self, plugins: Iterable[str], pods: int) -> None:
+        """So many pods, which these plugins had refused, were found to fit while they waited. WakeUpCheck calls it."""
+        self._add_missed_wake_ups(plugins, pods, "insight")
+
+    def _add_missed_wake_ups(self, plugins: Iterable[str], pods: int, found_by: str) -> None:
+        for plugin in plugins:
+            self.instruments.missed_wake_ups.add((plugin, found_by), pods)
 
     # Groups of pods
 

@@ -70,8 +70,12 @@ class RecordedInsight:
             self._take_message(frame.message)
 
     async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
-        """Why the pod waited. Raises: NotAnsweredError."""
-        return await self.service.explain(request, _CALLER)
+        """Why the pod waited, and whether its wake-up was missed. Raises: NotAnsweredError."""
+        out = await self.service.explain(request, _CALLER)
+        for missed in self.service.console.history.missed_wake_ups:
+            if (missed.pod.namespace, missed.pod.name) == (out.pod.namespace, out.pod.name):
+                out.missed_wake_up.CopyFrom(missed)
+        return out
 
     async def explain_decision(
         self, request: decision_explanation_pb2.ExplainDecisionRequest
@@ -90,7 +94,7 @@ class RecordedInsight:
             except snapshot.OutOfStepError as error:
                 raise ValueError(f"a delta does not fit: {error}") from error
         elif kind == "queue" and message.queue.HasField("scheduler_status"):
-            self.service.console.history.take_preemptions(message.queue.scheduler_status.preemptions)
+            self.service.console.history.take_recorded(message.queue.scheduler_status)
         elif kind == "queue":
             self.service.take_queue(message.queue)
         self.service.take(message)
@@ -100,7 +104,7 @@ class RecordedInsight:
         leader = hello.fence.scheduler_id, hello.fence.epoch
         if leader != self._leader:
             self._leader = leader
-            self.service.console.history.forget_preemptions()
+            self.service.console.history.forget_recorded()
         self._configure(hello.configuration)
 
     def _configure(self, configuration: snapshot_pb2.Configuration) -> None:

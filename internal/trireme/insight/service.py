@@ -8,6 +8,7 @@ Tests: tests/unit/insight/test_service.py, tests/unit/insight/test_turns_of_call
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,15 @@ from grpc import aio
 from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
-from trireme.insight import explanation, http_metrics, observed_cluster, preemption_explanation, recorder, shortages
+from trireme.insight import (
+    explanation,
+    fitting_pods,
+    http_metrics,
+    observed_cluster,
+    preemption_explanation,
+    recorder,
+    shortages,
+)
 from trireme.insight.console import console_state
 from trireme.insight.history import decision_explainer, last_answers, memory
 from trireme.insight.proposals import search, simulated_cluster
@@ -35,6 +44,7 @@ from trireme.v1 import (
     filter_phase_pb2,
     insight_pb2,
     insight_pb2_grpc,
+    scheduler_status_pb2,
     simulation_pb2,
     snapshot_pb2,
 )
@@ -62,6 +72,8 @@ _EVALUATING = (
     "trireme.queueing",
     "trireme.scheduling",
 )
+# How long the search for waiting pods that fit may take, where the caller sets no deadline.
+_FITTING_SECONDS = 5.0
 # Explanations of past decisions, some 50 ms each.
 MAX_WAITING_DECISIONS = 64
 MAX_WAITING_DECISIONS_OF_CALLER = 16
@@ -186,14 +198,17 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     def take_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
         """Take over what changed in the queue, for explanations and for the console.
 
-        The frontend's own state comes in the same messages; of it preemptions alone are recorded.
+        The frontend's own state comes in the same messages; of it preemptions and missed wake-ups are recorded.
         """
         if delta.HasField("scheduler_status"):
             self.console.history.take(delta.scheduler_status)
-            records = list(delta.scheduler_status.preemptions)
+            status = delta.scheduler_status
+            recorded = scheduler_status_pb2.SchedulerStatus(
+                preemptions=status.preemptions, missed_wake_ups=status.missed_wake_ups
+            )
             delta.ClearField("scheduler_status")
-            if records:
-                delta.scheduler_status.preemptions.extend(records)
+            if recorded.ByteSize():
+                delta.scheduler_status.CopyFrom(recorded)
             return
         self._cluster.apply_queue(delta)
         self.console.apply_queue(delta)
@@ -283,6 +298,17 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             raise NotAnsweredError(grpc.StatusCode.UNAVAILABLE, text) from error
         self._explained += 1
         return response
+
+    async def FindFittingPods(
+        self, request: insight_pb2.FindFittingPodsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> insight_pb2.FindFittingPodsResponse:
+        """Which of some waiting pods a node would take."""
+        await self.follow.wait_until_synced(request.cycle, context)
+        # The answer has to be there in time: half of it is for waits on remote plugins that had begun before.
+        remaining = context.time_remaining()
+        deadline = time.monotonic() + (_FITTING_SECONDS if remaining is None else remaining / 2)
+        with klog.without_lines_of(*_EVALUATING):
+            return await fitting_pods.find(self._engine, request, deadline)
 
     async def ExplainDecision(
         self, request: decision_explanation_pb2.ExplainDecisionRequest, context: aio.ServicerContext[Any, Any]

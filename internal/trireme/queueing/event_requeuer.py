@@ -7,7 +7,7 @@ its answer.
 Tests: tests/unit/queueing/test_remote.py, tests/unit/queueing/test_scheduling_queue.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trireme.framework import cluster_event
@@ -91,6 +91,12 @@ class EventRequeuer:
             pod.flushed = True
             pod.flushed_at = now
             self._move_to_queue(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
+
+    def move_missed(self, pods: Iterable[QueuedPodInfo], now: float) -> None:
+        """Moves those of the pods that are unschedulable: they fit, though no event has woken them."""
+        for pod in pods:
+            if isinstance(pod.state, Unschedulable):
+                self._move_to_queue(pod, Decision.AFTER_BACKOFF, cluster_event.MISSED_WAKE_UP, now)
 
     def move_all(self, event: ClusterEvent, now: float) -> None:
         """Move all unschedulable and gated pods, whatever refused them."""

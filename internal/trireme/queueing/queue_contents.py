@@ -27,7 +27,7 @@ from trireme.queueing.states import (
 )
 from trireme.queueing.transition_log import Transition
 from trireme.queueing.transitions import Transitions
-from trireme.queueing.unschedulable import UnschedulablePods
+from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
 
 
 class QueueContents:
@@ -89,6 +89,20 @@ class QueueContents:
         """All pods that are being scheduled."""
         in_flight = (pod for pod in self._waiting_members() if isinstance(pod.state, InFlight))
         return [*self._transitions.in_flight.values(), *in_flight]
+
+    @property
+    def stamp(self) -> int:
+        """The stamp of the last transition: a pod with a later one has moved since."""
+        return self._transitions.stamp
+
+    def refused_groups(self) -> list[RefusalGroup]:
+        """The groups of pods that plugins refused, and that no plugin gates; members of pod groups are in none."""
+        return [group for group in self._unschedulable.groups() if not group.key.gated_by]
+
+    def awaits_hint(self, pod: QueuedPodInfo) -> bool:
+        """Whether a remote plugin is being asked about an event that may wake a pod of `refused_groups`."""
+        group = pod.container
+        return isinstance(group, RefusalGroup) and self._calls.awaits_hint(pod, group.key)
 
     def is_activated(self, key: str, uid: str) -> bool:
         """Whether the pod, or the group of that key, is tried next.

@@ -159,6 +159,15 @@ class RemoteCalls:
                 if any(_is_target_of(target, pod, group, stamp) for target in targets):
                     targets.append(PodTarget(pod, pod.stamp))
 
+    def awaits_hint(self, pod: QueuedPodInfo, group: RefusalKey) -> bool:
+        """Whether an open call concerns the pod, which is in that group: its answer may wake it."""
+        return any(
+            _is_target_of(target, pod, group, pod.stamp)
+            for call in self._open.values()
+            for targets in call.targets
+            for target in targets
+        )
+
     def close_hint(self, call_id: int, answers: Sequence[Hint] | None) -> QueueingHintCall | None:
         """The call with its answers; None if it is not open. No answers, or not one for each pod: errors."""
         call = self._open.pop(call_id, None)

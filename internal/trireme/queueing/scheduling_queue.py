@@ -46,6 +46,7 @@ from trireme.queueing.pre_enqueue_answers import PreEnqueueAnswers
 from trireme.queueing.queue_contents import QueueContents
 from trireme.queueing.queue_status import QueueStatistics
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo, are_pods
+from trireme.queueing.recent_events import RecentEvents
 from trireme.queueing.remote_calls import Instructions, PodTarget, RemoteCalls
 from trireme.queueing.states import (
     BackOff,
@@ -113,6 +114,8 @@ class SchedulingQueue:
         self._groups = groups
         self.max_in_unschedulable_seconds = max_in_unschedulable
         """Refused pods are tried again after that without an event."""
+        self.recent_events = RecentEvents()
+        """What happened last, to explain a pod that nothing woke."""
         self._evaluator = InFlightEventEvaluator(hints, in_flight_events, calls)
         self._requeuer = EventRequeuer(transitions, unschedulable, hints, calls)
         self._pre_enqueue_answers = PreEnqueueAnswers(transitions, in_flight_events, self._evaluator, calls, groups)
@@ -374,8 +377,9 @@ class SchedulingQueue:
     ) -> Instructions:
         """Wake the waiting pods that a change in the cluster may help, and record it for those in flight.
 
-        An event that no plugin registered is ignored.
+        An event that no plugin registered is only remembered.
         """
+        self.recent_events.append(now, event, old, new)
         if not self._hints.registrations.matching_by_profile(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, audience))
@@ -405,6 +409,11 @@ class SchedulingQueue:
         if self._groups is not None:
             self._groups.flush_unschedulable(before, now)
         self._requeuer.flush_unschedulable(before, now)
+        return self._calls.take_instructions()
+
+    def wake_missed(self, pods: Iterable[QueuedPodInfo], now: float) -> Instructions:
+        """Wake pods that were found to fit though no event had woken them; those that have moved since stay."""
+        self._requeuer.move_missed(pods, now)
         return self._calls.take_instructions()
 
     def retry_all(self, event: ClusterEvent, now: float) -> Instructions:

@@ -67,6 +67,10 @@ class UnschedulablePods:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for group in self._groups.values() for pod in group.pods.values())
 
+    def groups(self) -> Iterator[RefusalGroup]:
+        """The groups, in the order in which their first pod came."""
+        return iter(self._groups.values())
+
     @property
     def group_count(self) -> int:
         """How many groups there are."""

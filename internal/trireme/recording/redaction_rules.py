@@ -79,6 +79,7 @@ _BY_MESSAGE: Mapping[str, Content] = {
     ),
     "Evict.message": Content.TEXT,
     "QueuedPod.reason": Content.TEXT,
+    "QueueEvent.label": Content.KEPT,
     "Reason.ParametersEntry.key": Content.KEPT,
     "Reason.ParametersEntry.value": Content.TEXT,
     **dict.fromkeys(

@@ -27,6 +27,7 @@ from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 from trireme.v1 import decision_explanation_pb2 as trireme_dot_v1_dot_decision__explanation__pb2
 from trireme.v1 import meta_pb2 as trireme_dot_v1_dot_meta__pb2
 from trireme.v1 import scheduler_explanation_pb2 as trireme_dot_v1_dot_scheduler__explanation__pb2
+from trireme.v1 import scheduler_status_pb2 as trireme_dot_v1_dot_scheduler__status__pb2
 from trireme.v1 import shortage_pb2 as trireme_dot_v1_dot_shortage__pb2
 from trireme.v1 import simulation_pb2 as trireme_dot_v1_dot_simulation__pb2
 from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
@@ -34,7 +35,7 @@ from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 from trireme.v1 import volume_proposal_pb2 as trireme_dot_v1_dot_volume__proposal__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trireme/v1/insight.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a%trireme/v1/decision_explanation.proto\x1a\x15trireme/v1/meta.proto\x1a&trireme/v1/scheduler_explanation.proto\x1a\x19trireme/v1/shortage.proto\x1a\x1btrireme/v1/simulation.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\x1a trireme/v1/volume_proposal.proto\"|\n\x0e\x45xplainRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x0e\n\x06scores\x18\x03 \x01(\x08\x12\x11\n\tproposals\x18\x04 \x01(\x08\x12\x12\n\npreemption\x18\x05 \x01(\x08\"\xbf\x06\n\x0f\x45xplainResponse\x12)\n\nqueued_pod\x18\x01 \x01(\x0b\x32\x15.trireme.v1.QueuedPod\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x1c\n\x14\x65valuated_generation\x18\x03 \x01(\x04\x12\x17\n\x0f\x64isconnected_ms\x18\x04 \x01(\x04\x12\x12\n\nnode_count\x18\x05 \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x06 \x01(\r\x12&\n\npre_filter\x18\x07 \x01(\x0b\x32\x12.trireme.v1.Status\x12)\n\x08refusals\x18\x08 \x03(\x0b\x32\x17.trireme.v1.NodeRefusal\x12\x30\n\x0e\x66\x65\x61sible_nodes\x18\t \x03(\x0b\x32\x18.trireme.v1.FeasibleNode\x12\x36\n\rscore_plugins\x18\n \x03(\x0b\x32\x1f.trireme.v1.WeightedScorePlugin\x12)\n\rscore_failure\x18\x0b \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\tproposals\x18\x0c \x03(\x0b\x32\x14.trireme.v1.Proposal\x12?\n\x16proposal_search_limits\x18\r \x03(\x0b\x32\x1f.trireme.v1.ProposalSearchLimit\x12\x35\n\npreemption\x18\x0e \x01(\x0b\x32!.trireme.v1.PreemptionExplanation\x12\x11\n\tnot_known\x18\x0f \x03(\t\x12\x18\n\x10\x66\x65\x61sible_at_most\x18\x10 \x01(\x08\x12$\n\x03pod\x18\x11 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x33\n\tscheduler\x18\x12 \x01(\x0b\x32 .trireme.v1.SchedulerExplanation\x12\x35\n\x08\x64\x65\x63ision\x18\x13 \x01(\x0b\x32#.trireme.v1.ExplainDecisionResponse\x12\x15\n\rinsight_error\x18\x14 \x01(\t\x12,\n\x08recorded\x18\x15 \x01(\x0b\x32\x1a.trireme.v1.RecordedMoment\"T\n\x0eRecordedMoment\x12\n\n\x02\x61t\x18\x01 \x01(\t\x12\x10\n\x08known_at\x18\x02 \x01(\t\x12$\n\x03gap\x18\x03 \x01(\x0b\x32\x17.trireme.v1.RecordedGap\";\n\x0bRecordedGap\x12\r\n\x05since\x18\x01 \x01(\t\x12\r\n\x05until\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"}\n\x0bNodeRefusal\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x12\n\nnode_count\x18\x03 \x01(\r\x12\'\n\tshortages\x18\x04 \x03(\x0b\x32\x14.trireme.v1.Shortage\";\n\x0c\x46\x65\x61sibleNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05total\x18\x02 \x01(\x12\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"D\n\x13WeightedScorePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\"\xbc\x02\n\x08Proposal\x12\x35\n\x0ftolerate_taints\x18\x01 \x01(\x0b\x32\x1a.trireme.v1.TolerateTaintsH\x00\x12\x31\n\rlower_request\x18\x02 \x01(\x0b\x32\x18.trireme.v1.LowerRequestH\x00\x12\x35\n\x0f\x64rop_constraint\x18\x03 \x01(\x0b\x32\x1a.trireme.v1.DropConstraintH\x00\x12\'\n\x08\x61\x64\x64_node\x18\x04 \x01(\x0b\x32\x13.trireme.v1.AddNodeH\x00\x12-\n\x0b\x64\x65lete_pods\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeletePodsH\x00\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x06 \x01(\r\x12\x15\n\rexample_nodes\x18\x07 \x03(\tB\x08\n\x06\x63hange\"3\n\x0eTolerateTaints\x12!\n\x06taints\x18\x01 \x03(\x0b\x32\x11.trireme.v1.Taint\"\x82\x01\n\x0cLowerRequest\x12\x11\n\tcontainer\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12%\n\x07\x63urrent\x18\x03 \x01(\x0b\x32\x14.trireme.v1.Quantity\x12&\n\x08proposed\x18\x04 \x01(\x0b\x32\x14.trireme.v1.Quantity\"\xc6\x03\n\x0e\x44ropConstraint\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12<\n\rnode_selector\x18\x02 \x01(\x0b\x32#.trireme.v1.NodeSelectorRequirementH\x00\x12<\n\rnode_affinity\x18\x03 \x01(\x0b\x32#.trireme.v1.NodeSelectorRequirementH\x00\x12\x33\n\x0cpod_affinity\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.PodAffinityTermH\x00\x12\x38\n\x11pod_anti_affinity\x18\x05 \x01(\x0b\x32\x1b.trireme.v1.PodAffinityTermH\x00\x12?\n\x0ftopology_spread\x18\x06 \x01(\x0b\x32$.trireme.v1.TopologySpreadConstraintH\x00\x12:\n\x16required_node_affinity\x18\x07 \x01(\x0b\x32\x18.trireme.v1.NodeSelectorH\x00\x12/\n\x0c\x62ound_volume\x18\x08 \x01(\x0b\x32\x17.trireme.v1.BoundVolumeH\x00\x42\x0c\n\nconstraint\"\x1c\n\x07\x41\x64\x64Node\x12\x11\n\tlike_node\x18\x01 \x01(\t\"a\n\nDeletePods\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12%\n\x04pods\x18\x02 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x19\n\x11\x62udget_violations\x18\x03 \x01(\r\"F\n\x13ProposalSearchLimit\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05tried\x18\x02 \x01(\r\x12\x12\n\ncandidates\x18\x03 \x01(\r2\xf7\x01\n\x0eInsightService\x12\x42\n\x07\x45xplain\x12\x1a.trireme.v1.ExplainRequest\x1a\x1b.trireme.v1.ExplainResponse\x12Z\n\x0f\x45xplainDecision\x12\".trireme.v1.ExplainDecisionRequest\x1a#.trireme.v1.ExplainDecisionResponse\x12\x45\n\x08Simulate\x12\x1b.trireme.v1.SimulateRequest\x1a\x1c.trireme.v1.SimulateResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trireme/v1/insight.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a%trireme/v1/decision_explanation.proto\x1a\x15trireme/v1/meta.proto\x1a&trireme/v1/scheduler_explanation.proto\x1a!trireme/v1/scheduler_status.proto\x1a\x19trireme/v1/shortage.proto\x1a\x1btrireme/v1/simulation.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\x1a trireme/v1/volume_proposal.proto\"t\n\x16\x46indFittingPodsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12$\n\x04pods\x18\x02 \x03(\x0b\x32\x16.trireme.v1.RefusedPod\x12\x12\n\nmax_cpu_ms\x18\x03 \x01(\r\"V\n\nRefusedPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0f\n\x07profile\x18\x03 \x01(\t\"k\n\x17\x46indFittingPodsResponse\x12\x17\n\x0f\x65valuated_count\x18\x01 \x01(\r\x12\'\n\x07\x66itting\x18\x02 \x03(\x0b\x32\x16.trireme.v1.FittingPod\x12\x0e\n\x06\x63pu_ms\x18\x03 \x01(\x01\"X\n\nFittingPod\x12\r\n\x05index\x18\x01 \x01(\r\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x03 \x01(\r\x12\x10\n\x08\x63\x61pacity\x18\x04 \x01(\r\"|\n\x0e\x45xplainRequest\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x0e\n\x06scores\x18\x03 \x01(\x08\x12\x11\n\tproposals\x18\x04 \x01(\x08\x12\x12\n\npreemption\x18\x05 \x01(\x08\"\xf1\x06\n\x0f\x45xplainResponse\x12)\n\nqueued_pod\x18\x01 \x01(\x0b\x32\x15.trireme.v1.QueuedPod\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x1c\n\x14\x65valuated_generation\x18\x03 \x01(\x04\x12\x17\n\x0f\x64isconnected_ms\x18\x04 \x01(\x04\x12\x12\n\nnode_count\x18\x05 \x01(\r\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x06 \x01(\r\x12&\n\npre_filter\x18\x07 \x01(\x0b\x32\x12.trireme.v1.Status\x12)\n\x08refusals\x18\x08 \x03(\x0b\x32\x17.trireme.v1.NodeRefusal\x12\x30\n\x0e\x66\x65\x61sible_nodes\x18\t \x03(\x0b\x32\x18.trireme.v1.FeasibleNode\x12\x36\n\rscore_plugins\x18\n \x03(\x0b\x32\x1f.trireme.v1.WeightedScorePlugin\x12)\n\rscore_failure\x18\x0b \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\tproposals\x18\x0c \x03(\x0b\x32\x14.trireme.v1.Proposal\x12?\n\x16proposal_search_limits\x18\r \x03(\x0b\x32\x1f.trireme.v1.ProposalSearchLimit\x12\x35\n\npreemption\x18\x0e \x01(\x0b\x32!.trireme.v1.PreemptionExplanation\x12\x11\n\tnot_known\x18\x0f \x03(\t\x12\x18\n\x10\x66\x65\x61sible_at_most\x18\x10 \x01(\x08\x12$\n\x03pod\x18\x11 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x33\n\tscheduler\x18\x12 \x01(\x0b\x32 .trireme.v1.SchedulerExplanation\x12\x35\n\x08\x64\x65\x63ision\x18\x13 \x01(\x0b\x32#.trireme.v1.ExplainDecisionResponse\x12\x15\n\rinsight_error\x18\x14 \x01(\t\x12,\n\x08recorded\x18\x15 \x01(\x0b\x32\x1a.trireme.v1.RecordedMoment\x12\x30\n\x0emissed_wake_up\x18\x16 \x01(\x0b\x32\x18.trireme.v1.MissedWakeUp\"T\n\x0eRecordedMoment\x12\n\n\x02\x61t\x18\x01 \x01(\t\x12\x10\n\x08known_at\x18\x02 \x01(\t\x12$\n\x03gap\x18\x03 \x01(\x0b\x32\x17.trireme.v1.RecordedGap\";\n\x0bRecordedGap\x12\r\n\x05since\x18\x01 \x01(\t\x12\r\n\x05until\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"}\n\x0bNodeRefusal\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05nodes\x18\x02 \x03(\t\x12\x12\n\nnode_count\x18\x03 \x01(\r\x12\'\n\tshortages\x18\x04 \x03(\x0b\x32\x14.trireme.v1.Shortage\";\n\x0c\x46\x65\x61sibleNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05total\x18\x02 \x01(\x12\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"D\n\x13WeightedScorePlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\"\xbc\x02\n\x08Proposal\x12\x35\n\x0ftolerate_taints\x18\x01 \x01(\x0b\x32\x1a.trireme.v1.TolerateTaintsH\x00\x12\x31\n\rlower_request\x18\x02 \x01(\x0b\x32\x18.trireme.v1.LowerRequestH\x00\x12\x35\n\x0f\x64rop_constraint\x18\x03 \x01(\x0b\x32\x1a.trireme.v1.DropConstraintH\x00\x12\'\n\x08\x61\x64\x64_node\x18\x04 \x01(\x0b\x32\x13.trireme.v1.AddNodeH\x00\x12-\n\x0b\x64\x65lete_pods\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeletePodsH\x00\x12\x16\n\x0e\x66\x65\x61sible_count\x18\x06 \x01(\r\x12\x15\n\rexample_nodes\x18\x07 \x03(\tB\x08\n\x06\x63hange\"3\n\x0eTolerateTaints\x12!\n\x06taints\x18\x01 \x03(\x0b\x32\x11.trireme.v1.Taint\"\x82\x01\n\x0cLowerRequest\x12\x11\n\tcontainer\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12%\n\x07\x63urrent\x18\x03 \x01(\x0b\x32\x14.trireme.v1.Quantity\x12&\n\x08proposed\x18\x04 \x01(\x0b\x32\x14.trireme.v1.Quantity\"\xc6\x03\n\x0e\x44ropConstraint\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12<\n\rnode_selector\x18\x02 \x01(\x0b\x32#.trireme.v1.NodeSelectorRequirementH\x00\x12<\n\rnode_affinity\x18\x03 \x01(\x0b\x32#.trireme.v1.NodeSelectorRequirementH\x00\x12\x33\n\x0cpod_affinity\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.PodAffinityTermH\x00\x12\x38\n\x11pod_anti_affinity\x18\x05 \x01(\x0b\x32\x1b.trireme.v1.PodAffinityTermH\x00\x12?\n\x0ftopology_spread\x18\x06 \x01(\x0b\x32$.trireme.v1.TopologySpreadConstraintH\x00\x12:\n\x16required_node_affinity\x18\x07 \x01(\x0b\x32\x18.trireme.v1.NodeSelectorH\x00\x12/\n\x0c\x62ound_volume\x18\x08 \x01(\x0b\x32\x17.trireme.v1.BoundVolumeH\x00\x42\x0c\n\nconstraint\"\x1c\n\x07\x41\x64\x64Node\x12\x11\n\tlike_node\x18\x01 \x01(\t\"a\n\nDeletePods\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12%\n\x04pods\x18\x02 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x19\n\x11\x62udget_violations\x18\x03 \x01(\r\"F\n\x13ProposalSearchLimit\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05tried\x18\x02 \x01(\r\x12\x12\n\ncandidates\x18\x03 \x01(\r2\xd3\x02\n\x0eInsightService\x12\x42\n\x07\x45xplain\x12\x1a.trireme.v1.ExplainRequest\x1a\x1b.trireme.v1.ExplainResponse\x12Z\n\x0f\x45xplainDecision\x12\".trireme.v1.ExplainDecisionRequest\x1a#.trireme.v1.ExplainDecisionResponse\x12\x45\n\x08Simulate\x12\x1b.trireme.v1.SimulateRequest\x1a\x1c.trireme.v1.SimulateResponse\x12Z\n\x0f\x46indFittingPods\x12\".trireme.v1.FindFittingPodsRequest\x1a#.trireme.v1.FindFittingPodsResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,34 +43,42 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.insight_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
-  _globals['_EXPLAINREQUEST']._serialized_start=331
-  _globals['_EXPLAINREQUEST']._serialized_end=455
-  _globals['_EXPLAINRESPONSE']._serialized_start=458
-  _globals['_EXPLAINRESPONSE']._serialized_end=1289
-  _globals['_RECORDEDMOMENT']._serialized_start=1291
-  _globals['_RECORDEDMOMENT']._serialized_end=1375
-  _globals['_RECORDEDGAP']._serialized_start=1377
-  _globals['_RECORDEDGAP']._serialized_end=1436
-  _globals['_NODEREFUSAL']._serialized_start=1438
-  _globals['_NODEREFUSAL']._serialized_end=1563
-  _globals['_FEASIBLENODE']._serialized_start=1565
-  _globals['_FEASIBLENODE']._serialized_end=1624
-  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_start=1626
-  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_end=1694
-  _globals['_PROPOSAL']._serialized_start=1697
-  _globals['_PROPOSAL']._serialized_end=2013
-  _globals['_TOLERATETAINTS']._serialized_start=2015
-  _globals['_TOLERATETAINTS']._serialized_end=2066
-  _globals['_LOWERREQUEST']._serialized_start=2069
-  _globals['_LOWERREQUEST']._serialized_end=2199
-  _globals['_DROPCONSTRAINT']._serialized_start=2202
-  _globals['_DROPCONSTRAINT']._serialized_end=2656
-  _globals['_ADDNODE']._serialized_start=2658
-  _globals['_ADDNODE']._serialized_end=2686
-  _globals['_DELETEPODS']._serialized_start=2688
-  _globals['_DELETEPODS']._serialized_end=2785
-  _globals['_PROPOSALSEARCHLIMIT']._serialized_start=2787
-  _globals['_PROPOSALSEARCHLIMIT']._serialized_end=2857
-  _globals['_INSIGHTSERVICE']._serialized_start=2860
-  _globals['_INSIGHTSERVICE']._serialized_end=3107
+  _globals['_FINDFITTINGPODSREQUEST']._serialized_start=366
+  _globals['_FINDFITTINGPODSREQUEST']._serialized_end=482
+  _globals['_REFUSEDPOD']._serialized_start=484
+  _globals['_REFUSEDPOD']._serialized_end=570
+  _globals['_FINDFITTINGPODSRESPONSE']._serialized_start=572
+  _globals['_FINDFITTINGPODSRESPONSE']._serialized_end=679
+  _globals['_FITTINGPOD']._serialized_start=681
+  _globals['_FITTINGPOD']._serialized_end=769
+  _globals['_EXPLAINREQUEST']._serialized_start=771
+  _globals['_EXPLAINREQUEST']._serialized_end=895
+  _globals['_EXPLAINRESPONSE']._serialized_start=898
+  _globals['_EXPLAINRESPONSE']._serialized_end=1779
+  _globals['_RECORDEDMOMENT']._serialized_start=1781
+  _globals['_RECORDEDMOMENT']._serialized_end=1865
+  _globals['_RECORDEDGAP']._serialized_start=1867
+  _globals['_RECORDEDGAP']._serialized_end=1926
+  _globals['_NODEREFUSAL']._serialized_start=1928
+  _globals['_NODEREFUSAL']._serialized_end=2053
+  _globals['_FEASIBLENODE']._serialized_start=2055
+  _globals['_FEASIBLENODE']._serialized_end=2114
+  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_start=2116
+  _globals['_WEIGHTEDSCOREPLUGIN']._serialized_end=2184
+  _globals['_PROPOSAL']._serialized_start=2187
+  _globals['_PROPOSAL']._serialized_end=2503
+  _globals['_TOLERATETAINTS']._serialized_start=2505
+  _globals['_TOLERATETAINTS']._serialized_end=2556
+  _globals['_LOWERREQUEST']._serialized_start=2559
+  _globals['_LOWERREQUEST']._serialized_end=2689
+  _globals['_DROPCONSTRAINT']._serialized_start=2692
+  _globals['_DROPCONSTRAINT']._serialized_end=3146
+  _globals['_ADDNODE']._serialized_start=3148
+  _globals['_ADDNODE']._serialized_end=3176
+  _globals['_DELETEPODS']._serialized_start=3178
+  _globals['_DELETEPODS']._serialized_end=3275
+  _globals['_PROPOSALSEARCHLIMIT']._serialized_start=3277
+  _globals['_PROPOSALSEARCHLIMIT']._serialized_end=3347
+  _globals['_INSIGHTSERVICE']._serialized_start=3350
+  _globals['_INSIGHTSERVICE']._serialized_end=3689
 # @@protoc_insertion_point(module_scope)

@@ -12,6 +12,7 @@ from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import decision_explanation_pb2 as _decision_explanation_pb2
 from trireme.v1 import meta_pb2 as _meta_pb2
 from trireme.v1 import scheduler_explanation_pb2 as _scheduler_explanation_pb2
+from trireme.v1 import scheduler_status_pb2 as _scheduler_status_pb2
 from trireme.v1 import shortage_pb2 as _shortage_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
@@ -26,6 +27,138 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class FindFittingPodsRequest(_message.Message):
+    """FindFittingPodsRequest is about pods that plugins have refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
+    MAX_CPU_MS_FIELD_NUMBER: _builtins.int
+    max_cpu_ms: _builtins.int
+    """REQUIRED. Once the evaluation has taken so much processor time, in milliseconds, no more pods are evaluated; from 1."""
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The caller, its configuration, and the generation that the answer includes at least."""
+
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedPod]:
+        """REQUIRED. The pods, evaluated in this order."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        pods: _abc.Iterable[Global___RefusedPod] | None = ...,
+        max_cpu_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "max_cpu_ms", b"max_cpu_ms", "pods", b"pods"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindFittingPodsRequest: _TypeAlias = FindFittingPodsRequest  # noqa: Y015
+
+@_typing.final
+class RefusedPod(_message.Message):
+    """RefusedPod is a pod that waits for an event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. Its class, which a delta has brought."""
+    profile: _builtins.str
+    """REQUIRED. The profile that it is scheduled by."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod, with its UID."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_class: _builtins.int = ...,
+        profile: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "pod_class", b"pod_class", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedPod: _TypeAlias = RefusedPod  # noqa: Y015
+
+@_typing.final
+class FindFittingPodsResponse(_message.Message):
+    """FindFittingPodsResponse says which pods fit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATED_COUNT_FIELD_NUMBER: _builtins.int
+    FITTING_FIELD_NUMBER: _builtins.int
+    CPU_MS_FIELD_NUMBER: _builtins.int
+    evaluated_count: _builtins.int
+    """REQUIRED. How many of the pods were evaluated, from the first one on; less than all if the time was up."""
+    cpu_ms: _builtins.float
+    """REQUIRED. The processor time that it took, in milliseconds."""
+    @_builtins.property
+    def fitting(self) -> _containers.RepeatedCompositeFieldContainer[Global___FittingPod]:
+        """OPTIONAL. Those that fit, in the order of the request."""
+
+    def __init__(
+        self,
+        *,
+        evaluated_count: _builtins.int = ...,
+        fitting: _abc.Iterable[Global___FittingPod] | None = ...,
+        cpu_ms: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_ms", b"cpu_ms", "evaluated_count", b"evaluated_count", "fitting", b"fitting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindFittingPodsResponse: _TypeAlias = FindFittingPodsResponse  # noqa: Y015
+
+@_typing.final
+class FittingPod(_message.Message):
+    """FittingPod is a pod that a node would take."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    FEASIBLE_COUNT_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """REQUIRED. Which one of the request's pods; from 0."""
+    node_name: _builtins.str
+    """REQUIRED. A node that would take it."""
+    feasible_count: _builtins.int
+    """REQUIRED. How many nodes would; from 1."""
+    capacity: _builtins.int
+    """REQUIRED. How many pods like it all these nodes would take, each node counted by itself; from 1."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        node_name: _builtins.str = ...,
+        feasible_count: _builtins.int = ...,
+        capacity: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "feasible_count", b"feasible_count", "index", b"index", "node_name", b"node_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FittingPod: _TypeAlias = FittingPod  # noqa: Y015
 
 @_typing.final
 class ExplainRequest(_message.Message):
@@ -75,7 +208,7 @@ Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
 class ExplainResponse(_message.Message):
     """ExplainResponse is the explanation of a pod, either of one in the queue, or of one that has a node. In protobuf's JSON
     mapping it is the document of insight's HTTP API, of the frontend's /trireme/v1/explain, of `trireme explain`, and of
-    `trireme replay explain`: the frontend and the command add their own fields (18 to 21) to what insight answers.
+    `trireme replay explain`: the frontend and the command add their own fields (18 to 22) to what insight answers.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -101,6 +234,7 @@ class ExplainResponse(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     INSIGHT_ERROR_FIELD_NUMBER: _builtins.int
     RECORDED_FIELD_NUMBER: _builtins.int
+    MISSED_WAKE_UP_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """OPTIONAL. The node that the pod is on, or is being bound to. Then nothing is evaluated, and all fields about nodes
     and plugins are unset.
@@ -186,6 +320,12 @@ class ExplainResponse(_message.Message):
     def recorded(self) -> Global___RecordedMoment:
         """OPTIONAL. Of a recording: the moment that the explanation is about."""
 
+    @_builtins.property
+    def missed_wake_up(self) -> _scheduler_status_pb2.MissedWakeUp:
+        """OPTIONAL. Over the frontend, and of a recording: the last time that the pod was found to fit though no event had woken
+        it, one of the last twenty missed wake-ups.
+        """
+
     def __init__(
         self,
         *,
@@ -210,10 +350,11 @@ class ExplainResponse(_message.Message):
         decision: _decision_explanation_pb2.ExplainDecisionResponse | None = ...,
         insight_error: _builtins.str = ...,
         recorded: Global___RecordedMoment | None = ...,
+        missed_wake_up: _scheduler_status_pb2.MissedWakeUp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "recorded", b"recorded", "scheduler", b"scheduler", "score_failure", b"score_failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "missed_wake_up", b"missed_wake_up", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "queued_pod", b"queued_pod", "recorded", b"recorded", "scheduler", b"scheduler", "score_failure", b"score_failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "insight_error", b"insight_error", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "recorded", b"recorded", "refusals", b"refusals", "scheduler", b"scheduler", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "disconnected_ms", b"disconnected_ms", "evaluated_generation", b"evaluated_generation", "feasible_at_most", b"feasible_at_most", "feasible_count", b"feasible_count", "feasible_nodes", b"feasible_nodes", "insight_error", b"insight_error", "missed_wake_up", b"missed_wake_up", "node_count", b"node_count", "node_name", b"node_name", "not_known", b"not_known", "pod", b"pod", "pre_filter", b"pre_filter", "preemption", b"preemption", "proposal_search_limits", b"proposal_search_limits", "proposals", b"proposals", "queued_pod", b"queued_pod", "recorded", b"recorded", "refusals", b"refusals", "scheduler", b"scheduler", "score_failure", b"score_failure", "score_plugins", b"score_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

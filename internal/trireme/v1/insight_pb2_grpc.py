@@ -53,6 +53,11 @@ class InsightServiceStub:
                 request_serializer=trireme_dot_v1_dot_simulation__pb2.SimulateRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_simulation__pb2.SimulateResponse.FromString,
                 _registered_method=True)
+        self.FindFittingPods = channel.unary_unary(
+                '/trireme.v1.InsightService/FindFittingPods',
+                request_serializer=trireme_dot_v1_dot_insight__pb2.FindFittingPodsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_insight__pb2.FindFittingPodsResponse.FromString,
+                _registered_method=True)
 
 
 class InsightServiceServicer:
@@ -86,6 +91,15 @@ class InsightServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindFittingPods(self, request, context):
+        """FindFittingPods says which of some waiting pods a node would take, on a state as new as the call's generation.
+        FAILED_PRECONDITION: insight has not got so far, or follows another leader or configuration. HTTP extenders take no
+        part. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InsightServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -103,6 +117,11 @@ def add_InsightServiceServicer_to_server(servicer, server):
                     servicer.Simulate,
                     request_deserializer=trireme_dot_v1_dot_simulation__pb2.SimulateRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_simulation__pb2.SimulateResponse.SerializeToString,
+            ),
+            'FindFittingPods': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindFittingPods,
+                    request_deserializer=trireme_dot_v1_dot_insight__pb2.FindFittingPodsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_insight__pb2.FindFittingPodsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -188,6 +207,33 @@ class InsightService:
             '/trireme.v1.InsightService/Simulate',
             trireme_dot_v1_dot_simulation__pb2.SimulateRequest.SerializeToString,
             trireme_dot_v1_dot_simulation__pb2.SimulateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindFittingPods(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.InsightService/FindFittingPods',
+            trireme_dot_v1_dot_insight__pb2.FindFittingPodsRequest.SerializeToString,
+            trireme_dot_v1_dot_insight__pb2.FindFittingPodsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,11 @@ class InsightServiceStub:
     the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
     long. Idempotent.
     """
+    FindFittingPods: _grpc.UnaryUnaryMultiCallable[_insight_pb2.FindFittingPodsRequest, _insight_pb2.FindFittingPodsResponse]
+    """FindFittingPods says which of some waiting pods a node would take, on a state as new as the call's generation.
+    FAILED_PRECONDITION: insight has not got so far, or follows another leader or configuration. HTTP extenders take no
+    part. Idempotent.
+    """
 
 @_typing.type_check_only
 class InsightServiceAsyncStub(InsightServiceStub):
@@ -72,6 +77,11 @@ class InsightServiceAsyncStub(InsightServiceStub):
     """Simulate answers what the scheduler would do, on a copy of the newest state that insight has. INVALID_ARGUMENT names
     the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
     long. Idempotent.
+    """
+    FindFittingPods: _aio.UnaryUnaryMultiCallable[_insight_pb2.FindFittingPodsRequest, _insight_pb2.FindFittingPodsResponse]  # type: ignore[assignment]
+    """FindFittingPods says which of some waiting pods a node would take, on a state as new as the call's generation.
+    FAILED_PRECONDITION: insight has not got so far, or follows another leader or configuration. HTTP extenders take no
+    part. Idempotent.
     """
 
 class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -109,6 +119,17 @@ class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
         """Simulate answers what the scheduler would do, on a copy of the newest state that insight has. INVALID_ARGUMENT names
         the field that cannot be simulated, RESOURCE_EXHAUSTED: too many wait for their turn, DEADLINE_EXCEEDED: it takes too
         long. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def FindFittingPods(
+        self,
+        request: _insight_pb2.FindFittingPodsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_insight_pb2.FindFittingPodsResponse, _abc.Awaitable[_insight_pb2.FindFittingPodsResponse]]:
+        """FindFittingPods says which of some waiting pods a node would take, on a state as new as the call's generation.
+        FAILED_PRECONDITION: insight has not got so far, or follows another leader or configuration. HTTP extenders take no
+        part. Idempotent.
         """
 
 def add_InsightServiceServicer_to_server(servicer: InsightServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

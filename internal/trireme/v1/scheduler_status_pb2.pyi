@@ -58,6 +58,8 @@ class SchedulerStatus(_message.Message):
     PENDING_PODS_FIELD_NUMBER: _builtins.int
     BATCHES_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    MISSED_WAKE_UPS_FIELD_NUMBER: _builtins.int
+    WAKE_UP_CHECK_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     """REQUIRED. When it was, in milliseconds since 1970, by the frontend's clock."""
     version: _builtins.str
@@ -148,6 +150,16 @@ class SchedulerStatus(_message.Message):
     def pending_alike(self) -> _containers.RepeatedCompositeFieldContainer[_scheduler_explanation_pb2.AlikePods]:
         """OPTIONAL. In `trireme status`: all pending pods, those that wait for the same together."""
 
+    @_builtins.property
+    def missed_wake_ups(self) -> _containers.RepeatedCompositeFieldContainer[Global___MissedWakeUp]:
+        """OPTIONAL. To insight: the missed wake-ups found since the message before this one; on a new stream the last ones. In
+        `trireme status`: the last ones.
+        """
+
+    @_builtins.property
+    def wake_up_check(self) -> Global___WakeUpCheck:
+        """OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups."""
+
     def __init__(
         self,
         *,
@@ -180,14 +192,148 @@ class SchedulerStatus(_message.Message):
         pending_pods: _builtins.int = ...,
         batches: _builtins.int = ...,
         attempts: _builtins.int = ...,
+        missed_wake_ups: _abc.Iterable[Global___MissedWakeUp] | None = ...,
+        wake_up_check: Global___WakeUpCheck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_latency", b"attempt_latency", "cluster", b"cluster", "configuration", b"configuration", "leadership", b"leadership", "pod_latency", b"pod_latency", "queue", b"queue"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_latency", b"attempt_latency", "cluster", b"cluster", "configuration", b"configuration", "leadership", b"leadership", "pod_latency", b"pod_latency", "queue", b"queue", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SchedulerStatus: _TypeAlias = SchedulerStatus  # noqa: Y015
+
+@_typing.final
+class WakeUpCheck(_message.Message):
+    """WakeUpCheck is how waiting pods are checked for missed wake-ups."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKED_AT_MS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    CHECKED_GROUPS_FIELD_NUMBER: _builtins.int
+    MISSED_TOTAL_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    checked_at_ms: _builtins.int
+    """OPTIONAL. When the last check ended, in milliseconds since 1970; 0: there was none yet."""
+    groups: _builtins.int
+    """REQUIRED. Into how many groups, of one class refused by the same plugins, the waiting pods fell then."""
+    checked_groups: _builtins.int
+    """REQUIRED. How many of these were evaluated; the others come next."""
+    missed_total: _builtins.int
+    """REQUIRED. Pods found since this frontend started: they fitted, and no event had woken them."""
+    problem: _builtins.str
+    """OPTIONAL. Why the last check has no answer, or why there are no checks; empty: it has one."""
+    def __init__(
+        self,
+        *,
+        checked_at_ms: _builtins.int = ...,
+        groups: _builtins.int = ...,
+        checked_groups: _builtins.int = ...,
+        missed_total: _builtins.int = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_at_ms", b"checked_at_ms", "checked_groups", b"checked_groups", "groups", b"groups", "missed_total", b"missed_total", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WakeUpCheck: _TypeAlias = WakeUpCheck  # noqa: Y015
+
+@_typing.final
+class MissedWakeUp(_message.Message):
+    """MissedWakeUp is a pod that fitted on a node while it waited, and that no event had woken."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    PLUGINS_FIELD_NUMBER: _builtins.int
+    REFUSED_AT_MS_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    WOKEN_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    EVENT_COUNT_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """REQUIRED. Ascends with each one of a frontend."""
+    at_ms: _builtins.int
+    """REQUIRED. When it was found, in milliseconds since 1970."""
+    pod_count: _builtins.int
+    """REQUIRED. How many pods of its class, refused by the same plugins, were found with it; with it, from 1."""
+    refused_at_ms: _builtins.int
+    """REQUIRED. When they had refused it, in milliseconds since 1970."""
+    node_name: _builtins.str
+    """REQUIRED. A node that takes it."""
+    woken: _builtins.bool
+    """REQUIRED. Whether it was woken; otherwise it waits on, for an event or the flush."""
+    event_count: _builtins.int
+    """REQUIRED. How many events there were since; more than are listed, or 0. Of very many the first are not counted."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    @_builtins.property
+    def plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """REQUIRED. The plugins that had refused it: an event that one of them should have registered, or a hint, is missing."""
+
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueEvent]:
+        """OPTIONAL. The events since they had refused it, the oldest first; the last hundred."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_count: _builtins.int = ...,
+        plugins: _abc.Iterable[_builtins.str] | None = ...,
+        refused_at_ms: _builtins.int = ...,
+        node_name: _builtins.str = ...,
+        woken: _builtins.bool = ...,
+        events: _abc.Iterable[Global___QueueEvent] | None = ...,
+        event_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "event_count", b"event_count", "events", b"events", "node_name", b"node_name", "number", b"number", "plugins", b"plugins", "pod", b"pod", "pod_count", b"pod_count", "refused_at_ms", b"refused_at_ms", "woken", b"woken"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MissedWakeUp: _TypeAlias = MissedWakeUp  # noqa: Y015
+
+@_typing.final
+class QueueEvent(_message.Message):
+    """QueueEvent is a change in the cluster that the scheduling queue was notified of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    OBJECT_NAME_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    """REQUIRED. When it was, in milliseconds since 1970."""
+    label: _builtins.str
+    """REQUIRED. Its label, as metrics have it."""
+    object_name: _builtins.str
+    """OPTIONAL. The object that changed: its name, with its namespace in front if it has one."""
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        label: _builtins.str = ...,
+        object_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "label", b"label", "object_name", b"object_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueEvent: _TypeAlias = QueueEvent  # noqa: Y015
 
 @_typing.final
 class ConfigurationStatus(_message.Message):

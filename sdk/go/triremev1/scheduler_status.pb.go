@@ -84,7 +84,12 @@ type SchedulerStatus struct {
 	// OPTIONAL. In `trireme status`: batches of pods that were tried.
 	Batches uint64 `protobuf:"varint,28,opt,name=batches,proto3" json:"batches,omitempty"`
 	// OPTIONAL. In `trireme status`: attempts at pods.
-	Attempts      uint64 `protobuf:"varint,29,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Attempts uint64 `protobuf:"varint,29,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// OPTIONAL. To insight: the missed wake-ups found since the message before this one; on a new stream the last ones. In
+	// `trireme status`: the last ones.
+	MissedWakeUps []*MissedWakeUp `protobuf:"bytes,30,rep,name=missed_wake_ups,json=missedWakeUps,proto3" json:"missed_wake_ups,omitempty"`
+	// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
+	WakeUpCheck   *WakeUpCheck `protobuf:"bytes,31,opt,name=wake_up_check,json=wakeUpCheck,proto3" json:"wake_up_check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,6 +327,293 @@ func (x *SchedulerStatus) GetAttempts() uint64 {
 	return 0
 }
 
+func (x *SchedulerStatus) GetMissedWakeUps() []*MissedWakeUp {
+	if x != nil {
+		return x.MissedWakeUps
+	}
+	return nil
+}
+
+func (x *SchedulerStatus) GetWakeUpCheck() *WakeUpCheck {
+	if x != nil {
+		return x.WakeUpCheck
+	}
+	return nil
+}
+
+// WakeUpCheck is how waiting pods are checked for missed wake-ups.
+type WakeUpCheck struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. When the last check ended, in milliseconds since 1970; 0: there was none yet.
+	CheckedAtMs int64 `protobuf:"varint,1,opt,name=checked_at_ms,json=checkedAtMs,proto3" json:"checked_at_ms,omitempty"`
+	// REQUIRED. Into how many groups, of one class refused by the same plugins, the waiting pods fell then.
+	Groups uint32 `protobuf:"varint,2,opt,name=groups,proto3" json:"groups,omitempty"`
+	// REQUIRED. How many of these were evaluated; the others come next.
+	CheckedGroups uint32 `protobuf:"varint,3,opt,name=checked_groups,json=checkedGroups,proto3" json:"checked_groups,omitempty"`
+	// REQUIRED. Pods found since this frontend started: they fitted, and no event had woken them.
+	MissedTotal uint64 `protobuf:"varint,4,opt,name=missed_total,json=missedTotal,proto3" json:"missed_total,omitempty"`
+	// OPTIONAL. Why the last check has no answer, or why there are no checks; empty: it has one.
+	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeUpCheck) Reset() {
+	*x = WakeUpCheck{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeUpCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeUpCheck) ProtoMessage() {}
+
+func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeUpCheck.ProtoReflect.Descriptor instead.
+func (*WakeUpCheck) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WakeUpCheck) GetCheckedAtMs() int64 {
+	if x != nil {
+		return x.CheckedAtMs
+	}
+	return 0
+}
+
+func (x *WakeUpCheck) GetGroups() uint32 {
+	if x != nil {
+		return x.Groups
+	}
+	return 0
+}
+
+func (x *WakeUpCheck) GetCheckedGroups() uint32 {
+	if x != nil {
+		return x.CheckedGroups
+	}
+	return 0
+}
+
+func (x *WakeUpCheck) GetMissedTotal() uint64 {
+	if x != nil {
+		return x.MissedTotal
+	}
+	return 0
+}
+
+func (x *WakeUpCheck) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+// MissedWakeUp is a pod that fitted on a node while it waited, and that no event had woken.
+type MissedWakeUp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Ascends with each one of a frontend.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// REQUIRED. When it was found, in milliseconds since 1970.
+	AtMs int64 `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// REQUIRED. The pod.
+	Pod *PodIdentity `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// REQUIRED. How many pods of its class, refused by the same plugins, were found with it; with it, from 1.
+	PodCount uint32 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// REQUIRED. The plugins that had refused it: an event that one of them should have registered, or a hint, is missing.
+	Plugins []string `protobuf:"bytes,5,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// REQUIRED. When they had refused it, in milliseconds since 1970.
+	RefusedAtMs int64 `protobuf:"varint,6,opt,name=refused_at_ms,json=refusedAtMs,proto3" json:"refused_at_ms,omitempty"`
+	// REQUIRED. A node that takes it.
+	NodeName string `protobuf:"bytes,7,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// REQUIRED. Whether it was woken; otherwise it waits on, for an event or the flush.
+	Woken bool `protobuf:"varint,8,opt,name=woken,proto3" json:"woken,omitempty"`
+	// OPTIONAL. The events since they had refused it, the oldest first; the last hundred.
+	Events []*QueueEvent `protobuf:"bytes,9,rep,name=events,proto3" json:"events,omitempty"`
+	// REQUIRED. How many events there were since; more than are listed, or 0. Of very many the first are not counted.
+	EventCount    uint32 `protobuf:"varint,10,opt,name=event_count,json=eventCount,proto3" json:"event_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissedWakeUp) Reset() {
+	*x = MissedWakeUp{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissedWakeUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissedWakeUp) ProtoMessage() {}
+
+func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissedWakeUp.ProtoReflect.Descriptor instead.
+func (*MissedWakeUp) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *MissedWakeUp) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *MissedWakeUp) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *MissedWakeUp) GetPod() *PodIdentity {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *MissedWakeUp) GetPodCount() uint32 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+func (x *MissedWakeUp) GetPlugins() []string {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *MissedWakeUp) GetRefusedAtMs() int64 {
+	if x != nil {
+		return x.RefusedAtMs
+	}
+	return 0
+}
+
+func (x *MissedWakeUp) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *MissedWakeUp) GetWoken() bool {
+	if x != nil {
+		return x.Woken
+	}
+	return false
+}
+
+func (x *MissedWakeUp) GetEvents() []*QueueEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *MissedWakeUp) GetEventCount() uint32 {
+	if x != nil {
+		return x.EventCount
+	}
+	return 0
+}
+
+// QueueEvent is a change in the cluster that the scheduling queue was notified of.
+type QueueEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. When it was, in milliseconds since 1970.
+	AtMs int64 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// REQUIRED. Its label, as metrics have it.
+	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// OPTIONAL. The object that changed: its name, with its namespace in front if it has one.
+	ObjectName    string `protobuf:"bytes,3,opt,name=object_name,json=objectName,proto3" json:"object_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueEvent) Reset() {
+	*x = QueueEvent{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueEvent) ProtoMessage() {}
+
+func (x *QueueEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
+func (*QueueEvent) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *QueueEvent) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *QueueEvent) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *QueueEvent) GetObjectName() string {
+	if x != nil {
+		return x.ObjectName
+	}
+	return ""
+}
+
 // ConfigurationStatus is the configuration in force, and how reloads ended.
 type ConfigurationStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -343,7 +635,7 @@ type ConfigurationStatus struct {
 
 func (x *ConfigurationStatus) Reset() {
 	*x = ConfigurationStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +647,7 @@ func (x *ConfigurationStatus) String() string {
 func (*ConfigurationStatus) ProtoMessage() {}
 
 func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +660,7 @@ func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationStatus.ProtoReflect.Descriptor instead.
 func (*ConfigurationStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{1}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigurationStatus) GetHash() string {
@@ -428,7 +720,7 @@ type RefusedReload struct {
 
 func (x *RefusedReload) Reset() {
 	*x = RefusedReload{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +732,7 @@ func (x *RefusedReload) String() string {
 func (*RefusedReload) ProtoMessage() {}
 
 func (x *RefusedReload) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +745,7 @@ func (x *RefusedReload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedReload.ProtoReflect.Descriptor instead.
 func (*RefusedReload) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefusedReload) GetAtMs() int64 {
@@ -496,7 +788,7 @@ type ClusterCounts struct {
 
 func (x *ClusterCounts) Reset() {
 	*x = ClusterCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +800,7 @@ func (x *ClusterCounts) String() string {
 func (*ClusterCounts) ProtoMessage() {}
 
 func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +813,7 @@ func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCounts.ProtoReflect.Descriptor instead.
 func (*ClusterCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClusterCounts) GetNodes() uint32 {
@@ -578,7 +870,7 @@ type EndpointStatus struct {
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +882,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +895,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EndpointStatus) GetPhase() string {
@@ -656,7 +948,7 @@ type LocalPhaseStatus struct {
 
 func (x *LocalPhaseStatus) Reset() {
 	*x = LocalPhaseStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +960,7 @@ func (x *LocalPhaseStatus) String() string {
 func (*LocalPhaseStatus) ProtoMessage() {}
 
 func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +973,7 @@ func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalPhaseStatus.ProtoReflect.Descriptor instead.
 func (*LocalPhaseStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LocalPhaseStatus) GetName() string {
@@ -724,7 +1016,7 @@ type InformerStatus struct {
 
 func (x *InformerStatus) Reset() {
 	*x = InformerStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +1028,7 @@ func (x *InformerStatus) String() string {
 func (*InformerStatus) ProtoMessage() {}
 
 func (x *InformerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +1041,7 @@ func (x *InformerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InformerStatus.ProtoReflect.Descriptor instead.
 func (*InformerStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InformerStatus) GetName() string {
@@ -800,7 +1092,7 @@ type PermitWaiter struct {
 
 func (x *PermitWaiter) Reset() {
 	*x = PermitWaiter{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +1104,7 @@ func (x *PermitWaiter) String() string {
 func (*PermitWaiter) ProtoMessage() {}
 
 func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1117,7 @@ func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitWaiter.ProtoReflect.Descriptor instead.
 func (*PermitWaiter) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PermitWaiter) GetPod() *PodIdentity {
@@ -866,7 +1158,7 @@ type QueueCounts struct {
 
 func (x *QueueCounts) Reset() {
 	*x = QueueCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1170,7 @@ func (x *QueueCounts) String() string {
 func (*QueueCounts) ProtoMessage() {}
 
 func (x *QueueCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1183,7 @@ func (x *QueueCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounts.ProtoReflect.Descriptor instead.
 func (*QueueCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *QueueCounts) GetActive() uint32 {
@@ -957,7 +1249,7 @@ type LatencyHistogram struct {
 
 func (x *LatencyHistogram) Reset() {
 	*x = LatencyHistogram{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1261,7 @@ func (x *LatencyHistogram) String() string {
 func (*LatencyHistogram) ProtoMessage() {}
 
 func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1274,7 @@ func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyHistogram.ProtoReflect.Descriptor instead.
 func (*LatencyHistogram) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LatencyHistogram) GetBoundsS() []float64 {
@@ -1028,7 +1320,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1332,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1345,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplicaStatus) GetPhase() string {
@@ -1169,7 +1461,7 @@ type PluginStatus struct {
 
 func (x *PluginStatus) Reset() {
 	*x = PluginStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1473,7 @@ func (x *PluginStatus) String() string {
 func (*PluginStatus) ProtoMessage() {}
 
 func (x *PluginStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1486,7 @@ func (x *PluginStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginStatus.ProtoReflect.Descriptor instead.
 func (*PluginStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PluginStatus) GetName() string {
@@ -1329,7 +1621,7 @@ type PluginFollowing struct {
 
 func (x *PluginFollowing) Reset() {
 	*x = PluginFollowing{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1633,7 @@ func (x *PluginFollowing) String() string {
 func (*PluginFollowing) ProtoMessage() {}
 
 func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1646,7 @@ func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginFollowing.ProtoReflect.Descriptor instead.
 func (*PluginFollowing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PluginFollowing) GetInStep() bool {
@@ -1390,7 +1682,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1694,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1707,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PluginComparison) GetCompared() uint64 {
@@ -1466,7 +1758,7 @@ type PluginCanary struct {
 
 func (x *PluginCanary) Reset() {
 	*x = PluginCanary{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1770,7 @@ func (x *PluginCanary) String() string {
 func (*PluginCanary) ProtoMessage() {}
 
 func (x *PluginCanary) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1783,7 @@ func (x *PluginCanary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginCanary.ProtoReflect.Descriptor instead.
 func (*PluginCanary) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PluginCanary) GetOf() string {
@@ -1532,7 +1824,7 @@ type PreemptionRecord struct {
 
 func (x *PreemptionRecord) Reset() {
 	*x = PreemptionRecord{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1836,7 @@ func (x *PreemptionRecord) String() string {
 func (*PreemptionRecord) ProtoMessage() {}
 
 func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1849,7 @@ func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRecord.ProtoReflect.Descriptor instead.
 func (*PreemptionRecord) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PreemptionRecord) GetNumber() uint64 {
@@ -1622,7 +1914,7 @@ type PreemptionVictim struct {
 
 func (x *PreemptionVictim) Reset() {
 	*x = PreemptionVictim{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1926,7 @@ func (x *PreemptionVictim) String() string {
 func (*PreemptionVictim) ProtoMessage() {}
 
 func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1939,7 @@ func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionVictim.ProtoReflect.Descriptor instead.
 func (*PreemptionVictim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PreemptionVictim) GetPod() *PodIdentity {
@@ -1679,7 +1971,7 @@ type QueueTransition struct {
 
 func (x *QueueTransition) Reset() {
 	*x = QueueTransition{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1983,7 @@ func (x *QueueTransition) String() string {
 func (*QueueTransition) ProtoMessage() {}
 
 func (x *QueueTransition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1996,7 @@ func (x *QueueTransition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueTransition.ProtoReflect.Descriptor instead.
 func (*QueueTransition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueueTransition) GetAtMs() int64 {
@@ -1733,8 +2025,7 @@ var File_trireme_v1_scheduler_status_proto protoreflect.FileDescriptor
 const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\n" +
 	"!trireme/v1/scheduler_status.proto\x12\n" +
-	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\xcc\n" +
-	"\n" +
+	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\xcb\v\n" +
 	"\x0fSchedulerStatus\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -1770,7 +2061,34 @@ const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\rpending_alike\x18\x1a \x03(\v2\x15.trireme.v1.AlikePodsR\fpendingAlike\x12!\n" +
 	"\fpending_pods\x18\x1b \x01(\rR\vpendingPods\x12\x18\n" +
 	"\abatches\x18\x1c \x01(\x04R\abatches\x12\x1a\n" +
-	"\battempts\x18\x1d \x01(\x04R\battempts\"\xe9\x01\n" +
+	"\battempts\x18\x1d \x01(\x04R\battempts\x12@\n" +
+	"\x0fmissed_wake_ups\x18\x1e \x03(\v2\x18.trireme.v1.MissedWakeUpR\rmissedWakeUps\x12;\n" +
+	"\rwake_up_check\x18\x1f \x01(\v2\x17.trireme.v1.WakeUpCheckR\vwakeUpCheck\"\xad\x01\n" +
+	"\vWakeUpCheck\x12\"\n" +
+	"\rchecked_at_ms\x18\x01 \x01(\x03R\vcheckedAtMs\x12\x16\n" +
+	"\x06groups\x18\x02 \x01(\rR\x06groups\x12%\n" +
+	"\x0echecked_groups\x18\x03 \x01(\rR\rcheckedGroups\x12!\n" +
+	"\fmissed_total\x18\x04 \x01(\x04R\vmissedTotal\x12\x18\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xc5\x02\n" +
+	"\fMissedWakeUp\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x13\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12)\n" +
+	"\x03pod\x18\x03 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
+	"\tpod_count\x18\x04 \x01(\rR\bpodCount\x12\x18\n" +
+	"\aplugins\x18\x05 \x03(\tR\aplugins\x12\"\n" +
+	"\rrefused_at_ms\x18\x06 \x01(\x03R\vrefusedAtMs\x12\x1b\n" +
+	"\tnode_name\x18\a \x01(\tR\bnodeName\x12\x14\n" +
+	"\x05woken\x18\b \x01(\bR\x05woken\x12.\n" +
+	"\x06events\x18\t \x03(\v2\x16.trireme.v1.QueueEventR\x06events\x12\x1f\n" +
+	"\vevent_count\x18\n" +
+	" \x01(\rR\n" +
+	"eventCount\"X\n" +
+	"\n" +
+	"QueueEvent\x12\x13\n" +
+	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1f\n" +
+	"\vobject_name\x18\x03 \x01(\tR\n" +
+	"objectName\"\xe9\x01\n" +
 	"\x13ConfigurationStatus\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x1b\n" +
 	"\tcall_hash\x18\x02 \x01(\tR\bcallHash\x12 \n" +
@@ -1904,60 +2222,67 @@ func file_trireme_v1_scheduler_status_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_scheduler_status_proto_rawDescData
 }
 
-var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_trireme_v1_scheduler_status_proto_goTypes = []any{
 	(*SchedulerStatus)(nil),     // 0: trireme.v1.SchedulerStatus
-	(*ConfigurationStatus)(nil), // 1: trireme.v1.ConfigurationStatus
-	(*RefusedReload)(nil),       // 2: trireme.v1.RefusedReload
-	(*ClusterCounts)(nil),       // 3: trireme.v1.ClusterCounts
-	(*EndpointStatus)(nil),      // 4: trireme.v1.EndpointStatus
-	(*LocalPhaseStatus)(nil),    // 5: trireme.v1.LocalPhaseStatus
-	(*InformerStatus)(nil),      // 6: trireme.v1.InformerStatus
-	(*PermitWaiter)(nil),        // 7: trireme.v1.PermitWaiter
-	(*QueueCounts)(nil),         // 8: trireme.v1.QueueCounts
-	(*LatencyHistogram)(nil),    // 9: trireme.v1.LatencyHistogram
-	(*ReplicaStatus)(nil),       // 10: trireme.v1.ReplicaStatus
-	(*PluginStatus)(nil),        // 11: trireme.v1.PluginStatus
-	(*PluginFollowing)(nil),     // 12: trireme.v1.PluginFollowing
-	(*PluginComparison)(nil),    // 13: trireme.v1.PluginComparison
-	(*PluginCanary)(nil),        // 14: trireme.v1.PluginCanary
-	(*PreemptionRecord)(nil),    // 15: trireme.v1.PreemptionRecord
-	(*PreemptionVictim)(nil),    // 16: trireme.v1.PreemptionVictim
-	(*QueueTransition)(nil),     // 17: trireme.v1.QueueTransition
-	(*Leadership)(nil),          // 18: trireme.v1.Leadership
-	(*PendingPod)(nil),          // 19: trireme.v1.PendingPod
-	(*AlikePods)(nil),           // 20: trireme.v1.AlikePods
-	(*PodIdentity)(nil),         // 21: trireme.v1.PodIdentity
+	(*WakeUpCheck)(nil),         // 1: trireme.v1.WakeUpCheck
+	(*MissedWakeUp)(nil),        // 2: trireme.v1.MissedWakeUp
+	(*QueueEvent)(nil),          // 3: trireme.v1.QueueEvent
+	(*ConfigurationStatus)(nil), // 4: trireme.v1.ConfigurationStatus
+	(*RefusedReload)(nil),       // 5: trireme.v1.RefusedReload
+	(*ClusterCounts)(nil),       // 6: trireme.v1.ClusterCounts
+	(*EndpointStatus)(nil),      // 7: trireme.v1.EndpointStatus
+	(*LocalPhaseStatus)(nil),    // 8: trireme.v1.LocalPhaseStatus
+	(*InformerStatus)(nil),      // 9: trireme.v1.InformerStatus
+	(*PermitWaiter)(nil),        // 10: trireme.v1.PermitWaiter
+	(*QueueCounts)(nil),         // 11: trireme.v1.QueueCounts
+	(*LatencyHistogram)(nil),    // 12: trireme.v1.LatencyHistogram
+	(*ReplicaStatus)(nil),       // 13: trireme.v1.ReplicaStatus
+	(*PluginStatus)(nil),        // 14: trireme.v1.PluginStatus
+	(*PluginFollowing)(nil),     // 15: trireme.v1.PluginFollowing
+	(*PluginComparison)(nil),    // 16: trireme.v1.PluginComparison
+	(*PluginCanary)(nil),        // 17: trireme.v1.PluginCanary
+	(*PreemptionRecord)(nil),    // 18: trireme.v1.PreemptionRecord
+	(*PreemptionVictim)(nil),    // 19: trireme.v1.PreemptionVictim
+	(*QueueTransition)(nil),     // 20: trireme.v1.QueueTransition
+	(*Leadership)(nil),          // 21: trireme.v1.Leadership
+	(*PendingPod)(nil),          // 22: trireme.v1.PendingPod
+	(*AlikePods)(nil),           // 23: trireme.v1.AlikePods
+	(*PodIdentity)(nil),         // 24: trireme.v1.PodIdentity
 }
 var file_trireme_v1_scheduler_status_proto_depIdxs = []int32{
-	8,  // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
-	9,  // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
-	9,  // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
-	10, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
-	11, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
-	15, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
-	18, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
-	1,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
-	3,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
-	4,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
-	5,  // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
-	6,  // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
-	7,  // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
-	19, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
-	20, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
-	2,  // 15: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
-	21, // 16: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
-	12, // 17: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
-	13, // 18: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
-	14, // 19: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
-	21, // 20: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
-	16, // 21: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
-	21, // 22: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	11, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
+	12, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
+	12, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
+	13, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
+	14, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
+	18, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
+	21, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
+	4,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
+	6,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
+	7,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
+	8,  // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
+	9,  // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
+	10, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
+	22, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
+	23, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
+	2,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
+	1,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
+	24, // 17: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
+	3,  // 18: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
+	5,  // 19: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
+	24, // 20: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
+	15, // 21: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
+	16, // 22: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
+	17, // 23: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
+	24, // 24: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
+	19, // 25: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
+	24, // 26: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_status_proto_init() }
@@ -1967,14 +2292,14 @@ func file_trireme_v1_scheduler_status_proto_init() {
 	}
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_scheduler_explanation_proto_init()
-	file_trireme_v1_scheduler_status_proto_msgTypes[11].OneofWrappers = []any{}
+	file_trireme_v1_scheduler_status_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_scheduler_status_proto_rawDesc), len(file_trireme_v1_scheduler_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -152,6 +152,16 @@ def wrong_weight() -> None:
     mutations.replace("default_profile.default_plugins", default_plugins)
 
 
+@defect("kill", features=("plugins", "insight"), found_by="a pod is a missed wake-up")
+def hint_answers_skip() -> None:
+    """NodeResourcesFit's queueing hint answers Skip when a pod has left its node."""
+
+    def after_delete(original: Any, elsewhere: Any) -> Any:
+        return lambda old, new: lambda pod_class: False
+
+    mutations.replace("hints._make_hint_after_delete", after_delete)
+
+
 @defect("kill", found_by="only the flush has woken a pod")
 def wake_up_lost() -> None:
     """No pod is woken by a pod that is gone from its node."""

@@ -26,10 +26,18 @@ class Defect:
     load: str
     #: Only a comparison with kube-scheduler's own framework shows it.
     needs_oracle: bool
+    #: What the cluster has, of `simulated_features`.
+    features: tuple[str, ...]
 
 
 def defect(
-    *faults: str, found_by: str, seed: int = 1, nodes: int = 12, load: str = "", needs_oracle: bool = False
+    *faults: str,
+    found_by: str,
+    seed: int = 1,
+    nodes: int = 12,
+    load: str = "",
+    needs_oracle: bool = False,
+    features: tuple[str, ...] = ("plugins",),
 ) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Register a function; its name is the defect's, with hyphens, and its docstring says what is wrong."""
 
@@ -37,7 +45,7 @@ def defect(
         name = function.__name__.replace("_", "-")
         text = " ".join((function.__doc__ or "").split())
         assert name not in DEFECTS
-        DEFECTS[name] = Defect(name, text, function, found_by, faults, seed, nodes, load, needs_oracle)
+        DEFECTS[name] = Defect(name, text, function, found_by, faults, seed, nodes, load, needs_oracle, features)
         return function
 
     return register

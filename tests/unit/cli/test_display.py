@@ -333,6 +333,12 @@ def test_what_insight_is_sent_is_no_change() -> None:
     assert display._without_passing_time(report("1")) != display._without_passing_time(report("1", "filter"))
 
 
+def test_a_check_of_waiting_pods_is_no_change() -> None:
+    """`--watch -o json` would print a report twice a minute."""
+    reports = [_status(wakeUpCheck={"checkedAtMs": at, "groups": 1}) for at in ("1", "2")]
+    assert display._without_passing_time(reports[0]) == display._without_passing_time(reports[1])
+
+
 def test_a_watch_outlives_the_frontend(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What one leaves open for an upgrade would end at the first change of the leader."""
     monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)

@@ -4,6 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.helpers import console_states
 from trireme.cli import display, explain_command, proposals_display
 from trireme.queueing import states
 from trireme.v1 import insight_pb2
@@ -226,3 +227,12 @@ def test_a_refusal_of_no_one_plugin_is_one_of_pre_filter() -> None:
     evaluation = {"queuedPod": {"podClass": 1}, "evaluatedGeneration": "9", "nodeCount": 4, "preFilter": status}
     shown = display.as_text(explain_command.render(report(**evaluation)))
     assert "  PreFilter: node(s) didn't satisfy plugin(s) [A B]" in shown.splitlines()
+
+
+def test_a_missed_wake_up_is_told_with_its_plugin_and_events() -> None:
+    """If this fails, a pod was bound late and its explanation names no reason."""
+    missed = json_documents.document(console_states.missed_wake_up(1))
+    shown = " ".join(display.as_text(explain_command.render(report(missedWakeUp=missed))).split())
+    assert "Its wake-up was missed, which insight found at " in shown
+    assert "it fitted on n1; NodeAffinity had refused it" in shown
+    assert "none of these events woke it: “a node is added” (n1); it was woken" in shown

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.helpers import console_states
 from tests.helpers.phase_calls import PROFILE
 from tests.helpers.recorded_decisions import IMPORTANT, SMALL, RecordedCluster, with_decision_changed
 from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame
@@ -267,6 +268,28 @@ async def test_a_pod_is_explained_with_what_is_not_recorded_and_what_a_wrong_clo
         "knownAt": times[10],
         "gap": {"since": times[10], "until": times[100], "reason": "notRecorded"},
     }
+
+
+async def test_a_missed_wake_up_is_explained_as_of_then(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If this fails, the events that did not wake a pod are in the recording, and nobody can read them."""
+    path = tmp_path / "incident.trireme"
+    cluster = await RecordedCluster(1).open()
+    await cluster.schedule(SMALL, 1)
+    missed = console_states.missed_wake_up(1)
+    missed.pod.name = "pod-0"
+    delta = snapshot_pb2.QueueDelta()
+    delta.scheduler_status.missed_wake_ups.append(missed)
+    state, *rest = cluster.frames()
+    late = recording_pb2.RecordedFrame(
+        unix_time_ns=rest[-1].unix_time_ns + SECOND, message=snapshot_pb2.SyncRequest(queue=delta)
+    )
+    path.write_bytes(b"".join(encoded(cluster.header, [state, *rest, late, end_frame(late.unix_time_ns + SECOND)])))
+    text = "none of these events woke it: “a node is added” (n1); it was woken"
+    for at, is_known in ((late.unix_time_ns - 1000, False), (late.unix_time_ns, True)):
+        assert await replay(str(path), "--at", timestamps.rfc3339_micros(at), "explain", "pod-0") == 0
+        assert (text in " ".join(capsys.readouterr().out.split())) is is_known
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The metrics about hints that fail."""
+"""The metrics about hints that fail, and about pods that no event woke."""
 
 from typing import Any
 
@@ -44,3 +44,15 @@ def test_a_hint_without_one_answer_for_each_pod_counts_as_an_error_for_all(
     metric = metrics.instruments.hint_seconds.family()
     counts = {one.labels["hint"]: one.value for one in metric.samples if one.name.endswith("_count")}
     assert counts == expected
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_pod_that_only_the_flush_helped_is_a_missed_wake_up_of_each_plugin(flushed: bool) -> None:
+    """If this fails, without insight nobody learns which plugin's pods wait for the flush."""
+    metrics = scheduler_metrics.SchedulerMetrics()
+    pod = QueuedPodInfo(record("a"), 0)
+    pod.rejectors, pod.flushed = frozenset({"Fit", "Taint"}), flushed
+    metrics.on_pod_bound(pod, 1.0)
+    counter = metrics.instruments.missed_wake_ups
+    assert counter.totals("plugin") == ({"Fit": 1, "Taint": 1} if flushed else {})
+    assert counter.totals("found_by") == ({"flush": 2} if flushed else {})

@@ -3,10 +3,12 @@
 import copy
 import dataclasses
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.helpers import console_states
 from tests.helpers.frontend_world import World, one_node
 from trireme.cli import display, status_command
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
@@ -44,6 +46,27 @@ def test_why_objects_cannot_be_listed_is_reported(world: World) -> None:
     stream: Any = object()
     listing._stream = stream  # the watch is open again
     assert listing.statistics().last_error == ""
+
+
+def test_a_leader_without_insight_says_that_wake_ups_are_not_checked(world: World) -> None:
+    """If this fails, a status without missed wake-ups looks as if there were none."""
+    state = world.frontend_state()
+    check = scheduler_status.status(state).wake_up_check
+    assert check.problem == "requires insight: set insight.endpoints"
+    state.context.leader.term = None
+    assert not scheduler_status.status(state).HasField("wake_up_check")
+
+
+def test_the_explanation_of_a_pod_has_its_missed_wake_up(world: World) -> None:
+    world.create("p", 4)
+    world.answer_all()
+    uid = world.frontend_state().scheduling.queue.contents.pods()[0].uid
+    missed = [console_states.missed_wake_up(number) for number in (1, 2, 3)]
+    missed[0].pod.uid = missed[1].pod.uid = uid
+    check: Any = SimpleNamespace(history=missed)
+    explained = scheduler_explanation.explain(dataclasses.replace(world.frontend_state(), wake_ups=check), "ns/p")
+    assert explained is not None
+    assert explained.missed_wake_up == missed[1]
 
 
 class StandsIn:

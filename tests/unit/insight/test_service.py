@@ -1,6 +1,7 @@
 """InsightService: what it explains, and what it refuses to."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -243,15 +244,17 @@ async def test_a_snapshot_that_is_replaced_again_and_again_is_asked_about_later(
     assert "ask again" in text
 
 
-async def test_of_the_frontends_own_state_preemptions_alone_are_left_for_the_recording() -> None:
-    """A recording would have no preemptions, or as much of replicas and latencies each second as of all else."""
+async def test_of_the_frontends_own_state_preemptions_and_missed_wake_ups_are_left_for_the_recording() -> None:
+    """A recording would have none of them, or as much of replicas and latencies each second as of all else."""
     insight = await Insight().start()
-    for records in ([], [console_states.preemption(1)]):
-        delta = snapshot_pb2.QueueDelta(scheduler_status=console_states.status(1, bound=5, preemptions=records))
+    preemptions, missed = [console_states.preemption(1)], [console_states.missed_wake_up(1)]
+    recorded: tuple[dict[str, Any], ...] = ({}, {"preemptions": preemptions}, {"missed_wake_ups": missed})
+    for records in recorded:
+        delta = snapshot_pb2.QueueDelta(scheduler_status=console_states.status(1, bound=5, **records))
         insight.service.take_queue(delta)
         left = snapshot_pb2.QueueDelta()
         if records:
-            left.scheduler_status.preemptions.extend(records)
+            left.scheduler_status.MergeFrom(scheduler_status_pb2.SchedulerStatus(**records))
         assert delta == left
     assert insight.service.console.history.preemptions() == [console_states.preemption(1)]
     status = insight.service.console.history.status

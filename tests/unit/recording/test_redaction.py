@@ -124,6 +124,18 @@ def test_names_of_preemptions_are_replaced() -> None:
     assert (record.number, record.victim_count, names[1]) == (1, 1, names[3])
 
 
+def test_names_of_missed_wake_ups_are_replaced_and_their_plugins_and_events_stay() -> None:
+    """A bug report about a missed wake-up names what went wrong, and nobody's pods and nodes."""
+    delta = snapshot_pb2.QueueDelta()
+    delta.scheduler_status.missed_wake_ups.append(console_states.missed_wake_up(1))
+    (out,) = one_redaction(recording_pb2.RecordedFrame(message=snapshot_pb2.SyncRequest(queue=delta)))
+    (record,) = out.message.queue.scheduler_status.missed_wake_ups
+    names = (record.pod.name, record.node_name, record.events[0].object_name)
+    assert all(re.fullmatch(r"x\d+", name) for name in names)
+    assert names[1] == names[2]
+    assert (list(record.plugins), record.events[0].label) == (["NodeAffinity"], "NodeAdd")
+
+
 def frame(**delta: object) -> recording_pb2.RecordedFrame:
     message = snapshot_pb2.SyncRequest(delta=snapshot_pb2.Delta(**delta))  # type: ignore[arg-type]
     return recording_pb2.RecordedFrame(message=message)

@@ -104,6 +104,13 @@ class InsightReplicas:
         response: insight_pb2.ExplainResponse = await self._call(lambda stub: stub.Explain, request)
         return response
 
+    async def find_fitting_pods(
+        self, request: insight_pb2.FindFittingPodsRequest
+    ) -> insight_pb2.FindFittingPodsResponse:
+        """Which of some waiting pods a node would take, as the first replica says that answers. Raises: as `_call`."""
+        answer: insight_pb2.FindFittingPodsResponse = await self._call(lambda stub: stub.FindFittingPods, request)
+        return answer
+
     async def explain_decision(
         self, request: decision_explanation_pb2.ExplainDecisionRequest
     ) -> decision_explanation_pb2.ExplainDecisionResponse:

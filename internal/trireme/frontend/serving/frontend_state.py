@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme.config import commandline
-from trireme.frontend import configuration_reloader, reconfiguration
+from trireme.frontend import configuration_reloader, reconfiguration, wake_up_check
 from trireme.frontend.app import App
 from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.phase_clients import local_phases
@@ -41,6 +41,8 @@ class FrontendState:
     #: The configuration in force; None: that of `context`, which cannot be reloaded.
     configuration: reconfiguration.Reconfiguration | None = None
     reloads: Callable[[], configuration_reloader.ReloadStatistics] = configuration_reloader.ReloadStatistics
+    #: The check of waiting pods; None: there is no insight.
+    wake_ups: wake_up_check.WakeUpCheck | None = None
 
     @property
     def completed(self) -> commandline.CompletedConfig:
@@ -101,4 +103,5 @@ def state_of_app(
         candidate_synced,
         lease_error,
         app.recorder.statistics,
+        wake_ups=app.wake_up_check,
     )

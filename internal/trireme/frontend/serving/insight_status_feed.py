@@ -1,7 +1,7 @@
-"""Sends the state of the scheduler to insight once a second: counts, latencies, replicas, plugins, preemptions.
+"""Sends the state of the scheduler to insight once a second.
 
-A second costs a fraction of a millisecond, however many pods are scheduled in it. Nothing is read while no replica of
-insight follows.
+That is counts, latencies, replicas, plugins, preemptions and missed wake-ups. A second costs a fraction of a
+millisecond, however many pods are scheduled in it. Nothing is read while no replica of insight follows.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ class InsightStatusFeed:
     def __init__(self, insight: insight_replicas.InsightReplicas, state: FrontendState) -> None:
         self._insight = insight
         self._state = state
-        # How many streams had begun, and the last preemption that was sent.
+        # How many streams had begun, and the last preemption and missed wake-up that were sent.
         self._streams = 0
-        self._preemption = 0
+        self._preemption = self._missed_wake_up = 0
 
     async def run(self) -> None:
         """Send the state once a second, until cancelled."""
@@ -36,14 +36,23 @@ class InsightStatusFeed:
                 self._insight.publish_status(self.take_status(), self._state.cluster.cache.generation)
 
     def take_status(self) -> scheduler_status_pb2.SchedulerStatus:
-        """The state now, with the preemptions since the last call; with the last ones if a stream began."""
+        """The state now, with the preemptions and missed wake-ups since the last call.
+
+        With the last ones if a stream began.
+        """
         if self._insight.streams != self._streams:
-            self._streams, self._preemption = self._insight.streams, 0
+            self._streams = self._insight.streams
+            self._preemption = self._missed_wake_up = 0
         out = scheduler_status.summary(self._state)
         history = self._state.scheduling.preemptions.history
         for decision in history.after(self._preemption):
             out.preemptions.append(_preemption_message(decision))
             self._preemption = decision.number
+        if self._state.wake_ups is not None:
+            for missed in self._state.wake_ups.history:
+                if missed.number > self._missed_wake_up:
+                    out.missed_wake_ups.append(missed)
+                    self._missed_wake_up = missed.number
         return out
 
 

@@ -42,6 +42,10 @@ def explain(state: FrontendState, key: str) -> insight_pb2.ExplainResponse | Non
         _explain_foreign_pod(out.scheduler, state, scheduler)
     else:
         return None
+    if state.wake_ups is not None:
+        for missed in state.wake_ups.history:
+            if missed.pod.uid == out.pod.uid:
+                out.missed_wake_up.CopyFrom(missed)
     out.scheduler.leadership.CopyFrom(leadership(state))
     out.scheduler.synced = state.synced
     if out.pod.uid and traced_metrics.traces_of(state.context.metrics) is not None:

@@ -50,12 +50,14 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> scheduler_status_p
     pending = sorted(state.scheduling.queue.contents.pods(), key=lambda pod: pod.timestamp)
     out.pending.extend(report.entry_of(pod) for pod in pending[:max_pods])
     out.pending_alike.extend(report.entries_by_class(pending))
+    if state.context.leader.leading:
+        _add_wake_ups(out, state)
     out.pending_pods, out.batches, out.attempts = len(pending), queue.batches, queue.scheduling_cycle
     return out
 
 
 def summary(state: FrontendState) -> scheduler_status_pb2.SchedulerStatus:
-    """What insight is sent each second, without preemptions."""
+    """What insight is sent each second, without preemptions and missed wake-ups."""
     instruments, scheduling = state.context.metrics.instruments, state.scheduling
     attempts = instruments.schedule_attempts.totals("result")
     leader = state.context.leader
@@ -104,6 +106,15 @@ def _add_configuration(out: scheduler_status_pb2.ConfigurationStatus, state: Fro
         text = reloads.last_refusal.encode("utf-8", "replace").decode()
         out.last_refusal.at_ms, out.last_refusal.error = round(reloads.last_refusal_at * 1000), text
         out.last_refusal.current = reloads.is_refused
+
+
+def _add_wake_ups(out: scheduler_status_pb2.SchedulerStatus, state: FrontendState) -> None:
+    """Add what the check of waiting pods has found, or that there is none."""
+    if state.wake_ups is None:
+        out.wake_up_check.problem = "requires insight: set insight.endpoints"
+        return
+    out.wake_up_check.CopyFrom(state.wake_ups.status())
+    out.missed_wake_ups.extend(state.wake_ups.history)
 
 
 def _endpoints(state: FrontendState) -> Iterator[scheduler_status_pb2.EndpointStatus]:

@@ -1,4 +1,6 @@
-"""The last quarter of an hour of the scheduler: rates, latencies and the queue, a sample a second, and preemptions.
+"""The last quarter of an hour of the scheduler: rates, latencies and the queue, a sample a second.
+
+And the last preemptions, and missed wake-ups of a recording.
 
 The frontend sends counters and histograms since its start. A sample is the difference of two messages, so a lost
 message costs detail and no truth. A counter that is smaller than before is one of another leader: it begins anew.
@@ -14,6 +16,7 @@ from trireme.v1 import scheduler_status_pb2
 
 SAMPLES = 900
 PREEMPTIONS = 256
+MISSED_WAKE_UPS = 20
 # Latencies are those of the pods bound within so many samples: a second has too few pods for a 99th percentile.
 LATENCY_SAMPLES = 60
 
@@ -47,6 +50,8 @@ class SchedulerHistory:
         self.received = 0
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._preemptions: deque[scheduler_status_pb2.PreemptionRecord] = deque(maxlen=PREEMPTIONS)
+        #: Those of a recording, the oldest first.
+        self.missed_wake_ups: deque[scheduler_status_pb2.MissedWakeUp] = deque(maxlen=MISSED_WAKE_UPS)
         self._attempts: deque[Sequence[int]] = deque(maxlen=LATENCY_SAMPLES + 1)
         self._pods: deque[Sequence[int]] = deque(maxlen=LATENCY_SAMPLES + 1)
 
@@ -75,15 +80,18 @@ class SchedulerHistory:
                 )
             )
 
-    def take_preemptions(self, records: Iterable[scheduler_status_pb2.PreemptionRecord]) -> None:
-        """Take over what a recording has of a message."""
+    def take_recorded(self, status: scheduler_status_pb2.SchedulerStatus) -> None:
+        """Take over what a recording has of a message: preemptions and missed wake-ups."""
         self.received += 1
-        self._add_preemptions(records)
+        self._add_preemptions(status.preemptions)
+        last = self.missed_wake_ups[-1].number if self.missed_wake_ups else 0
+        self.missed_wake_ups.extend(each for each in status.missed_wake_ups if each.number > last)
 
-    def forget_preemptions(self) -> None:
+    def forget_recorded(self) -> None:
         """Another leader begins: it numbers them anew."""
         self.received += 1
         self._preemptions.clear()
+        self.missed_wake_ups.clear()
 
     def samples_after(self, at_ms: int) -> list[Sample]:
         """The samples after that moment, the oldest first."""

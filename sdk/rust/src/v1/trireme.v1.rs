@@ -3980,6 +3980,79 @@ pub struct SchedulerStatus {
     /// OPTIONAL. In `trireme status`: attempts at pods.
     #[prost(uint64, tag = "29")]
     pub attempts: u64,
+    /// OPTIONAL. To insight: the missed wake-ups found since the message before this one; on a new stream the last ones. In
+    /// `trireme status`: the last ones.
+    #[prost(message, repeated, tag = "30")]
+    pub missed_wake_ups: ::prost::alloc::vec::Vec<MissedWakeUp>,
+    /// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
+    #[prost(message, optional, tag = "31")]
+    pub wake_up_check: ::core::option::Option<WakeUpCheck>,
+}
+/// WakeUpCheck is how waiting pods are checked for missed wake-ups.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WakeUpCheck {
+    /// OPTIONAL. When the last check ended, in milliseconds since 1970; 0: there was none yet.
+    #[prost(int64, tag = "1")]
+    pub checked_at_ms: i64,
+    /// REQUIRED. Into how many groups, of one class refused by the same plugins, the waiting pods fell then.
+    #[prost(uint32, tag = "2")]
+    pub groups: u32,
+    /// REQUIRED. How many of these were evaluated; the others come next.
+    #[prost(uint32, tag = "3")]
+    pub checked_groups: u32,
+    /// REQUIRED. Pods found since this frontend started: they fitted, and no event had woken them.
+    #[prost(uint64, tag = "4")]
+    pub missed_total: u64,
+    /// OPTIONAL. Why the last check has no answer, or why there are no checks; empty: it has one.
+    #[prost(string, tag = "5")]
+    pub problem: ::prost::alloc::string::String,
+}
+/// MissedWakeUp is a pod that fitted on a node while it waited, and that no event had woken.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MissedWakeUp {
+    /// REQUIRED. Ascends with each one of a frontend.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// REQUIRED. When it was found, in milliseconds since 1970.
+    #[prost(int64, tag = "2")]
+    pub at_ms: i64,
+    /// REQUIRED. The pod.
+    #[prost(message, optional, tag = "3")]
+    pub pod: ::core::option::Option<PodIdentity>,
+    /// REQUIRED. How many pods of its class, refused by the same plugins, were found with it; with it, from 1.
+    #[prost(uint32, tag = "4")]
+    pub pod_count: u32,
+    /// REQUIRED. The plugins that had refused it: an event that one of them should have registered, or a hint, is missing.
+    #[prost(string, repeated, tag = "5")]
+    pub plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// REQUIRED. When they had refused it, in milliseconds since 1970.
+    #[prost(int64, tag = "6")]
+    pub refused_at_ms: i64,
+    /// REQUIRED. A node that takes it.
+    #[prost(string, tag = "7")]
+    pub node_name: ::prost::alloc::string::String,
+    /// REQUIRED. Whether it was woken; otherwise it waits on, for an event or the flush.
+    #[prost(bool, tag = "8")]
+    pub woken: bool,
+    /// OPTIONAL. The events since they had refused it, the oldest first; the last hundred.
+    #[prost(message, repeated, tag = "9")]
+    pub events: ::prost::alloc::vec::Vec<QueueEvent>,
+    /// REQUIRED. How many events there were since; more than are listed, or 0. Of very many the first are not counted.
+    #[prost(uint32, tag = "10")]
+    pub event_count: u32,
+}
+/// QueueEvent is a change in the cluster that the scheduling queue was notified of.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueueEvent {
+    /// REQUIRED. When it was, in milliseconds since 1970.
+    #[prost(int64, tag = "1")]
+    pub at_ms: i64,
+    /// REQUIRED. Its label, as metrics have it.
+    #[prost(string, tag = "2")]
+    pub label: ::prost::alloc::string::String,
+    /// OPTIONAL. The object that changed: its name, with its namespace in front if it has one.
+    #[prost(string, tag = "3")]
+    pub object_name: ::prost::alloc::string::String,
 }
 /// ConfigurationStatus is the configuration in force, and how reloads ended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
