@@ -1,6 +1,6 @@
 """How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at.
 
-Tests: tests/conformance/test_decisions.py.
+Tests: tests/unit/plugin_kit/test_resource_usage.py, tests/conformance/test_decisions.py.
 """
 
 import itertools
