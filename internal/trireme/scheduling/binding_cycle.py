@@ -6,6 +6,9 @@ If the result of a write is uncertain, the call is repeated until bind knows it:
 bound.
 
 Source: pkg/scheduler/schedule_one.go (bindingCycle).
+
+Tests: tests/unit/scheduling/test_binding_cycle.py, tests/unit/scheduling/test_attempt_metrics.py,
+tests/unit/frontend/test_room_for_bindings.py, tests/unit/frontend/test_never_lost.py.
 """
 
 import asyncio
