@@ -89,7 +89,7 @@ class Cluster:
         self.asked: list[tuple[str, int, int]] = []
         #: Pods that Reserve refuses, and how.
         self.unreservable: set[str] = set()
-        self.reserve_code: status_pb2.Code = status_pb2.CODE_UNSCHEDULABLE
+        self.reserve_code: status_pb2.Code.ValueType = status_pb2.CODE_UNSCHEDULABLE
         self.unreserved: list[str] = []
         #: Of each call of Reserve its generation, and the pods.
         self.reserved_at: list[tuple[int, list[str]]] = []

@@ -31,7 +31,7 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _NAMES = {"min": "max", "any": "all", "always": "never", "helps_all": "helps_none"}
 _NAMES |= {after: before for before, after in _NAMES.items()}
-_LOGGERS = re.compile(r"_?log(ger|ging)?|_log_\w+|klog|event_log|warnings")
+_LOGGERS = re.compile(r"log(ger|ging)?|_log_\w+|klog|event_log|warnings")
 _CLOCKS = frozenset({"clock", "_clock", "now", "_now", "monotonic", "steady", "time"})
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _STRINGS_COUNT_IN = (ast.Compare, ast.Subscript, ast.Dict, ast.Set)

@@ -221,3 +221,54 @@ def test_what_a_change_asks_of_remote_plugins_is_done(change: str) -> None:
     }
     call[change]()
     assert executed == [instructions]
+
+
+def _node(**fields: Any) -> core_pb2.Node:
+    return decode.decode({"metadata": {"name": "n"}, **fields}, core_pb2.Node)
+
+
+def test_each_change_of_a_node_is_an_event_once() -> None:
+    """A pod that waits for the node, for its label, or for its room is tried."""
+    watched = Watched()
+    labelled = {"metadata": {"name": "n", "labels": {"a": "b"}}}
+
+    def show(node: core_pb2.Node, kind: EventKind = EventKind.MODIFIED) -> list[str]:
+        watched.watch.objects.on_nodes([Event(kind, node)])
+        return [label for label, _, _ in watched.take()]
+
+    assert show(_node()) == ["NodeAdd"]
+    assert show(_node()) == []
+    assert show(_node(**labelled)) == ["NodeUpdateNodeLabel"]
+    both = _node(metadata={"name": "n"}, spec={"taints": [{"key": "k", "effect": "NoSchedule"}]})
+    assert sorted(show(both)) == ["NodeUpdateNodeLabel", "NodeUpdateNodeTaint"]
+    assert show(both, EventKind.DELETED) == ["NodeDelete"]
+    assert show(both, EventKind.DELETED) == []
+    assert watched.cache.node_count == 0
+
+
+def test_an_object_that_is_gone_is_an_event_and_is_not_there_any_more() -> None:
+    watched = Watched()
+    watched.show("ResourceSlice", **SLICE)
+    watched.take()
+    watched.show("ResourceSlice", EventKind.DELETED, **SLICE)
+    ((label, before, after),) = watched.take()
+    assert (label, before.metadata.name, after) == ("resource.k8s.io/ResourceSliceDelete", "s", None)
+    assert not watched.cache.object_keys("resource_slice")
+    watched.show("ResourceSlice", EventKind.DELETED, **SLICE)
+    assert watched.take() == []
+
+
+def test_an_objects_selector_tells_the_pods_apart_that_wait() -> None:
+    """A budget that selects by a label protects none of the pods otherwise, or all of a class."""
+    watched = Watched()
+    pods = []
+    for app in ("web", "db"):
+        metadata = {"namespace": "ns", "name": app, "uid": app, "resourceVersion": "1", "labels": {"app": app}}
+        pods.append(pod_projection.parse({"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}}))
+    watched.watch.pods.on_pods([Event(EventKind.ADDED, pod) for pod in pods])
+    classes = {pod.uid: pod.record.class_id for pod in watched.queue.contents.waiting_pods()}
+    assert len(set(classes.values())) == 1
+    budget = {"metadata": {"namespace": "ns", "name": "b"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}}
+    watched.show("PodDisruptionBudget", **budget)
+    classes = {pod.uid: pod.record.class_id for pod in watched.queue.contents.waiting_pods()}
+    assert len(set(classes.values())) == 2

@@ -87,7 +87,7 @@ async def test_nominations_count_again_after_a_trial_that_breaks() -> None:
 
 
 @pytest.mark.parametrize("code", [status_pb2.CODE_UNSCHEDULABLE, status_pb2.CODE_ERROR], ids=["refused", "by error"])
-async def test_members_behind_one_that_reserve_fails_for_are_undone(code: "status_pb2.Code") -> None:
+async def test_members_behind_one_that_reserve_fails_for_are_undone(code: "status_pb2.Code.ValueType") -> None:
     """They were reserved by the same call."""
     cluster = Cluster([3])
     cluster.reserving, cluster.unreservable, cluster.reserve_code = True, {"p0"}, code
