@@ -3,7 +3,7 @@
 If Reserve fails for a pod, the pod is unassumed at once, as if it had not been placed. Whatever unassumes a placed pod
 later undoes its reservation too.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py.
+Tests: tests/unit/scheduling/test_reserve_calls.py, tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 import logging

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.cluster_objects import KINDS
+from tests.helpers.metric_values import counts
 from tests.helpers.queue_builders import record
 from tests.helpers.watched_events import PROFILE, Watched
 from trireme.cache import pod_projection
@@ -272,3 +273,31 @@ def test_an_objects_selector_tells_the_pods_apart_that_wait() -> None:
     watched.show("PodDisruptionBudget", **budget)
     classes = {pod.uid: pod.record.class_id for pod in watched.queue.contents.waiting_pods()}
     assert len(set(classes.values())) == 2
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["someone waits", "nobody waits"])
+def test_each_event_is_counted_once_whether_or_not_it_helps(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    monkeypatch.setattr(watched.queue, "needs_events", lambda: wanted)
+
+    def pod(version: int, node: str = "", **status: Any) -> Any:
+        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
+        spec = {"schedulerName": PROFILE, "containers": [], "nodeName": node}
+        return pod_projection.parse({"metadata": metadata, "spec": spec, "status": status})
+
+    counted: dict[str, float] = {}
+
+    def changes(kind: EventKind, shown: Any) -> dict[str, float]:
+        nonlocal counted
+        take = watched.watch.objects.on_nodes if isinstance(shown, core_pb2.Node) else watched.watch.pods.on_pods
+        take([Event(kind, shown)])
+        before, counted = counted, counts(watched.metrics.instruments.event_seconds)
+        return {label: count - before.get(label, 0) for label, count in counted.items() if count != before.get(label)}
+
+    assert changes(EventKind.ADDED, _node()) == {"NodeAdd": 1}
+    assert changes(EventKind.ADDED, pod(1, nominatedNodeName="n")) == {"UnscheduledPodAdd": 1}
+    assert changes(EventKind.MODIFIED, pod(2)) == {"UnscheduledPodUpdate": 1, "AssignedPodDelete": 1}
+    assert changes(EventKind.MODIFIED, pod(3, "n")) == {"UnscheduledPodDelete": 1, "AssignedPodAdd": 1}
+    assert changes(EventKind.MODIFIED, pod(4, "n")) == {"AssignedPodUpdate": 1}
+    assert changes(EventKind.DELETED, pod(4, "n")) == {"AssignedPodDelete": 1}
+    assert changes(EventKind.DELETED, _node()) == {"NodeDelete": 1}
