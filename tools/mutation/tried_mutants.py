@@ -53,9 +53,16 @@ class TriedMutants:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        """The same examples each time, and none kept: a mutant is found or not, whatever was tried before."""
+        """The same examples each time, and none kept: a mutant is found or not, whatever was tried before.
+
+        The first example that fails is enough; nobody reads it, so none smaller is looked for.
+        """
         hypothesis.settings.register_profile(
-            "mutation", hypothesis.settings.get_profile("any machine"), derandomize=True, database=None
+            "mutation",
+            hypothesis.settings.get_profile("any machine"),
+            derandomize=True,
+            database=None,
+            phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
         )
         hypothesis.settings.load_profile("mutation")
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.held_entries import held_entries
 from trireme.cache import class_registry, pod_projection
+from trireme.framework import amounts
 from trireme.v1 import core_pb2
 
 Json = dict[str, Any]
@@ -308,7 +309,7 @@ def test_the_same_pod_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_resources_of_claims_replace_those_that_were_counted_before() -> None:
     """A pod that is tried again would take its devices' memory twice."""
-    registry = class_registry.ClassRegistry()
+    registry = class_registry.ClassRegistry(rules=amounts.Rules(claims=True))
     base = registry.intern_base(pod_projection.parse(_pod()).base)
     statuses = []
     for number, amount in enumerate(("1", "2")):

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.held_entries import held_entries
 from tests.helpers.snapshot_views import node_of, view
 from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.framework import amounts
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
@@ -19,7 +20,7 @@ class Followed:
     """A cache of two nodes and a pod on each, whose deltas a snapshot follows."""
 
     def __init__(self) -> None:
-        self.registry = class_registry.ClassRegistry(idle_classes=0)
+        self.registry = class_registry.ClassRegistry(idle_classes=0, rules=amounts.Rules(claims=True))
         self.registry.add_selector_keys(["app", "other"])
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.snap = snapshot.Snapshot()
