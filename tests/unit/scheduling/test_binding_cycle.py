@@ -8,7 +8,8 @@ import pytest
 from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World, one_node
 from tests.helpers.metric_values import counts, sums
 from trireme.extenders import reported_bound
-from trireme.v1 import bind_pb2, filter_pb2, status_pb2
+from trireme.scheduling import pre_binding
+from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
 _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=_VOLUMES, messages=["w"]))
@@ -299,6 +300,41 @@ def test_a_pod_whose_binding_fails_wakes_those_that_wait_for_its_room(world: Wor
     assert "Filter" in world.pending_rpcs()
     events = counts(world.frontend.context.metrics.instruments.event_seconds)
     assert events["AssignedPodDelete"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (status_pb2.Status(code=status_pb2.CODE_SUCCESS), "success"),
+        (status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["device binding timeout"]), "timeout"),
+    ],
+)
+def test_the_wait_for_devices_is_an_event_and_is_recorded_by_driver(
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: status_pb2.Status, outcome: str
+) -> None:
+    claim = snapshot_pb2.ClusterObject()
+    claim.resource_claim.metadata.namespace, claim.resource_claim.metadata.name = "ns", "c"
+    results = claim.resource_claim.status.allocation.devices.results
+    results.add(driver="slow", device="d", binding_conditions=["ready"])
+    results.add(driver="quick", device="e")
+    reserved = filter_pb2.Reservation(status=SUCCESS, assumed=[claim])
+    monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
+    wait = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin="DynamicResources"))
+    wait.wait_for.add(kind="resource_claim", namespace="ns", name="c")
+    wait.timeout.FromSeconds(600)
+    answers = iter([wait, bind_pb2.PreBindResult(status=answer)])
+    monkeypatch.setattr(world, "_prebind", lambda request: bind_pb2.PreBindResponse(results=[next(answers)]))
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "PreBind")
+    world.loop.advance(2.0)
+    world.answer(world.pending_calls[0], "good")
+    world.loop.advance(pre_binding.LOOK_AGAIN_SECONDS)
+    world.loop.advance(1.0)
+    world.answer(next(call for call in world.pending_calls if call.rpc == "PreBind"), "good")
+    instruments = world.frontend.context.metrics.instruments
+    waited = pre_binding.LOOK_AGAIN_SECONDS + 3.0
+    assert sums(instruments.device_seconds) == {f"{_PROFILE} slow {outcome}": (1, waited)}
+    assert counts(instruments.device_attempts) == {f"{_PROFILE} slow {outcome}": 1}
 
 
 @pytest.fixture(name="extended")

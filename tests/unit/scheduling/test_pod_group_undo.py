@@ -234,3 +234,22 @@ async def test_a_member_on_a_node_ends_its_attempt_without_another() -> None:
     await cluster.run_group(batch)
     assert cluster.started == [["p1"]]
     assert cluster.queue.statistics().in_flight == 1
+
+
+@pytest.mark.parametrize(("members", "batches"), [(100, [100]), (101, [100, 1])])
+async def test_members_are_bound_in_batches_no_larger_than_the_queues(members: int, batches: list[int]) -> None:
+    cluster = Cluster([members])
+    cluster.group(pod_group("g", members))
+    for number in range(members):
+        cluster.add(f"p{number:03}", "g")
+    batch = cluster.queue.pop(1_000_001.0, members)
+    assert batch is not None
+    await cluster.run_group(batch)
+    assert [len(each) for each in cluster.started] == batches
+
+
+async def test_members_of_several_classes_are_bound_class_by_class() -> None:
+    cluster = Cluster([9])
+    _gang(cluster, "aabba")
+    await cluster.run()
+    assert cluster.started == [["p0", "p1"], ["p2", "p3"], ["p4"]]

@@ -704,6 +704,15 @@ async def test_evictions_that_are_over_are_forgotten() -> None:
     assert not kept.keys() & {"PreemptionExecutor._evictions", "PreemptionExecutor._held_preemptors"}
 
 
+async def test_the_first_failure_of_some_actions_is_what_failed() -> None:
+    world = World("a", "b", "c")
+    world.failing = {"b"}
+    world.go.set()
+    assert await world.preempting.execute([_evict("a")]) == ""
+    assert await world.preempting.execute([_evict("a"), _evict("b"), _evict("c")]) == "no"
+    assert world.preempting.completed_actions == 4
+
+
 async def test_the_next_pre_bind_of_a_pod_names_no_plugin_of_the_one_before() -> None:
     pods = pods_in_pre_bind.PodsInPreBind()
 
