@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.held_entries import held_entries
 from tests.helpers.snapshot_views import node_of, view
-from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.cache import class_registry, cluster_cache, delta_chunks, pod_projection
 from trireme.framework import amounts
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
@@ -95,6 +95,8 @@ def _service(followed: Followed) -> None:
 
 
 Step = Callable[[Followed], object]
+# What replicas know nothing of before it is taken back: there is nothing to publish then.
+_NEW = {"node", "pod", "pod of another class", "assumed", "assumed with claims", "nominated", "object"}
 _PAIRS: dict[str, tuple[Step, Step]] = {
     "node": (lambda it: it.cache.set_node(node_of("new")), lambda it: it.cache.remove_node("new")),
     "known node": (
@@ -148,6 +150,8 @@ def test_what_is_taken_back_leaves_nothing(name: str, published: bool) -> None:
         revision = followed.cache.revision
         undo(followed)
         assert followed.cache.revision > revision
+        if name in _NEW and not published:
+            assert not followed.cache.has_changes
         assert followed.seen() == before
         assert not followed.cache.has_changes
     after = followed.cache.statistics()
@@ -321,3 +325,82 @@ def test_without_followers_nothing_is_kept_for_them() -> None:
     assert followed.cache.take_delta() is None
     kept = {key: count for key, count in followed.held().items() if count > held.get(key, 0)}
     assert set(kept) <= {"DeltaLog._free_rows"}
+
+
+@pytest.mark.parametrize("published", [True, False], ids=["published", "at once"])
+def test_slots_and_rows_are_given_again(published: bool) -> None:
+    """The columns of all replicas would grow with each node and pod that ever was."""
+    followed = Followed()
+    slots, rows = set(), set()
+    for number in range(6):
+        followed.cache.set_node(node_of(f"new-{number}"))
+        followed.assume(f"p-{number}", f"new-{number}")
+        pod = followed.cache.pod(f"p-{number}")
+        assert pod is not None
+        slots.add(pod.slot)
+        rows.add(pod.row)
+        if published:
+            followed.take()
+        followed.cache.forget(f"p-{number}")
+        followed.cache.remove_node(f"new-{number}")
+        if published:
+            followed.take()
+    assert (len(slots), len(rows)) == (1, 1)
+
+
+def test_what_is_at_a_slot_depends_on_when_it_was_seen() -> None:
+    """An answer about the node before must place no pod on the one that has its slot now."""
+    followed = Followed()
+    followed.cache.set_node(node_of("new"))
+    slot, before = followed.cache.slot_of("new"), followed.cache.generation
+    assert followed.cache.node_at(slot, before) is None, "no replica has seen it yet"
+    followed.take()
+    assert followed.cache.node_at(slot, followed.cache.generation) == "new"
+    assert followed.cache.node_at(slot, before) is None
+    followed.cache.remove_node("new")
+    assert followed.cache.node_at(slot, followed.cache.generation) is None
+    assert followed.cache.slot_of("new") < 0
+
+
+def test_a_nomination_that_moves_to_an_unknown_node_is_seen_by_no_replica() -> None:
+    followed = Followed()
+    followed.nominate("n0")
+    followed.take()
+    assert len(followed.snap.nominations) == 1
+    followed.nominate(_UNKNOWN)
+    followed.take()
+    assert not followed.snap.nominations
+
+
+def test_nothing_is_kept_of_nodes_that_were_only_heard_of() -> None:
+    followed = Followed()
+    held: dict[str, int] = {}
+    for number in range(4):
+        followed.show_pod("p", f"unknown-{number}")
+        followed.cache.remove_pod("p")
+        if number == 1:
+            held = followed.held()
+    assert {key: count for key, count in followed.held().items() if count > held.get(key, 0)} == {}
+
+
+def test_a_pod_that_is_gone_is_found_by_no_label_that_it_had() -> None:
+    followed = Followed()
+    followed.show_pod("p", "n0", labels={"app": "x"})
+    followed.show_pod("p", "n0", labels={"other": "y"})
+    followed.cache.reclassify(frozenset({"app", "other"}))
+    followed.cache.remove_pod("p")
+    followed.cache.reclassify(frozenset({"app", "other"}))
+    assert followed.cache.pod("p") is None
+
+
+def test_changes_that_are_dropped_are_in_no_later_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of which a part has been taken."""
+    monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 1)
+    followed = Followed()
+    for number in range(4):
+        followed.cache.set_node(node_of(f"new-{number}"))
+    assert followed.cache.take_delta() is not None
+    assert followed.cache.has_changes
+    followed.cache.drop_delta()
+    assert followed.cache.take_delta() is None
+    assert not followed.cache.has_changes
