@@ -393,3 +393,16 @@ def test_pods_of_a_class_that_extenders_look_at_are_tried_one_by_one(extended: W
         assert extended.api.pods[each]["spec"]["nodeName"] == "n0"
     asked = counts(extended.frontend.context.metrics.instruments.batch_attempts)
     assert asked == {f"{_PROFILE} no_hint": 3}
+
+
+def test_a_deleted_pod_waits_on_permit_no_more(world: World) -> None:
+    """Its room is free at once, not when its plugins' time is over."""
+    world.create("p", GUARDED_CPUS)
+    world.answer_all()
+    assert world.frontend.scheduling.waiting.pods()
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    assert not world.frontend.scheduling.waiting.pods()
+    assert world.frontend.scheduling.binding.binding_count == 0
+    waits = counts(world.frontend.context.metrics.instruments.permit_wait_seconds)
+    assert waits == {"Unschedulable": 1}

@@ -11,6 +11,7 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.queueing.states import BackOff
 from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2, status_pb2
+from trireme_kube.client.informers.watch import EventKind
 
 
 @pytest.fixture(name="world")
@@ -281,3 +282,21 @@ def test_a_pod_refused_on_its_nominated_node_gets_its_post_filter_result_from_fi
     question.answer.admitted = 0
     world.answer(question, "good")
     assert [each.pod.name for each in _only(world, "Filter").request.preemptors] == ["p"]
+
+
+def test_a_preemptor_that_somebody_else_binds_preempts_no_more(world: World) -> None:
+    """Its preemption would be retried, and gate a pod of its name, though it runs."""
+    _create(world, "p", 100)
+    _decide(world)
+    assert world.frontend.scheduling.queue.held_preemptors
+    assert _victims(world)
+    raw = world.api.pods["p"]
+    raw["spec"]["nodeName"] = "n0"
+    world.api.record("pods", EventKind.MODIFIED, raw)
+    world.deliver("pods", 1000)
+    assert not world.frontend.scheduling.queue.held_preemptors
+    for victim in _victims(world):
+        _go(world, victim)
+    world.loop.advance(100)
+    assert not world.frontend.scheduling.preemptions.under_way.still_gates(raw["metadata"]["uid"])
+    assert _nominated(world) == []
