@@ -103,9 +103,8 @@ class TriedMutants:
         for at, following in _with_next(range(len(session.items))):
             reached.clear()
             started = time.process_time()
-            if not _passes(session, at, following):
+            if not (_passes(session, at, following) or _passes(session, at, following)):  # a busy machine may be late
                 reach.failed.append(session.items[at].nodeid)
-                session.testsfailed = 0
             reach.seconds[at] = time.process_time() - started
             for place in reached:
                 reach.tests[place].add(at)
@@ -171,6 +170,7 @@ def _compile(file: MutatedFile) -> object:
 
 def _passes(session: pytest.Session, at: int, following: int | None) -> bool:
     item, after = session.items[at], None if following is None else session.items[following]
+    session.testsfailed = 0
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
     return not session.testsfailed
 
