@@ -7,6 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from tests.helpers import virtual_time
+from tests.helpers.held_entries import held_entries
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
 from trireme.bind.call_results import BusyError
@@ -79,6 +80,16 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
         setup = _Setup(clock, concurrency)
         await main(setup)
         await setup.binder.close(1.0)
+        await asyncio.sleep(0)
+        statistics = setup.binder.statistics()
+        assert (statistics.in_flight, statistics.waiting) == (0, 0)
+        kept = [
+            name for name, count in held_entries(setup.binder).items() if count and name.startswith("BindingWriter")
+        ]
+        assert not kept, "of each pod something would be kept"
+        # All turns are free again.
+        targets = [target(f"last-{number}") for number in range(2 * concurrency)]
+        assert await setup.bind(targets, setup.tenure()) == [BOUND] * len(targets)
         # What was broken off is listed until its deadline.
         assert await setup.in_flight.until_drained(Leader("", 1 << 62), 60.0) == 0.0
         assert len(setup.in_flight) == 0
@@ -324,5 +335,22 @@ def test_a_repeated_request_that_joins_brings_its_doubt_along() -> None:
         repeated = BindTarget(target("u1").pod, "node-a", outcome_unknown=True)
         assert await setup.bind([repeated]) == [READ_BACK]
         assert await first == [READ_BACK]
+
+    run(main)
+
+
+def test_each_outcome_is_counted_once() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers = {
+            "refused": [api_writes.Refused("no", 403)],
+            "lost": [api_writes.Uncertain("late")],
+        }
+        setup.pods.readings = {"lost": [api_writes.Written({})]}
+        names = ("good", "refused", "lost")
+        await setup.bind([target(name) for name in names])
+        statistics = setup.binder.statistics()
+        assert (statistics.bound, statistics.failed, statistics.unknown) == (2, 1, 0)
+        assert (statistics.posts, statistics.read_back, statistics.joined) == (3, 1, 0)
+        assert (statistics.in_flight, statistics.waiting) == (0, 0)
 
     run(main)
