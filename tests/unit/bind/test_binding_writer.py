@@ -1,6 +1,7 @@
 """The binder: never two bindings of one pod at a time, nothing begun for who may not, nothing lost."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
@@ -354,3 +355,33 @@ def test_each_outcome_is_counted_once() -> None:
         assert (statistics.in_flight, statistics.waiting) == (0, 0)
 
     run(main)
+
+
+def test_a_pod_that_is_refused_for_another_node_has_one_result() -> None:
+    """The outcome of the binding under way is not the call's too."""
+
+    async def main(setup: _Setup) -> None:
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.005)
+        setup.pods.seconds = 1.0
+        refused, other = await setup.bind([target("u1", "node-b"), target("u2")])
+        assert reason(refused) == "alreadyBinding"
+        assert other is BOUND
+        assert await first == [BOUND]
+
+    run(main)
+
+
+def test_a_repeated_request_that_joins_one_that_waits_brings_its_doubt_along() -> None:
+    """The other replica's POST may have bound the pod: a refusal of ours says nothing then."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u2"] = [api_writes.Refused("forbidden", 403)]
+        setup.pods.readings["u2"] = [api_writes.Written({})]
+        calls = [asyncio.create_task(setup.bind([target(name)])) for name in ("u1", "u2")]
+        await asyncio.sleep(0.001)
+        again = dataclasses.replace(target("u2"), outcome_unknown=True)
+        assert await setup.bind([again]) == [READ_BACK]
+        assert [await call for call in calls] == [[BOUND], [READ_BACK]]
+
+    run(main, concurrency=1)
