@@ -385,3 +385,16 @@ def test_a_repeated_request_that_joins_one_that_waits_brings_its_doubt_along() -
         assert [await call for call in calls] == [[BOUND], [READ_BACK]]
 
     run(main, concurrency=1)
+
+
+def test_several_calls_together_keep_within_the_bound() -> None:
+    async def main(setup: _Setup) -> None:
+        calls = []
+        for number in range(4):
+            calls.append(asyncio.create_task(setup.bind([target(f"{number}-{each}") for each in "abc"])))
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*calls)
+        assert setup.pods.most_at_once == 2
+        assert len(setup.pods.posts) == 12
+
+    run(main, concurrency=2)

@@ -617,3 +617,12 @@ def test_each_field_that_a_holder_writes_is_a_sign_of_life(field: str) -> None:
     changed = dataclasses.replace(before, **{field: value + 1 if isinstance(value, int) else f"{value}x"})
     assert not before.same_terms(changed)
     assert before.same_terms(dataclasses.replace(before, version=9, raw={}))
+
+
+@pytest.mark.parametrize("strategy", ["", "OldestEmulationVersion"])
+def test_a_lease_that_is_not_coordinated_has_no_strategy_of_ours(strategy: str) -> None:
+    machine = _election()
+    machine.start(100.0)
+    turn = machine.done(100.0, dataclasses.replace(_lease("me", 5), strategy=strategy))
+    assert isinstance(turn.instruction, Update)
+    assert "strategy" not in turn.instruction.body["spec"]
