@@ -95,7 +95,7 @@ def _service(followed: Followed) -> None:
 
 
 Step = Callable[[Followed], object]
-# What replicas know nothing of before it is taken back: there is nothing to publish then.
+# Taken back before a delta had it, these leave nothing to publish: replicas never knew them.
 _NEW = {"node", "pod", "pod of another class", "assumed", "assumed with claims", "nominated", "object"}
 _PAIRS: dict[str, tuple[Step, Step]] = {
     "node": (lambda it: it.cache.set_node(node_of("new")), lambda it: it.cache.remove_node("new")),
@@ -394,7 +394,7 @@ def test_a_pod_that_is_gone_is_found_by_no_label_that_it_had() -> None:
 
 
 def test_changes_that_are_dropped_are_in_no_later_delta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those of which a part has been taken."""
+    """Also if some of their deltas have been taken."""
     monkeypatch.setattr(delta_chunks, "CHUNK_BYTES", 1)
     followed = Followed()
     for number in range(4):

@@ -201,7 +201,7 @@ def test_where_permit_cannot_be_called_the_pod_goes_back(world: World) -> None:
 
 
 def test_an_earlier_wait_on_permit_does_not_depend_on_its_node_any_more(world: World) -> None:
-    """The pod waits anew for another node, and the one of before may go."""
+    """The pod waits anew for another node, and its first node may go."""
     world.create("p", GUARDED_CPUS)
     world.answer_all()
     (waiting,) = world.frontend.scheduling.waiting.pods()

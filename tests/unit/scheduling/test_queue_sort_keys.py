@@ -452,7 +452,7 @@ def test_a_plugin_that_fails_again_later_is_called_again_after_a_second(world: W
 
 
 def test_a_new_configuration_forgets_what_failed_before_it(world: World, sorter: Sorter) -> None:
-    """The status would say of a pod that the plugin failed, though this one was not called about it yet."""
+    """The status would name a failure of the plugin, though this one was not called about the pod yet."""
     world.set_available("filters", available=False)
     world.create("p", 1)
     sorter.failing = {"p"}

@@ -72,7 +72,7 @@ def _devices(entry: snapshot_pb2.ClusterObject | None) -> int:
 
 
 async def test_what_is_reserved_is_assumed_and_given_back() -> None:
-    """Pods that wait for the device are told of both."""
+    """Pods that wait for the device are notified of both."""
     reserving = _Reserving()
     assert await reserving.reserve() == b"state"
     assert (reserving.assumed, reserving.changes) == (1, [(0, 1)])

@@ -38,7 +38,7 @@ def _answer(world: World, rpc: str) -> None:
 
 
 def test_work_waits_while_a_cycle_could_begin() -> None:
-    """Otherwise a loop that hangs between two cycles is never noticed."""
+    """The liveness check notices a loop that hangs between two cycles by that alone."""
     with one_node() as world:
 
         async def between() -> Progress:
