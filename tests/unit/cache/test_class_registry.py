@@ -47,6 +47,8 @@ SAME = [
         id="environment",
     ),
     pytest.param({"spec__volumes": [{"name": "token-x", "projected": {}}]}, id="token-volume"),
+    pytest.param({"spec__hostUsers": True, "spec__preemptionPolicy": "", "spec__priority": 0}, id="fields-as-unset"),
+    pytest.param({"spec__affinity": {}, "spec__resources": {}}, id="empty-fields"),
     pytest.param({"status__phase": "Running", "status__startTime": "2026-01-01T00:00:00Z"}, id="phase"),
     pytest.param(
         {"metadata__ownerReferences": [{"kind": "Job", "name": "j", "uid": "x"}]}, id="owner-that-does-not-control"
@@ -63,6 +65,8 @@ SAME = [
 
 OTHER = [
     pytest.param({"metadata__namespace": "other"}, id="namespace"),
+    pytest.param({"spec__hostUsers": False}, id="users-of-its-own"),
+    pytest.param({"spec__preemptionPolicy": "Never"}, id="preempts-nobody"),
     pytest.param({"metadata__labels": {"app": "db", "index": "1"}}, id="label-somebody-selects-by"),
     pytest.param({"spec__priority": 5}, id="priority"),
     pytest.param({"spec__nodeSelector": {"disk": "ssd"}}, id="node-selector"),

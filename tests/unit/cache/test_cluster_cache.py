@@ -404,3 +404,12 @@ def test_changes_that_are_dropped_are_in_no_later_delta(monkeypatch: pytest.Monk
     followed.cache.drop_delta()
     assert followed.cache.take_delta() is None
     assert not followed.cache.has_changes
+
+
+def test_a_heartbeat_counts_where_extenders_are_sent_whole_nodes() -> None:
+    """Their answers may depend on what no plugin reads."""
+    followed = Followed()
+    followed.cache.set_node(node_of("n0"), b'{"beat": 1}')
+    revision = followed.cache.revision
+    followed.cache.set_node(node_of("n0"), b'{"beat": 2}')
+    assert followed.cache.revision > revision

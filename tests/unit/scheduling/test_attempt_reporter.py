@@ -18,6 +18,7 @@ from trireme.queueing import pending_pod, queued_pod
 from trireme.scheduling import attempt_reporter, failure, status_outbox
 from trireme.v1 import bind_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.client.events import event_series
 from trireme_kube.client.events.event_series import ObjectReference
 
 
@@ -27,12 +28,14 @@ class _Bind:
     def __init__(self, failures: int) -> None:
         self.failures = failures
         self.messages: list[str] = []
+        self.since: list[int] = []
 
     async def apply(
         self, actions: Sequence[bind_pb2.Action], on_result: Callable[[int, bind_pb2.BindResult], None]
     ) -> None:
         for index, action in enumerate(actions):
             self.messages.append(action.set_condition.condition.message)
+            self.since.append(action.set_condition.condition.last_transition_time.seconds)
             outcome = status.SUCCESS if self.failures <= 0 else status.error("", "a fault was injected")
             self.failures -= 1
             on_result(index, bind_pb2.BindResult(index=index, status=wire_status.to_message(outcome)))
@@ -92,6 +95,7 @@ class _Reports:
         self.queue = queue_builders.queue()
         self.known: dict[str, pending_pod.PendingPod] = {}
         self.events: list[tuple[str, ...]] = []
+        self.wall = 1_800_000_000.0
         self.metrics = scheduler_metrics.SchedulerMetrics()
         self.outbox = status_outbox.StatusOutbox(self.bind.apply)
         self.reporter = attempt_reporter.AttemptReporter(
@@ -101,7 +105,7 @@ class _Reports:
             execute=lambda instructions: None,
             outbox=self.outbox,
             now=lambda: queue_builders.T0,
-            wall=lambda: 1_800_000_000.0,
+            wall=lambda: self.wall,
             observer=self.metrics,
         )
 
@@ -123,9 +127,11 @@ class _Reports:
         self.queue.activate([(pod.key, pod.uid)], queue_builders.T0)
         assert queue_builders.popped(self.queue, queue_builders.T0) == [pod]
 
-    def show_condition(self, message: str) -> None:
+    def show_condition(self, message: str, since: str = "") -> None:
         """The API server shows the pod with this condition, and nominated for no node."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        if since:
+            condition["lastTransitionTime"] = since
         metadata = {"namespace": "ns", "name": "p", "uid": "uid-p"}
         parsed = pod_projection.parse({"metadata": metadata, "status": {"conditions": [condition]}})
         self.known["uid-p"] = pending_pod.PendingPod(parsed, 1, 1)
@@ -246,3 +252,31 @@ def test_the_attempt_of_a_pod_that_is_skipped_ends_and_an_event_says_so() -> Non
     assert reports.queue.statistics().in_flight == 0
     text = "skip schedule deleting pod: ns/p"
     assert reports.events == [("p", "Warning", "FailedScheduling", "Scheduling", text, _PROFILE)]
+
+
+def test_victims_and_devices_have_events() -> None:
+    reports = _Reports()
+    pod = reports.popped()
+    reports.reporter.report_devices_pending(pod, "n0")
+    text = "waiting for binding conditions for device on node n0"
+    assert reports.events.pop() == ("p", "Normal", "BindingConditionsPending", "Scheduling", text, _PROFILE)
+    reports.reporter.report_preempted(event_series.pod_reference("ns", "v", "u", "1"), "gone", _PROFILE)
+    assert reports.events.pop() == ("v", "Normal", "Preempted", "Preempting", "gone", _PROFILE)
+
+
+async def test_a_condition_keeps_the_time_of_the_first_failure() -> None:
+    """Also that of another scheduler, or of this one before it was restarted."""
+    reports = _Reports()
+    pod = reports.popped()
+    reports.reporter.report_failure(pod, _REFUSED)
+    reports.again(pod)
+    reports.wall = 1_800_000_100.0
+    reports.reporter.report_failure(pod, dataclasses.replace(_REFUSED, message="never"))
+    await reports.write()
+    assert reports.bind.since[-1] == 1_800_000_000
+    reports.reporter.forget(pod.uid)
+    reports.show_condition("no", since="2026-01-01T00:00:00Z")
+    reports.again(pod)
+    reports.reporter.report_failure(pod, dataclasses.replace(_REFUSED, message="another"))
+    await reports.write()
+    assert reports.bind.since[-1] == 1_767_225_600

@@ -322,6 +322,9 @@ def test_the_wait_for_devices_is_an_event_and_is_recorded_by_driver(
     wait = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin="DynamicResources"))
     wait.wait_for.add(kind="resource_claim", namespace="ns", name="c")
     wait.timeout.FromSeconds(600)
+    events: list[tuple[str, str]] = []
+    reporter = world.frontend.scheduling.reporter
+    monkeypatch.setattr(reporter, "report_devices_pending", lambda pod, node: events.append((pod.key, node)))
     answers = iter([wait, bind_pb2.PreBindResult(status=answer)])
     monkeypatch.setattr(world, "_prebind", lambda request: bind_pb2.PreBindResponse(results=[next(answers)]))
     world.create("p", PREPARED_CPUS)
@@ -335,6 +338,7 @@ def test_the_wait_for_devices_is_an_event_and_is_recorded_by_driver(
     waited = pre_binding.LOOK_AGAIN_SECONDS + 3.0
     assert sums(instruments.device_seconds) == {f"{_PROFILE} slow {outcome}": (1, waited)}
     assert counts(instruments.device_attempts) == {f"{_PROFILE} slow {outcome}": 1}
+    assert events == [("ns/p", "n0")]
 
 
 @pytest.fixture(name="extended")

@@ -301,3 +301,17 @@ def test_each_event_is_counted_once_whether_or_not_it_helps(wanted: bool, monkey
     assert changes(EventKind.MODIFIED, pod(4, "n")) == {"AssignedPodUpdate": 1}
     assert changes(EventKind.DELETED, pod(4, "n")) == {"AssignedPodDelete": 1}
     assert changes(EventKind.DELETED, _node()) == {"NodeDelete": 1}
+
+
+def test_each_way_in_which_a_pending_pod_changes_is_counted() -> None:
+    watched = Watched()
+    watched.registry.add_selector_keys(["a"])
+    for version, value in ((1, "b"), (2, "c")):
+        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version), "labels": {"a": value}}
+        shown = pod_projection.parse({"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}})
+        watched.watch.pods.on_pods([Event(EventKind.MODIFIED, shown)])
+    assert counts(watched.metrics.instruments.event_seconds) == {
+        "UnscheduledPodAdd": 1,
+        "UnscheduledPodUpdate": 1,
+        "UnscheduledPodUpdatePodLabel": 1,
+    }

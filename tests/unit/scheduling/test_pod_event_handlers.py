@@ -7,6 +7,8 @@ import pytest
 from tests.helpers.cluster_objects import KINDS
 from tests.helpers.watched_events import PROFILE, Watched
 from trireme.cache import pod_projection
+from trireme.framework import sort_key
+from trireme.queueing import pending_pod
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
@@ -235,3 +237,18 @@ def test_a_pod_that_is_gone_gives_back_the_claims_that_were_assumed_for_it() -> 
     label, before, after = watched.take()[0]
     assert label == "resource.k8s.io/ResourceClaimUpdate"
     assert (len(before.status.allocation.devices.results), len(after.status.allocation.devices.results)) == (1, 0)
+
+
+@pytest.mark.parametrize("resized", [True, False], ids=["a deferred resize", "a pending pod"])
+def test_a_pod_that_changes_keeps_its_place_in_the_queue(resized: bool) -> None:
+    """Until the plugin that orders the queue has given it another key."""
+    watched = Watched()
+    more: Json = {"node": "n", "conditions": DEFERRED} if resized else {}
+    _show(watched, _pod("p", 1, **more))
+    (before,) = watched.queue.contents.waiting_pods()
+    pending = before.record.pod
+    key = pending.given_sort_key = pending_pod.GivenSortKey(sort_key.SortKey((7,)), pending.class_id, 1)
+    _show(watched, _pod("p", 2, labels={"a": "b"}, **more))
+    (after,) = watched.queue.contents.waiting_pods()
+    assert after.record.pod is not pending
+    assert after.record.pod.given_sort_key == key

@@ -142,3 +142,20 @@ def test_whoever_leads_no_more_evicts_nobody() -> None:
         assert evictions
         world.loop.run_until_complete(world.frontend.scheduling.close())
         assert not [call for call in world.pending_calls if call in evictions]
+
+
+def test_a_new_configuration_forgets_places_that_were_found_ahead() -> None:
+    """They were found by plugins that are not configured any more."""
+    with one_node() as world:
+        world.create("a", 1)
+        world.answer_all()
+
+        async def forget() -> None:
+            world.frontend.scheduling.scheduler.forget_prepared()
+
+        world.loop.advance(0.01)
+        while world.pending_calls:
+            world.answer_all()
+        world.loop.run_until_complete(forget())
+        world.create("b", 1)
+        assert world.pending_rpcs() == ["Filter"]
