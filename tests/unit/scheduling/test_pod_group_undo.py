@@ -253,3 +253,14 @@ async def test_members_of_several_classes_are_bound_class_by_class() -> None:
     _gang(cluster, "aabba")
     await cluster.run()
     assert cluster.started == [["p0", "p1"], ["p2", "p3"], ["p4"]]
+
+
+async def test_a_group_without_members_to_try_counts_as_scheduled() -> None:
+    cluster = Cluster([3])
+    _gang(cluster, "a", minimum=1)
+    batch = cluster.queue.pop(1_000_002.0, 9)
+    assert batch is not None
+    cluster.occupy("p0", "n0")
+    await cluster.run_group(batch)
+    assert counts(cluster.metrics.instruments.group_attempts) == {f"scheduled {PROFILE} podgroup": 1}
+    assert (cluster.asked, cluster.conditions) == ([], [])

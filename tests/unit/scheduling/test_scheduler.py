@@ -159,3 +159,15 @@ def test_a_new_configuration_forgets_places_that_were_found_ahead() -> None:
         world.loop.run_until_complete(forget())
         world.create("b", 1)
         assert world.pending_rpcs() == ["Filter"]
+
+
+def test_a_batch_that_may_grow_is_taken_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else keeps the loop from it."""
+    with one_node() as world:
+        delays = iter([0.5, 0.25])
+        pacer = world.frontend.scheduling.pacer
+        monkeypatch.setattr(pacer, "batch_delay", lambda *_: next(delays, 0.0))
+        world.create("p", 1)
+        for seconds, rpcs in ((0.4, []), (0.2, []), (0.2, ["Filter"])):
+            world.loop.advance(seconds)
+            assert world.pending_rpcs() == rpcs
