@@ -172,7 +172,7 @@ _EXPRESSIONS: dict[type[ast.AST], Callable[[Any, ast.AST], Iterator[Change]]] = 
 
 
 def _changes_of_branches(statement: ast.stmt) -> Iterator[Change]:
-    if isinstance(statement, ast.If):
+    if isinstance(statement, ast.If) and not logs(statement.test):
         yield _change(statement, test=ast.BoolOp(ast.And(), [statement.test, ast.Constant(False)]))
         yield _change(statement, test=ast.BoolOp(ast.Or(), [statement.test, ast.Constant(True)]))
     if isinstance(statement, (ast.If, ast.For, ast.While, ast.Try)) and statement.orelse:

@@ -252,10 +252,9 @@ class PreemptionExecutor:
             preemption.finished = True
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
             newest = self.under_way.get(pod.uid) is preemption
-            settled = failed or requeued or preemption.unnoticed
             if not newest:
                 preemption.stop_waiting()
-            elif settled or not self._victim_remains(preemption.last_victim):
+            elif failed or requeued or not self._victim_remains(preemption.last_victim):
                 self.under_way.drop(pod.uid)
                 self._stop_gating(pod.key, pod.uid)
             self._observer.on_background_evictions_ended(

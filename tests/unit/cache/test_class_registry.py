@@ -49,6 +49,14 @@ SAME = [
     pytest.param({"spec__volumes": [{"name": "token-x", "projected": {}}]}, id="token-volume"),
     pytest.param({"spec__hostUsers": True, "spec__preemptionPolicy": "", "spec__priority": 0}, id="fields-as-unset"),
     pytest.param({"spec__affinity": {}, "spec__resources": {}}, id="empty-fields"),
+    pytest.param(
+        {"spec__containers": [{**_pod()["spec"]["containers"][0], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+        id="volume-mount",
+    ),
+    pytest.param(
+        {"spec__containers": [{**_pod()["spec"]["containers"][0], "ports": [{"containerPort": 80}]}]},
+        id="container-port",
+    ),
     pytest.param({"status__phase": "Running", "status__startTime": "2026-01-01T00:00:00Z"}, id="phase"),
     pytest.param(
         {"metadata__ownerReferences": [{"kind": "Job", "name": "j", "uid": "x"}]}, id="owner-that-does-not-control"

@@ -413,3 +413,18 @@ def test_a_heartbeat_counts_where_extenders_are_sent_whole_nodes() -> None:
     revision = followed.cache.revision
     followed.cache.set_node(node_of("n0"), b'{"beat": 2}')
     assert followed.cache.revision > revision
+
+
+@pytest.mark.parametrize("group", ["g", ""], ids=["shared", "not shared"])
+def test_the_end_of_sharing_changes_only_what_is_shared(group: str) -> None:
+    followed = Followed()
+    claim = _claim("d1")
+    claim.open_to_group = group
+    followed.cache.set_object(_claim())
+    followed.cache.assume_objects("u", [claim])
+    followed.take()
+    followed.cache.end_object_sharing(["another"])
+    assert not followed.cache.has_changes
+    followed.cache.end_object_sharing(["u"])
+    assert followed.cache.has_changes == bool(group)
+    assert [entry.open_to_group for entry in followed.cache.objects_assumed_for("u")] == [""]

@@ -222,7 +222,7 @@ async def test_the_queue_follows_other_plugins_of_a_profile() -> None:
         await cluster.until(lambda: queue.statistics().unschedulable)
         changed = dataclasses.replace(before, profiles=(_without(profile, "NodeResourcesFit"),))
         cluster.scheduling.configure(changed)
-        cluster.scheduling.handlers.objects.on_nodes([node_event("n1", "5")])
+        cluster.scheduling.handlers.objects.on_nodes([node_event("n1", "16")])
         assert queue.statistics().unschedulable == 1, "the plugin that refused it registers for no event now"
         cluster.scheduling.configure(dataclasses.replace(before, profiles=(_without(profile, "SchedulingGates"),)))
         cluster.show(cluster.pods.added("another", schedulingGates=[{"name": "g"}]))

@@ -29,12 +29,18 @@ class _Bind:
         self.failures = failures
         self.messages: list[str] = []
         self.since: list[int] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.nominations: list[str | None] = []
 
     async def apply(
         self, actions: Sequence[bind_pb2.Action], on_result: Callable[[int, bind_pb2.BindResult], None]
     ) -> None:
+        self.meanwhile()
         for index, action in enumerate(actions):
             self.messages.append(action.set_condition.condition.message)
+            wanted = action.set_condition
+            nominates = wanted.HasField("nominated_node_name")
+            self.nominations.append(wanted.nominated_node_name if nominates else None)
             self.since.append(action.set_condition.condition.last_transition_time.seconds)
             outcome = status.SUCCESS if self.failures <= 0 else status.error("", "a fault was injected")
             self.failures -= 1
@@ -127,9 +133,9 @@ class _Reports:
         self.queue.activate([(pod.key, pod.uid)], queue_builders.T0)
         assert queue_builders.popped(self.queue, queue_builders.T0) == [pod]
 
-    def show_condition(self, message: str, since: str = "") -> None:
+    def show_condition(self, message: str, since: str = "", value: str = "False") -> None:
         """The API server shows the pod with this condition, and nominated for no node."""
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        condition = {"type": "PodScheduled", "status": value, "reason": "Unschedulable", "message": message}
         if since:
             condition["lastTransitionTime"] = since
         metadata = {"namespace": "ns", "name": "p", "uid": "uid-p"}
@@ -280,3 +286,67 @@ async def test_a_condition_keeps_the_time_of_the_first_failure() -> None:
     reports.reporter.report_failure(pod, dataclasses.replace(_REFUSED, message="another"))
     await reports.write()
     assert reports.bind.since[-1] == 1_767_225_600
+
+
+async def test_what_was_sent_counts_until_the_object_shows_it() -> None:
+    """The object shows the condition of an attempt before that."""
+    reports = _Reports()
+    pod = reports.popped()
+    reports.show_condition("no")
+    for message in ("never", "no", "no"):
+        reports.reporter.report_failure(pod, dataclasses.replace(_REFUSED, message=message))
+        await reports.write()
+        reports.again(pod)
+    assert reports.bind.messages == ["never", "no"]
+    assert reports.bind.since[0] == int(reports.wall), "the object's condition has no time"
+
+
+async def test_a_condition_that_says_scheduled_is_no_earlier_failure() -> None:
+    reports = _Reports()
+    pod = reports.popped()
+    reports.show_condition("no", value="True")
+    reports.reporter.report_failure(pod, _REFUSED)
+    assert await reports.write() == ["no"]
+
+
+async def test_a_nomination_that_stays_is_not_written_again() -> None:
+    """Somebody may have cleared it meanwhile."""
+    reports = _Reports()
+    pod = reports.popped()
+    reports.reporter.note_nomination_written(pod, "n0")
+    reports.reporter.report_failure(pod, dataclasses.replace(_REFUSED, nominated_node="n0"))
+    await reports.write()
+    reports.again(pod)
+    reports.reporter.note_nomination_written(pod, "n0")
+    reports.reporter.report_failure(pod, dataclasses.replace(_REFUSED, message="x", nominated_node="n1"))
+    await reports.write()
+    assert reports.bind.nominations == [None, "n1"]
+
+
+async def test_a_write_about_a_forgotten_pod_that_fails_is_forgotten_too() -> None:
+    reports = _Reports(_Bind(1))
+    pod = reports.popped()
+    reports.reporter.report_failure(pod, _REFUSED)
+    reports.bind.meanwhile = lambda: reports.reporter.forget(pod.uid)
+    assert await reports.write() == ["no"]
+    reports.bind.meanwhile = lambda: None
+    reports.show_condition("no")
+    reports.again(pod)
+    reports.reporter.report_failure(pod, _REFUSED)
+    assert await reports.write() == ["no"]
+
+
+def test_a_skipped_pod_that_is_gone_has_no_event_and_a_running_one_has() -> None:
+    """A pod whose resize is deferred has a node, and is pending nowhere else."""
+    reports = _Reports()
+    pod = reports.popped()
+    reports.known.clear()
+    reports.reporter.report_skipped(pod)
+    assert reports.events == []
+    metadata = {"namespace": "ns", "name": "r", "uid": "uid-r"}
+    parsed = pod_projection.parse({"metadata": metadata, "spec": {"nodeName": "n0"}})
+    record = queue_builders.record("r")._replace(pod=pending_pod.PendingPod(parsed, 1, 1))
+    reports.queue.add(record, queue_builders.T0)
+    (resized,) = queue_builders.popped(reports.queue, queue_builders.T0)
+    reports.reporter.report_skipped(resized)
+    assert [name for name, *_ in reports.events] == ["r"]

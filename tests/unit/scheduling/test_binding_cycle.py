@@ -410,3 +410,13 @@ def test_a_deleted_pod_waits_on_permit_no_more(world: World) -> None:
     assert world.frontend.scheduling.binding.binding_count == 0
     waits = counts(world.frontend.context.metrics.instruments.permit_wait_seconds)
     assert waits == {"Unschedulable": 1}
+
+
+def test_a_deleted_pod_is_in_pre_bind_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PreBind wrote for it is undone, and it waits for no volume any more."""
+    _wait_in_pre_bind(world, monkeypatch)
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    assert world.frontend.scheduling.binding.binding_count == 0
+    world.loop.advance(pre_binding.LOOK_AGAIN_SECONDS)
+    assert "PreBind" not in world.pending_rpcs()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import queue_builders
 from tests.helpers.held_entries import held_entries
-from tests.helpers.metric_values import counts
+from tests.helpers.metric_values import counts, sums
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
@@ -153,6 +153,16 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     assert not world.under_way.still_gates("vip")
     assert world.held == {}
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
+    assert world.activated == []
+
+
+async def test_pods_nominated_beside_the_preemptor_are_not_tried_in_vain() -> None:
+    """All victims have gone: the event of each wakes those that it may help."""
+    world = World("a", "b")
+    world.nominations.nominate(_record("waits", 100), "node")
+    world.go.set()
+    world.start("a", "b")
+    await world.settle()
     assert world.activated == []
 
 
@@ -664,6 +674,8 @@ async def test_how_preemptions_end_is_recorded(failing: set[str], background: bo
     else:
         await world.preempting.evict(world.vip, "node", [_evict("a"), _evict("b")])
     result = "error" if failing else "success"
+    assert sums(world.metrics.instruments.execution_seconds)[f"pod {result}"][1] < 60
+    assert world.under_way.get("vip") is None
     assert counts(world.metrics.instruments.execution_seconds) == {f"pod {result}": 1}
     assert counts(world.metrics.instruments.preemptions) == ({result: 1} if background else {})
     await world.preempting.close()

@@ -1,12 +1,15 @@
 """Reserve and Unreserve: what they assume and give back is in the cache and is told to others at once."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from trireme.cache import assumed_objects, class_registry, cluster_cache
 from trireme.framework import status
 from trireme.scheduling import ports, reserve_calls
-from trireme.v1 import cycle_pb2, filter_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2, status_pb2
 
 _POD = cycle_pb2.PodIdentity(namespace="ns", name="p", uid="u")
 
@@ -27,6 +30,8 @@ class _Filter:
         self.fault: Exception | None = None
         self.code: status_pb2.Code.ValueType = status_pb2.CODE_SUCCESS
         self.undone: list[str] = []
+        self.more: list[snapshot_pb2.ClusterObject] = []
+        self.claim_statuses: list[core_pb2.NodeAllocatableResourceClaimStatus] = []
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -35,6 +40,8 @@ class _Filter:
             raise self.fault
         answer = status_pb2.Status(code=self.code, plugin="D", messages=["m"])
         reserved = filter_pb2.Reservation(status=answer, assumed=[_claim("d1")], state=b"state")
+        reserved.assumed.extend(self.more)
+        reserved.claim_statuses.extend(self.claim_statuses)
         return filter_pb2.ReserveResponse(reservations=[reserved] * len(placements))
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
@@ -110,3 +117,47 @@ async def test_unreserve_that_fails_is_over() -> None:
     reserving.calls.unreserve(cycle_pb2.Cycle(), [reserving.placement])
     await reserving.calls.background.close()
     assert reserving.assumed == 0
+
+
+@pytest.mark.parametrize("group", ["g", ""])
+async def test_only_claims_are_shared_and_only_while_a_group_is_tried(group: str) -> None:
+    reserving = _Reserving()
+    volume = snapshot_pb2.ClusterObject()
+    volume.persistent_volume.metadata.name = "v"
+    other = _claim("d2")
+    other.resource_claim.metadata.name = other.resource_claim.metadata.uid = "other"
+    other.resource_claim.metadata.resource_version = ""
+    reserving.cache.set_object(volume)
+    reserving.filter.more = [volume, other]
+    assert await reserving.reserve(group) == b"state"
+    shared = {entry.WhichOneof("object"): entry.open_to_group for entry in reserving.cache.objects_assumed_for("u")}
+    assert shared == {"resource_claim": group, "persistent_volume": ""}
+    assert len(reserving.cache.objects_assumed_for("u")) == 3
+    assert {entry.open_to_group for entry in reserving.cache.objects_assumed_for("u")} == {group, ""}
+
+
+async def test_what_devices_stand_for_counts_on_the_node_beside_the_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reserving = _Reserving()
+    counted: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        reserving.cache, "count_claim_resources", lambda uid, statuses: counted.append((uid, len(statuses)))
+    )
+    await reserving.reserve()
+    assert counted == []
+    reserving.calls.unreserve(cycle_pb2.Cycle(), [reserving.placement])
+    reserving.filter.claim_statuses = [core_pb2.NodeAllocatableResourceClaimStatus(resource_claim_name="c")]
+    await reserving.reserve()
+    assert counted == [("u", 1)]
+
+
+async def test_all_placements_are_undone_the_last_one_first() -> None:
+    reserving = _Reserving()
+    await reserving.reserve()
+    first = filter_pb2.Placement(pod=cycle_pb2.PodIdentity(namespace="ns", name="first", uid="first"), node_name="n")
+    reserving.calls.unreserve(cycle_pb2.Cycle(), [first, reserving.placement])
+    assert reserving.assumed == 0
+    await asyncio.sleep(0)
+    assert reserving.filter.undone == ["p", "first"]
+    await reserving.calls.close()
