@@ -771,3 +771,14 @@ async def test_the_first_reason_to_cancel_a_pre_bind_counts() -> None:
     assert pods.cancel("a", status.error("", "first"))
     assert pods.cancel("a", status.error("", "second"))
     assert (await running).message == "first"
+
+
+async def test_a_groups_victim_that_stays_is_reported_with_its_own_node() -> None:
+    """The group is nominated to no one node."""
+    world = World("a")
+    world.failing.add("a")
+    world.go.set()
+    world.preempting.evict_in_background(world.vip, "", [_evict("a")], {"node"})
+    await world.settle()
+    assert world.told == ["vip: not name-a on node: no"]
+    world.preempting.retries.close()
