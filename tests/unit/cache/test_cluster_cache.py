@@ -428,3 +428,22 @@ def test_the_end_of_sharing_changes_only_what_is_shared(group: str) -> None:
     followed.cache.end_object_sharing(["u"])
     assert followed.cache.has_changes == bool(group)
     assert [entry.open_to_group for entry in followed.cache.objects_assumed_for("u")] == [""]
+
+
+def test_marking_a_victim_again_or_one_that_is_gone_changes_nothing() -> None:
+    followed = Followed()
+    followed.cache.set_evicting("on-n0", True)
+    followed.take()
+    revision = followed.cache.revision
+    followed.cache.set_evicting("on-n0", True)
+    followed.cache.set_evicting("nobody", True)
+    assert followed.cache.revision == revision
+    assert not followed.cache.has_changes
+
+
+def test_an_assumed_pod_is_neither_terminating_nor_a_victim_and_has_no_version() -> None:
+    followed = Followed()
+    followed.assume("p", "n0")
+    pod = followed.cache.pod("p")
+    assert pod is not None
+    assert (pod.flags, pod.evicting, pod.version, pod.generation, pod.start) == (0, 0, 0, 0, 0)
