@@ -47,6 +47,7 @@ from trireme.wire import node_columns, packing
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
+from trireme_kube.componentbase import supervision
 
 Json = dict[str, Any]
 
@@ -162,6 +163,8 @@ class World:
         self._tasks = [
             self.loop.create_task(self.frontend.scheduling.scheduler.run()),
             self.loop.create_task(self.frontend.scheduling.outbox.run()),
+            # A task in the background that fails ends a frontend, and so the test.
+            self.loop.create_task(supervision.failure_of(self.frontend.scheduling.supervisors())),
         ]
         self.loop.settle()
 

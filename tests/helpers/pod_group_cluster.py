@@ -24,6 +24,7 @@ from trireme.queueing.nominator import NominatedPod, Nominator
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import make_pod_info
 from trireme.scheduling import attempt, batch_limit, in_memory, ports, profile_roles, reserve_calls
+from trireme.scheduling.assumed_pod import AssumedPod
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_assembly
 from trireme.v1 import (
@@ -77,6 +78,8 @@ class Cluster:
         self.failures: dict[str, Failure] = {}
         self.written: list[bind_pb2.Action] = []
         self.started: list[list[str]] = []
+        #: Those that are being bound, and what Reserve made of them.
+        self.binding: dict[str, AssumedPod] = {}
         self.preempting: list[bind_pb2.Action] = []
         #: The nodes that a group preempted for.
         self.room_made_on: frozenset[str] = frozenset()
@@ -84,8 +87,9 @@ class Cluster:
         self.refusal = ""
         #: (what was asked, class, how many) in order.
         self.asked: list[tuple[str, int, int]] = []
-        #: Pods that Reserve refuses.
+        #: Pods that Reserve refuses, and how.
         self.unreservable: set[str] = set()
+        self.reserve_code: status_pb2.Code.ValueType = status_pb2.CODE_UNSCHEDULABLE
         self.unreserved: list[str] = []
         #: Of each call of Reserve its generation, and the pods.
         self.reserved_at: list[tuple[int, list[str]]] = []
@@ -275,10 +279,11 @@ class Cluster:
             said = out.reservations.add()
             said.status.code = status_pb2.CODE_SUCCESS
             if placement.pod.name in self.unreservable:
-                said.status.code, said.status.plugin = status_pb2.CODE_UNSCHEDULABLE, "Volumes"
+                said.status.code, said.status.plugin = self.reserve_code, "Volumes"
                 said.status.messages.append("no volume left")
             else:
                 said.assumed.extend(self.assuming)
+                said.state = placement.pod.name.encode()
         return out
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
@@ -337,6 +342,7 @@ class _Binding:
 
     def start(self, cycle: cycle_pb2.Cycle, assumed: Any) -> None:
         self._cluster.started.append([one.pod.key.removeprefix("ns/") for one in assumed])
+        self._cluster.binding.update({one.pod.key.removeprefix("ns/"): one for one in assumed})
 
 
 class _Preempting:

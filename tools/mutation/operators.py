@@ -8,6 +8,7 @@ generator or a coroutine: only then can the mutant's code take the place of the 
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -30,7 +31,7 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _NAMES = {"min": "max", "any": "all", "always": "never", "helps_all": "helps_none"}
 _NAMES |= {after: before for before, after in _NAMES.items()}
-_LOGGERS = frozenset({"log", "logger", "_log", "_logger", "logging", "klog", "event_log", "warnings"})
+_LOGGERS = re.compile(r"log(ger|ging)?|_log_\w+|klog|event_log|warnings")
 _CLOCKS = frozenset({"clock", "_clock", "now", "_now", "monotonic", "steady", "time"})
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _STRINGS_COUNT_IN = (ast.Compare, ast.Subscript, ast.Dict, ast.Set)
@@ -171,7 +172,7 @@ _EXPRESSIONS: dict[type[ast.AST], Callable[[Any, ast.AST], Iterator[Change]]] = 
 
 
 def _changes_of_branches(statement: ast.stmt) -> Iterator[Change]:
-    if isinstance(statement, ast.If):
+    if isinstance(statement, ast.If) and not logs(statement.test):
         yield _change(statement, test=ast.BoolOp(ast.And(), [statement.test, ast.Constant(False)]))
         yield _change(statement, test=ast.BoolOp(ast.Or(), [statement.test, ast.Constant(True)]))
     if isinstance(statement, (ast.If, ast.For, ast.While, ast.Try)) and statement.orelse:
@@ -207,7 +208,7 @@ def _may_be_dropped(statement: ast.stmt, alone: bool) -> bool:
 
 def logs(value: ast.expr) -> bool:
     names = [each.id if isinstance(each, ast.Name) else each.attr for each in ast.walk(value) if _is_named(each)]
-    return any(name in _LOGGERS for name in names)
+    return any(_LOGGERS.fullmatch(name) for name in names)
 
 
 def _is_named(node: ast.AST) -> bool:

@@ -5,8 +5,8 @@ sync needs. A pod is assumed on a node before it is bound; then the informer con
 
 Pure: callers report changes and take deltas; it never waits.
 
-Tests: tests/unit/cache/test_cluster_cache_deltas.py, tests/unit/cache/test_assumed_objects.py,
-tests/unit/cache/test_label_keys.py, tests/unit/extenders/test_extenders.py.
+Tests: tests/unit/cache/test_cluster_cache.py, tests/unit/cache/test_cluster_cache_deltas.py,
+tests/unit/cache/test_assumed_objects.py, tests/unit/extenders/test_extenders.py.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

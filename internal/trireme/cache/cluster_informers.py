@@ -4,7 +4,7 @@ Objects are read in the encodings that `clientConnection` names, protobuf by def
 takes one call, where JSON takes a step of Python per field. Only objects that extenders and plugins get whole are read
 in JSON, because that is the form they get.
 
-Tests: tests/unit/frontend/test_extenders_after_a_list.py.
+Tests: tests/unit/cache/test_cluster_informers.py, tests/unit/frontend/test_extenders_after_a_list.py.
 """
 
 import functools

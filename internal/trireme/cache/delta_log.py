@@ -90,7 +90,6 @@ class DeltaLog:
         self._changes.nodes.discard(slot)
         if slot in self._changes.new_slots:
             # No replica knows of it.
-            self._changes.new_slots.discard(slot)
             self._free_slots.append(slot)
         else:
             self._changes.removed_slots.add(slot)

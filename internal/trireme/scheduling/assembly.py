@@ -177,7 +177,7 @@ class _Assembly(Generic[QueueCallerT]):
     def _make_handlers(self) -> event_handlers.EventHandlers:
         """Make what applies events to the cache and the queue."""
         gone = pending_pod_removal.PendingPodRemoval(
-            self._cache, self._reporter, self._waiting, self._preemptions, self._in_pre_bind, self._outside.waits
+            self._reporter, self._waiting, self._preemptions, self._in_pre_bind
         )
         return event_handlers.EventHandlers(
             self._cache,

@@ -6,7 +6,8 @@ undo everything.
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, schedulePod, assumeAndReserve.
 
-Tests: tests/unit/scheduling/test_attempt.py, tests/unit/frontend/test_pending_report.py.
+Tests: tests/unit/scheduling/test_attempt.py, tests/unit/scheduling/test_attempt_metrics.py,
+tests/unit/frontend/test_pending_report.py.
 """
 
 import dataclasses

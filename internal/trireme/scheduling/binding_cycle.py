@@ -6,6 +6,9 @@ If the result of a write is uncertain, the call is repeated until bind knows it:
 bound.
 
 Source: pkg/scheduler/schedule_one.go (bindingCycle).
+
+Tests: tests/unit/scheduling/test_binding_cycle.py, tests/unit/scheduling/test_attempt_metrics.py,
+tests/unit/frontend/test_room_for_bindings.py, tests/unit/frontend/test_never_lost.py.
 """
 
 import asyncio
@@ -178,8 +181,9 @@ class BindingCycle:
             )
             self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, len(pods))
 
-        # 5. The condition of an earlier attempt is written before the binding, not after it.
-        if permitted and pods:
+        # 5. The condition of an earlier attempt is written before the binding, not after it. Of pods that go on
+        # together nothing is unwritten.
+        if pods:
             await self._reporter.wait_until_written(pods[0].pod.uid)
 
         # 6. Whatever they waited for, no pod is bound to a node that is gone.

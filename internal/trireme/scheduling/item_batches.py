@@ -106,7 +106,6 @@ class ItemBatches(Generic[Item, Result]):
         finally:
             self._gathering = False
         batch = self._take_next_batch()
-        self._start_call_if_due()
         if not batch:
             return
 

@@ -1,19 +1,11 @@
 """Removes a scheduler's state of a pod that is no longer pending: it was deleted, or has a node.
 
-The handlers call it before the cache forgets the pod: those who wait for the pod are found by what the cache knows.
-
-Tests: tests/unit/frontend/test_never_lost.py, tests/unit/scheduling/test_batches_in_turn.py.
+Tests: tests/unit/frontend/test_never_lost.py, tests/unit/scheduling/test_nothing_is_kept.py,
+tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_batches_in_turn.py.
 """
 
-from trireme.cache import cluster_cache, object_waits
 from trireme.framework import status
-from trireme.scheduling import (
-    attempt_reporter,
-    pods_in_pre_bind,
-    pre_binding,
-    preemption_executor,
-    waiting_pods,
-)
+from trireme.scheduling import attempt_reporter, pods_in_pre_bind, preemption_executor, waiting_pods
 
 REMOVED = status.unschedulable("", "removed")
 """How an attempt ends whose pod was deleted meanwhile."""
@@ -22,25 +14,20 @@ REMOVED = status.unschedulable("", "removed")
 class PendingPodRemoval:
     """Has all parts with state about pending pods forget a pod that is no longer pending.
 
-    It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind, and wakes tasks that wait for it.
-    `on_bound` does not.
+    It stores nothing itself: `on_deleted` also ends a wait on Permit and PreBind. `on_bound` does not.
     """
 
     def __init__(
         self,
-        cache: cluster_cache.ClusterCache,
         reporter: attempt_reporter.AttemptReporter,
         waiting: waiting_pods.WaitingPods,
         preemptions: preemption_executor.PreemptionExecutor,
         in_pre_bind: pods_in_pre_bind.PodsInPreBind,
-        waits: object_waits.ObjectWaits,
     ) -> None:
-        self._cache = cache
         self._reporter = reporter
         self._waiting = waiting
         self._preemptions = preemptions
         self._in_pre_bind = in_pre_bind
-        self._waits = waits
 
     def on_deleted(self, uid: str) -> None:
         """The pod with this UID has been deleted."""
@@ -48,10 +35,6 @@ class PendingPodRemoval:
         self._waiting.reject(uid, REMOVED.plugin, REMOVED.message)
         self._in_pre_bind.cancel(uid, REMOVED)
         self._preemptions.forget(uid)
-        placed = self._cache.pod(uid)
-        if placed is not None:
-            namespace, _, name = placed.key.partition("/")
-            self._waits.record([(pre_binding.POD, namespace, name)])
 
     def on_bound(self, uid: str) -> None:
         """The pod with this UID has a node, whether this scheduler bound it or somebody else."""

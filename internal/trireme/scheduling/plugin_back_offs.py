@@ -29,14 +29,10 @@ class PluginBackOffs:
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` is the queue's clock."""
         self.now = now
-        # For each plugin whose last call failed: set when it answers.
+        # For each plugin that calls wait for: set when it answers.
         self._recoveries: dict[str, asyncio.Event] = {}
         # Set when the plugins change, and another one then.
         self._changed = asyncio.Event()
-
-    def note_failure(self, plugin: str) -> None:
-        """The plugin failed: back-offs that begin until it answers end when it does."""
-        self._recoveries.setdefault(plugin, asyncio.Event())
 
     async def wait(self, plugin: str, seconds: float, *, whatever_others: bool) -> bool:
         """Wait for the back-off; at least a second if the plugin recovers.

@@ -3,7 +3,7 @@
 An event moves the pod from one to the other. A pod whose resize is deferred is both: it runs, and waits in the queue
 until there is room for the resize. Late events, of an object that is known in a later version, are ignored.
 
-Tests: tests/unit/scheduling/test_event_handlers.py.
+Tests: tests/unit/scheduling/test_event_handlers.py, tests/unit/scheduling/test_pod_event_handlers.py.
 """
 
 from collections.abc import Callable, Sequence

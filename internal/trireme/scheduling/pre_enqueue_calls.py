@@ -104,7 +104,6 @@ class PreEnqueueCalls:
         for plugin in self._gates(profile):
             (answer,) = await plugin.pre_enqueue(profile, [pod])
             if answer.code is status.Code.ERROR:
-                self._back_offs.note_failure(plugin.name)
                 return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_error_prefix}: ")
             self._back_offs.end(plugin.name)
             if answer.code is not status.Code.SUCCESS:
@@ -113,7 +112,6 @@ class PreEnqueueCalls:
                 return None
         sorter = self._sort_keys.plugin
         if error := await self._sort_keys.request(request.pod):
-            self._back_offs.note_failure(sorter)
             return sorter, error
         self._back_offs.end(sorter)
         self._answered(request.call_id, "", "")

@@ -249,14 +249,12 @@ class PreemptionExecutor:
         finally:
             # Also if it was cancelled or raised: then it counts as failed.
             staying = self._conclude_preemption(preemption)
-            self._on_others_deleted(pod, preemption)
             preemption.finished = True
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
             newest = self.under_way.get(pod.uid) is preemption
-            settled = failed or requeued or preemption.unnoticed
             if not newest:
                 preemption.stop_waiting()
-            elif settled or not self._victim_remains(preemption.last_victim):
+            elif failed or requeued or not self._victim_remains(preemption.last_victim):
                 self.under_way.drop(pod.uid)
                 self._stop_gating(pod.key, pod.uid)
             self._observer.on_background_evictions_ended(
@@ -304,15 +302,14 @@ class PreemptionExecutor:
 
     def _on_others_deleted(self, pod: queued_entity.QueuedEntity, preemption: Preemption) -> None:
         """Let the last victim decide from now on whether the pod is gated: all others have been deleted."""
-        if not preemption.others_deleted:
-            preemption.others_deleted = True
-            preemption.unnoticed = self._cache.pod(preemption.last_victim) is None
-            if self._victim_remains(preemption.last_victim):
-                preemption.stop_waiting = self._cache.on_deletion(
-                    preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
-                )
-            elif self.under_way.get(pod.uid) is preemption:
-                self._stop_gating(pod.key, pod.uid)
+        preemption.others_deleted = True
+        preemption.unnoticed = self._cache.pod(preemption.last_victim) is None
+        if self._victim_remains(preemption.last_victim):
+            preemption.stop_waiting = self._cache.on_deletion(
+                preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
+            )
+        else:
+            self._on_last_victim_terminating(pod, preemption)
 
     def _on_last_victim_terminating(self, pod: queued_entity.QueuedEntity, preemption: Preemption) -> None:
         """Let the pod be tried: the last victim is terminating. Without effect for a preemption that is over."""

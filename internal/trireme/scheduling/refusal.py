@@ -2,7 +2,8 @@
 
 Source: pkg/scheduler/framework/types.go FitError.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test_preemptors_together.py.
+Tests: tests/unit/scheduling/test_refusal.py, tests/unit/scheduling/test_pod_group_cycle.py,
+tests/unit/scheduling/test_preemptors_together.py.
 """
 
 from collections import Counter

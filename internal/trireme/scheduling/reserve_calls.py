@@ -3,7 +3,7 @@
 If Reserve fails for a pod, the pod is unassumed at once, as if it had not been placed. Whatever unassumes a placed pod
 later undoes its reservation too.
 
-Tests: tests/unit/scheduling/test_pod_group_cycle.py.
+Tests: tests/unit/scheduling/test_reserve_calls.py, tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
 import logging
@@ -75,10 +75,9 @@ class ReserveCalls:
         result = wire_status.from_message(answer.status)
         if result.code is not status.Code.SUCCESS:
             return result
-        if group:
-            for entry in answer.assumed:
-                if entry.WhichOneof("object") == assumed_objects.DEVICE_CLAIM:
-                    entry.open_to_group = group
+        for entry in answer.assumed:
+            if entry.WhichOneof("object") == assumed_objects.DEVICE_CLAIM:
+                entry.open_to_group = group
         try:
             changes = self._cache.assume_objects(placement.pod.uid, answer.assumed)
         except assumed_objects.OutOfSyncError as error:

@@ -3,8 +3,8 @@
 It also flushes the queue when back-offs end and when pods have waited for too long, and has filter prepare the classes
 that come next.
 
-Tests: tests/unit/scheduling/test_speculation.py, tests/unit/scheduling/test_batches_in_turn.py,
-tests/unit/frontend/test_room_for_bindings.py.
+Tests: tests/unit/scheduling/test_scheduler.py, tests/unit/scheduling/test_speculation.py,
+tests/unit/scheduling/test_batches_in_turn.py, tests/unit/frontend/test_room_for_bindings.py.
 """
 
 import asyncio
@@ -75,7 +75,8 @@ class Scheduler:
     ) -> None:
         """Makes the scheduler.
 
-        `available` returns whether all phases can be called; `wakeup` is set when a change may make a batch possible.
+        `available` returns whether all phases can be called; `wakeup` is set when a change may make a batch possible,
+        also by `execute`.
         `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle of a
         pod group, if there are groups.
         """
@@ -273,11 +274,9 @@ class Scheduler:
             await asyncio.sleep(1.0 - now % 1.0 + 0.001)
             if self._queue.next_backoff() is not None:
                 self._execute(self._queue.flush_backoff(self._now()))
-                self._wakeup.set()
 
     async def _flush_unschedulable(self) -> None:
         """Retry pods that no event woke for long, every FLUSH_PERIOD forever."""
         while True:
             await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
             self._execute(self._queue.flush_unschedulable(self._now()))
-            self._wakeup.set()

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.helpers.held_entries import held_entries
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.bind import action_executor, work_in_flight, write_turns
 from trireme.framework import status
@@ -320,3 +321,48 @@ async def test_an_action_of_nobody_is_an_error() -> None:
     bench = Bench()
     assert texts(await bench.apply(about("a"))) == ["action: not set"]
     assert bench.executor.statistics() == {("none", "error"): 1}
+
+
+@on_virtual_time
+async def test_nothing_is_kept_of_actions_that_are_over() -> None:
+    """Whether they succeeded, failed, were interrupted or abandoned; and each leaves its turn to the next."""
+    bench = Bench(patch=[Refused("no", 403), THERE])
+    bench.writer.may_end = asyncio.Semaphore(1000)
+    fresh = +held_entries(bench.executor, bench.in_flight)
+    assert texts(await bench.apply(nominate("a"), nominate("b"))) == ["no", ""]
+    stream = bench.executor.apply([nominate("c"), nominate("c"), nominate("d")], bench.tenure)
+    await anext(stream)
+    await stream.aclose()
+    await bench.executor.close(10.0)
+    await asyncio.sleep(0)
+    assert len(bench.in_flight) == 0
+    found = +held_entries(bench.executor, bench.in_flight)
+    assert {name: count for name, count in found.items() if count > fresh[name]}.keys() <= {"ActionExecutor._done"}
+    for number in range(2 * write_turns.CONCURRENCY):
+        assert texts(await bench.apply(nominate(f"p{number}"))) == [""]
+
+
+@on_virtual_time
+async def test_actions_are_counted_by_kind_and_result() -> None:
+    bench = Bench(patch=[Refused("no", 403), THERE])
+    await bench.apply(nominate("a"), nominate("b"), about("c", clear_nomination=bind_pb2.ClearNomination()))
+    counted = bench.executor.statistics()
+    assert sum(counted.values()) == 3
+    assert counted["clear_nomination", "success"] + counted["nominate", "success"] == 2
+    assert counted["nominate", "error"] == 1
+
+
+@on_virtual_time
+async def test_a_round_that_goes_on_holds_up_the_next_leader_until_it_ends() -> None:
+    bench = Bench()
+    bench.writer.may_end = asyncio.Semaphore(0)
+    call = asyncio.create_task(bench.apply(nominate("a")))
+    await asyncio.sleep(0.1)
+    assert len(bench.in_flight) == 1
+    bench.guard.admit(8)
+    drained = asyncio.create_task(bench.in_flight.until_drained(bench.guard.leader, 60.0))
+    await asyncio.sleep(0.1)
+    assert not drained.done()
+    bench.writer.may_end.release()
+    assert await drained == 0.0
+    assert texts(await call) == [""]

@@ -237,3 +237,48 @@ def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: lis
         assert bound_by_us
     elif is_not_bound(step):
         assert not bound_later
+
+
+@pytest.mark.parametrize("text", ["forbidden", ""], ids=["refused", "withdrawn"])
+def test_the_message_of_a_pod_that_was_read_unbound_says_why_it_was_not_bound(text: str) -> None:
+    """By the last answer of the API server, or if there was none by what ended posting."""
+    one = BindingRetries(dataclasses.replace(TARGET, outcome_unknown=True), lambda: 0.5)
+    if text:
+        one.on_post(api_writes.Uncertain("no answer"), 0.0)
+        assert one.on_post(api_writes.Refused(text, 403), 0.0) == ReadStep(0.0)
+    one.on_posting_ended("the lease ran out", 0.0)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == ReadStep(SETTLE_SECONDS)
+    step = one.on_read(api_writes.Unbound("not bound"), 0.0, False)
+    assert is_not_bound(step)
+    assert step.message == (text or "the lease ran out")
+
+
+def test_after_another_post_the_pod_is_read_unbound_twice_again() -> None:
+    """The POST between may bind it yet."""
+    one = attempt()
+    one.on_post(api_writes.Uncertain("no answer"), 0.0)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == ReadStep(SETTLE_SECONDS)
+    assert isinstance(one.on_read(api_writes.Unbound("not bound"), 0.0, True), PostStep)
+    one.on_post(api_writes.Uncertain("no answer"), 0.0)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == ReadStep(SETTLE_SECONDS)
+
+
+def test_a_pod_that_cannot_be_read_is_read_again_after_waits_that_grow_and_begin_anew_with_each_post() -> None:
+    one = attempt()
+    for _ in range(2):
+        one.on_post(api_writes.Uncertain("no answer"), 0.0)
+        waits = []
+        for _ in range(7):
+            step = one.on_read(api_writes.Uncertain("refused"), 1.0, True)
+            assert isinstance(step, ReadStep)
+            waits.append(step.after)
+        jitter = waits[-1]
+        assert [round(wait / jitter, 3) for wait in waits] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    assert isinstance(one.on_read(api_writes.Uncertain("refused"), RESOLVE_SECONDS - 0.1, True), ReadStep)
+    assert isinstance(one.on_read(api_writes.Uncertain("refused"), RESOLVE_SECONDS, True), api_writes.Uncertain)
+
+
+def test_a_joining_call_that_tells_of_another_replicas_post_brings_its_doubt_along() -> None:
+    one = attempt()
+    one.note_post_by_other_replica()
+    assert one.on_post(api_writes.Refused("forbidden", 403), 0.0) == ReadStep(0.0)

@@ -1,12 +1,14 @@
 """The binder: never two bindings of one pod at a time, nothing begun for who may not, nothing lost."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
 
 from tests.helpers import virtual_time
+from tests.helpers.held_entries import held_entries
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
 from trireme.bind.call_results import BusyError
@@ -79,6 +81,16 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
         setup = _Setup(clock, concurrency)
         await main(setup)
         await setup.binder.close(1.0)
+        await asyncio.sleep(0)
+        statistics = setup.binder.statistics()
+        assert (statistics.in_flight, statistics.waiting) == (0, 0)
+        kept = [
+            name for name, count in held_entries(setup.binder).items() if count and name.startswith("BindingWriter")
+        ]
+        assert not kept, "of each pod something would be kept"
+        # All turns are free again.
+        targets = [target(f"last-{number}") for number in range(2 * concurrency)]
+        assert await setup.bind(targets, setup.tenure()) == [BOUND] * len(targets)
         # What was broken off is listed until its deadline.
         assert await setup.in_flight.until_drained(Leader("", 1 << 62), 60.0) == 0.0
         assert len(setup.in_flight) == 0
@@ -326,3 +338,63 @@ def test_a_repeated_request_that_joins_brings_its_doubt_along() -> None:
         assert await first == [READ_BACK]
 
     run(main)
+
+
+def test_each_outcome_is_counted_once() -> None:
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers = {
+            "refused": [api_writes.Refused("no", 403)],
+            "lost": [api_writes.Uncertain("late")],
+        }
+        setup.pods.readings = {"lost": [api_writes.Written({})]}
+        names = ("good", "refused", "lost")
+        await setup.bind([target(name) for name in names])
+        statistics = setup.binder.statistics()
+        assert (statistics.bound, statistics.failed, statistics.unknown) == (2, 1, 0)
+        assert (statistics.posts, statistics.read_back, statistics.joined) == (3, 1, 0)
+        assert (statistics.in_flight, statistics.waiting) == (0, 0)
+
+    run(main)
+
+
+def test_a_pod_that_is_refused_for_another_node_has_one_result() -> None:
+    """The outcome of the binding under way is not the call's too."""
+
+    async def main(setup: _Setup) -> None:
+        first = asyncio.create_task(setup.bind([target("u1")]))
+        await asyncio.sleep(0.005)
+        setup.pods.seconds = 1.0
+        refused, other = await setup.bind([target("u1", "node-b"), target("u2")])
+        assert reason(refused) == "alreadyBinding"
+        assert other is BOUND
+        assert await first == [BOUND]
+
+    run(main)
+
+
+def test_a_repeated_request_that_joins_one_that_waits_brings_its_doubt_along() -> None:
+    """The other replica's POST may have bound the pod: a refusal of ours says nothing then."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u2"] = [api_writes.Refused("forbidden", 403)]
+        setup.pods.readings["u2"] = [api_writes.Written({})]
+        calls = [asyncio.create_task(setup.bind([target(name)])) for name in ("u1", "u2")]
+        await asyncio.sleep(0.001)
+        again = dataclasses.replace(target("u2"), outcome_unknown=True)
+        assert await setup.bind([again]) == [READ_BACK]
+        assert [await call for call in calls] == [[BOUND], [READ_BACK]]
+
+    run(main, concurrency=1)
+
+
+def test_several_calls_together_keep_within_the_bound() -> None:
+    async def main(setup: _Setup) -> None:
+        calls = []
+        for number in range(4):
+            calls.append(asyncio.create_task(setup.bind([target(f"{number}-{each}") for each in "abc"])))
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*calls)
+        assert setup.pods.most_at_once == 2
+        assert len(setup.pods.posts) == 12
+
+    run(main, concurrency=2)

@@ -388,3 +388,21 @@ def test_older_work_of_another_scheduler_is_waited_for() -> None:
         assert not old.active
 
     virtual_time.run(main)
+
+
+@pytest.mark.parametrize(("seconds", "readings"), [(1.99, 1), (2.0, 2)])
+def test_a_reading_is_trusted_until_its_time_and_no_longer(seconds: float, readings: int) -> None:
+    """From then on another may hold the Lease: the call waits for the next reading."""
+
+    async def main(setup: _Setup) -> None:
+        setup.found = lease(A.holder, duration=2)
+        began = setup.clock()
+        await setup.leadership.admit(A, 100.0)
+        await asyncio.sleep(began + seconds - setup.clock())
+        setup.seconds = 1.0
+        called = setup.clock()
+        await setup.leadership.admit(A, 100.0)
+        waited = setup.clock() - called
+        assert waited == pytest.approx(0.0 if readings == 1 else 1.0)
+
+    run(main)

@@ -1,5 +1,6 @@
 """The plugin host: kube-scheduler's rules for several plugins at one point."""
 
+import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
@@ -250,3 +251,14 @@ def test_a_plugin_that_is_not_there_is_refused(known: bool) -> None:
     plugins = {"Gate": BindPhasePlugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
     with pytest.raises(ValueError, match="profile s: no Permit plugin Gate"):
         profile_plugins.by_profile(configuration, plugins)
+
+
+def test_only_plugins_that_write_take_turns() -> None:
+    """A plugin that calls its own service would wait for the API server's rate limit."""
+    plugins = [_Plugin("A"), _Plugin("B")]
+    hosted = {plugin.name: dataclasses.replace(plugin.hosted(), writes=plugin.name == "B") for plugin in plugins}
+    names = [snapshot_pb2.WeightedPlugin(name=plugin.name) for plugin in plugins]
+    sets = [snapshot_pb2.PluginSet(extension_point=plugin_pb2.EXTENSION_POINT_PRE_BIND, plugins=names)]
+    profile = snapshot_pb2.Profile(scheduler_name="p", plugin_sets=sets)
+    made = profile_plugins.by_profile(snapshot_pb2.Configuration(profiles=[profile]), hosted)
+    assert made["p"].writing == {"B"}

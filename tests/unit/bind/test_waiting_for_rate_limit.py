@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.helpers import virtual_time
+from tests.helpers.held_entries import held_entries
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
 from trireme.bind.call_results import BusyError
@@ -355,3 +356,37 @@ def test_work_that_waits_may_begin_as_long_as_its_leader_calls() -> None:
     tenure.extend(20.0)
     guard.admit(8)
     assert not tenure.active
+
+
+@pytest.mark.parametrize("how", ["ended", "abandoned", "cancelled", "too late"])
+@on_virtual_time
+async def test_nothing_is_kept_of_jobs_that_are_over(how: str) -> None:
+    """However they end: each leaves its turn to the next, and no leader waits for them."""
+    world = World()
+    world.seconds = {"a": 2 * TIMEOUT_SECONDS if how == "too late" else 1.0}
+    if how in ("ended", "too late"):
+        assert set(await world.results("a", "b")) == {"a", "b"}
+    else:
+        stream = world.call("a", "b", "a")
+        await anext(stream)
+        if how == "cancelled":
+            await world.jobs.cancel("a")
+        await stream.aclose()
+    await asyncio.sleep(0.01)
+    assert not held_entries(world.jobs)["PreBinder._jobs"]
+    assert world.running == []
+    await asyncio.sleep(60)
+    assert len(world.in_flight) == 0
+    for number in range(2 * write_turns.CONCURRENCY):
+        await world.results(f"p{number}")
+
+
+@on_virtual_time
+async def test_a_turn_that_fails_is_given_back() -> None:
+    turns = write_turns.WriteTurns(write_turns.RateLimit(2.0, lambda: 0.0))
+    for _ in range(5):
+        with pytest.raises(ValueError, match="broken"):
+            async with turns:
+                raise ValueError("broken")
+    async with asyncio.timeout(1), turns, turns:
+        pass

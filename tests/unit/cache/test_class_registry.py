@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.held_entries import held_entries
 from trireme.cache import class_registry, pod_projection
+from trireme.framework import amounts
+from trireme.v1 import core_pb2
 
 Json = dict[str, Any]
 
@@ -44,6 +47,16 @@ SAME = [
         id="environment",
     ),
     pytest.param({"spec__volumes": [{"name": "token-x", "projected": {}}]}, id="token-volume"),
+    pytest.param({"spec__hostUsers": True, "spec__preemptionPolicy": "", "spec__priority": 0}, id="fields-as-unset"),
+    pytest.param({"spec__affinity": {}, "spec__resources": {}}, id="empty-fields"),
+    pytest.param(
+        {"spec__containers": [{**_pod()["spec"]["containers"][0], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+        id="volume-mount",
+    ),
+    pytest.param(
+        {"spec__containers": [{**_pod()["spec"]["containers"][0], "ports": [{"containerPort": 80}]}]},
+        id="container-port",
+    ),
     pytest.param({"status__phase": "Running", "status__startTime": "2026-01-01T00:00:00Z"}, id="phase"),
     pytest.param(
         {"metadata__ownerReferences": [{"kind": "Job", "name": "j", "uid": "x"}]}, id="owner-that-does-not-control"
@@ -60,6 +73,8 @@ SAME = [
 
 OTHER = [
     pytest.param({"metadata__namespace": "other"}, id="namespace"),
+    pytest.param({"spec__hostUsers": False}, id="users-of-its-own"),
+    pytest.param({"spec__preemptionPolicy": "Never"}, id="preempts-nobody"),
     pytest.param({"metadata__labels": {"app": "db", "index": "1"}}, id="label-somebody-selects-by"),
     pytest.param({"spec__priority": 5}, id="priority"),
     pytest.param({"spec__nodeSelector": {"disk": "ssd"}}, id="node-selector"),
@@ -257,3 +272,73 @@ def test_pods_with_token_volumes_of_random_names_share_what_was_worked_out_for_o
         volumes = [{"name": f"kube-api-access-{index}", "projected": {"sources": []}}, {"name": "data", "emptyDir": {}}]
         pod_projection.parse(_pod(metadata__name=f"web-{index}", spec__volumes=volumes))
     assert known.cache_info().misses == 1
+
+
+def test_nothing_is_kept_of_classes_that_nobody_has() -> None:
+    """A base with its texts goes with its last class, and another class of the base stays what it is."""
+    registry = class_registry.ClassRegistry(idle_classes=0)
+    registry.add_selector_keys(["app"])
+    before = held_entries(registry)
+    for number in range(3):
+        pods = [_pod(spec__priority=number, metadata__labels={"app": app}) for app in ("a", "b")]
+        first, second = (_intern(registry, pod) for pod in pods)
+        assert registry.base_text(registry[first].identity[0]) == pod_projection.parse(pods[0]).base
+        registry.release(first)
+        assert registry[second].pod.spec.priority == number
+        assert _intern(registry, pods[1]) == second
+        registry.release(second)
+        registry.release(second)
+        registry.take_changes()
+        held = held_entries(registry)
+        if number:
+            assert held == before
+        before = held
+    assert len(registry) == 0
+
+
+def test_projections_of_labels_are_bounded() -> None:
+    """Each pod of a StatefulSet has a label of its own."""
+    registry = class_registry.ClassRegistry(idle_classes=2)
+    registry.add_selector_keys(["app"])
+    sizes = []
+    for number in range(40):
+        registry.release(_intern(registry, _pod(metadata__labels={"app": "web", "index": str(number)})))
+        sizes.append(held_entries(registry).total())
+    assert max(sizes[20:]) <= max(sizes[:20])
+
+
+def test_the_same_pod_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done for each event of each pod."""
+    registry = class_registry.ClassRegistry()
+    registry.add_selector_keys(["app"])
+    labels = pod_projection.parse(_pod()).labels
+    base = registry.intern_base(pod_projection.parse(_pod()).base)
+    one, other = registry.intern(base, labels), registry.intern(base, labels)
+    assert one == other
+    assert registry[one].pods == 2
+    assert registry[one].identity[1] is registry[other].identity[1]
+
+
+def test_resources_of_claims_replace_those_that_were_counted_before() -> None:
+    """A pod that is tried again would take its devices' memory twice."""
+    registry = class_registry.ClassRegistry(rules=amounts.Rules(claims=True))
+    base = registry.intern_base(pod_projection.parse(_pod()).base)
+    statuses = []
+    for number, amount in enumerate(("1", "2")):
+        counted = core_pb2.NodeAllocatableResourceClaimStatus(resource_claim_name=f"c{number}")
+        counted.overhead.add(name="cpu").per_pod.string = amount
+        statuses.append(counted)
+    once = registry.base_with_claims(base, [statuses[1]])
+    twice = registry.base_with_claims(registry.base_with_claims(base, [statuses[0]]), [statuses[1]])
+    assert once == twice
+    assert once != base
+
+
+@pytest.mark.parametrize("where", ["matchExpressions", "matchLabels"])
+def test_a_spread_constraint_tells_pods_apart_by_all_that_it_selects_by(where: str) -> None:
+    selector: Json = {"matchLabels": {"index": "1"}}
+    if where == "matchExpressions":
+        selector = {"matchExpressions": [{"key": "index", "operator": "Exists"}]}
+    registry = _registry()
+    _intern(registry, _pod(spec__topologySpreadConstraints=[{"topologyKey": "zone", "labelSelector": selector}]))
+    assert registry.take_new_selector_keys() == {"app", "index"}

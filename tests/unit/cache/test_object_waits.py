@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
+from tests.helpers.held_entries import held_entries
 from trireme.cache import object_waits
 
 A, B, C = ("a", "", "a"), ("b", "", "b"), ("c", "", "c")
@@ -107,3 +108,21 @@ async def test_a_waiter_that_leaves_takes_no_other_with_it() -> None:
         await asyncio.sleep(0)
         waits.record([B])
         await asyncio.wait_for(stays, 1)
+
+
+async def test_nothing_is_kept_of_waits_that_are_over() -> None:
+    """Of each claim that any pod ever waited for."""
+    waits = object_waits.ObjectWaits()
+    fresh = held_entries(waits)
+    for how in ("changed", "cancelled", "all"):
+        with waits.record_changes() as recording:
+            waiting = asyncio.ensure_future(recording.wait_for_change([A, B]))
+            await asyncio.sleep(0)
+            if how == "changed":
+                waits.record([A])
+            elif how == "all":
+                waits.record_all()
+            else:
+                waiting.cancel()
+            await asyncio.wait([waiting])
+    assert held_entries(waits) == fresh

@@ -11,6 +11,7 @@ import pytest
 from tests.helpers import frontend_world
 from tests.helpers.shadow_cluster import CONFIGURED, Pods, node_event
 from tests.helpers.simulated_insight import SimulatedInsight
+from trireme.config import scheduler_configuration
 from trireme.frontend import app
 from trireme.scheduling import in_memory, ports, scheduler_settings
 from trireme.shadow import cluster_model, settings
@@ -187,14 +188,43 @@ async def test_other_settings_reach_all_parts() -> None:
         roles=roles,
         scheduler_names=frozenset({"other"}),
         max_pods=7,
-        linger=0.5,
+        linger=0.75,
         initial_backoff=2.0,
         max_backoff=3.0,
     )
     cluster.show(cluster.pods.added("p"))
     scheduling.configure(other)
     assert (scheduling.roles, scheduling.roles is roles) == (roles, False)
-    assert (scheduling.limit.max_pods, scheduling.pacer.linger_seconds) == (7, 0.5)
+    assert (scheduling.limit.max_pods, scheduling.pacer.linger_seconds) == (7, 0.75)
     assert [scheduling.queue_executor.backoff.duration(failures) for failures in (1, 2)] == [2.0, 3.0]
     assert scheduling.handlers.pods.profiles == {"other"}
     assert scheduling.pending.uids() == frozenset()
+
+
+def _without(
+    profile: scheduler_configuration.CompletedProfile, plugin: str
+) -> scheduler_configuration.CompletedProfile:
+    """The profile without a plugin."""
+    plugins = {
+        point: tuple(each for each in configured if each.name != plugin)
+        for point, configured in profile.plugins.items()
+    }
+    return dataclasses.replace(profile, plugins=plugins)
+
+
+async def test_the_queue_follows_other_plugins_of_a_profile() -> None:
+    """Pods would be held back, or be woken, by plugins that are not configured any more."""
+    async with _cluster() as cluster:
+        queue, before = cluster.scheduling.queue, scheduler_settings.of_configuration(CONFIGURED.completed)
+        (profile,) = before.profiles
+        gated = cluster.pods.added("gated", schedulingGates=[{"name": "g"}])
+        cluster.show(gated, cluster.pods.added("huge", cpu="9"))
+        await cluster.until(lambda: queue.statistics().unschedulable)
+        changed = dataclasses.replace(before, profiles=(_without(profile, "NodeResourcesFit"),))
+        cluster.scheduling.configure(changed)
+        cluster.scheduling.handlers.objects.on_nodes([node_event("n1", "16")])
+        assert queue.statistics().unschedulable == 1, "the plugin that refused it registers for no event now"
+        cluster.scheduling.configure(dataclasses.replace(before, profiles=(_without(profile, "SchedulingGates"),)))
+        cluster.show(cluster.pods.added("another", schedulingGates=[{"name": "g"}]))
+        await cluster.until(lambda: cluster.bound)
+        assert "another" in cluster.bound

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers.pod_group_builders import PROFILE
@@ -15,6 +16,8 @@ from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import PodBatch
 from trireme.scheduling.attempt import Attempt, identifying_fields
 from trireme.scheduling.trial_scope import GroupPlacement, TrialScope
+from trireme.wire.node_columns import NodeColumns
+from trireme.wire.phase_answers import FilterAnswer
 
 
 def _pods(cluster: Cluster, count: int) -> list[QueuedPodInfo]:
@@ -157,3 +160,60 @@ def test_what_sets_a_pod_apart_is_its_identity_and_its_nomination() -> None:
     assert found.status.nominated_node_name == "n1"
     assert not found.HasField("spec")
     assert not found.metadata.labels
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tried"),
+    [
+        (["n0", "n1", "n2"], [0, 1, 2]),
+        (["n0", "n0", "n1"], [0]),
+        (["n0", "", "n1"], [0]),
+        (["n0", "gone", "n1"], [0]),
+        (["", "n0"], []),
+    ],
+    ids=["all", "the same", "one without", "a node that is gone", "the first without"],
+)
+async def test_nominated_pods_are_tried_together_as_long_as_their_nodes_are_different_ones(
+    nodes: list[str], tried: list[int]
+) -> None:
+    """Two pods on one node are no two answers about it."""
+    cluster = Cluster([1, 1, 1])
+    pods = _pods(cluster, len(nodes))
+    for pod, node in zip(pods, nodes, strict=True):
+        if node:
+            cluster.queue.nominator.nominate(pod.record, node)
+    called: list[list[int]] = []
+
+    async def filter_nominated(
+        profile: str, class_id: int, generation: int, nominees: list[Any], slots: list[int]
+    ) -> FilterAnswer:
+        assert [nominee.metadata.uid for nominee in nominees] == [pod.uid for pod in pods[: len(slots)]]
+        called.append(list(slots))
+        columns = NodeColumns.complete(generation, (), np.zeros(3, dtype=np.int16), np.ones(3, dtype=np.int32))
+        return FilterAnswer(columns=columns, admitted=len(slots))
+
+    cluster.filter_nominated = filter_nominated  # type: ignore[attr-defined]
+    made = await cluster.attempts.attempt_nominated((PROFILE, pods[0].record.class_id), pods)
+    assert called == ([tried] if tried else [])
+    assert (made is None) == (not tried)
+    if made is not None and made.placed is not None:
+        assert [one.slot for one in made.placed.assumed] == tried
+        left = [bool(cluster.queue.nominator.node_of(pod.uid)) for pod in pods]
+        assert left[: len(tried)] == [False] * len(tried), "what is assumed needs no nomination"
+
+
+async def test_a_nomination_of_a_pod_that_is_tried_in_a_group_stays_until_the_group_is_bound() -> None:
+    """It is withheld, not given up: the group may not fit."""
+    cluster = Cluster([1, 1])
+    (pod,) = _pods(cluster, 1)
+    cluster.queue.nominator.nominate(pod.record, "n1")
+    await _attempt(cluster, [pod], TrialScope("g", None))
+    assert cluster.queue.nominator.node_of(pod.uid) == "n1"
+    alone = Cluster([1, 1])
+    (pod,) = _pods(alone, 1)
+    alone.queue.nominator.nominate(pod.record, "n1")
+    made = await _attempt(alone, [pod])
+    assert made.placed is not None
+    assert [one.node_name for one in made.placed.assumed] == ["n1"]
+    assert alone.queue.nominator.node_of(pod.uid) == ""
+    assert alone.asked == [("filter", pod.record.class_id, 1)], "score is not called"

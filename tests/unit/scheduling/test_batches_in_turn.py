@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.frontend_world import World
+from tests.helpers.frontend_world import World, one_node
 from trireme.cache import class_registry, cluster_cache
 from trireme.scheduling import batches_in_turn
 from trireme.v1 import core_pb2
@@ -148,6 +148,20 @@ def test_a_pod_of_a_node_that_is_gone_meanwhile_is_tried_again(world: World) -> 
     world.answer_all()
     world.answer_all()
     assert _nodes(world) == {"first": "n0", "pod-4": "n0", "pod-5": ""}
+    assert world.frontend.scheduling.queue.statistics().in_flight == 0, "its attempt has ended"
+
+
+def test_calls_that_place_one_batch_are_made_more_seldom(world: World) -> None:
+    """Of the second batch it is known only then that it does not fit, and the next ones are placed each by itself."""
+    _create(world, 6, 7)
+    world.answer_all()
+    for number, cpus in enumerate((8, 9)):
+        world.create(f"later-{number}", cpus)
+    called = []
+    while world.pending_calls:
+        called.append(world.pending_calls[0].rpc)
+        world.answer(world.pending_calls[0], "good")
+    assert "FilterClasses" not in called
 
 
 def test_classes_that_back_off_are_not_evaluated_in_vain(world: World) -> None:
@@ -187,6 +201,39 @@ def test_how_many_batches_are_tried_follows_from_how_many_were_placed() -> None:
     assert in_turn.most == 6
     in_turn.note_placed(6, 6)
     assert in_turn.most == batches_in_turn.MAX_BATCHES
+
+
+def test_how_many_pods_are_placed_together_is_limited() -> None:
+    """One call with thousands of pods would keep a more important pod waiting."""
+    with one_node() as world:
+        world.set_available("filters", available=False)
+        for cpus in (1, 2, 3):
+            for number in range(3):
+                world.create(f"{cpus}-{number}", cpus)
+        ahead = world.frontend.scheduling.queue.peek_active_classes(9)
+        in_turn = batches_in_turn.BatchesInTurn(world.frontend.cluster.cache, {"default-scheduler"})
+        made = in_turn.plan(ahead, 100)
+        assert made is not None
+        assert [count for _, count in made.classes] == [3, 3, 3]
+        assert in_turn.count_ahead(ahead) == 9
+        limited = in_turn.plan(ahead, 2)
+        assert limited is None, "later pods of the first class come before those of the others"
+
+
+@pytest.mark.parametrize(("most", "classes"), [(3, 1), (4, 2), (6, 2), (7, 3)])
+def test_pods_placed_together_are_no_more_than_one_call_may_have(
+    monkeypatch: pytest.MonkeyPatch, most: int, classes: int
+) -> None:
+    monkeypatch.setattr(batches_in_turn, "MAX_PODS", most)
+    with one_node() as world:
+        world.set_available("filters", available=False)
+        for cpus in (1, 2, 3):
+            for number in range(3):
+                world.create(f"{cpus}-{number}", cpus)
+        ahead = world.frontend.scheduling.queue.peek_active_classes(9)
+        in_turn = batches_in_turn.BatchesInTurn(world.frontend.cluster.cache, {"default-scheduler"})
+        made = in_turn.plan(ahead, 100)
+        assert len(made.classes if made is not None else [0]) == classes
 
 
 def _batches_until_tried_again(in_turn: batches_in_turn.BatchesInTurn) -> int:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World, one_node
-from trireme.v1 import bind_pb2, filter_pb2, status_pb2
+from tests.helpers.metric_values import counts, sums
+from trireme.extenders import reported_bound
+from trireme.scheduling import pre_binding
+from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
 _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=_VOLUMES, messages=["w"]))
@@ -171,3 +174,249 @@ def test_an_allowed_pod_is_bound_to_its_node(world: World) -> None:
     world.loop.settle()
     world.answer_all()
     assert world.api.pods["p"]["spec"]["nodeName"] == "n0"
+
+
+_PROFILE = "default-scheduler"
+
+
+@pytest.mark.parametrize("rpc", ["Permit", "PreBindPreFlight", "PreBind", "Bind", "Unreserve"])
+def test_whoever_leads_no_more_has_no_call_under_way(world: World, rpc: str) -> None:
+    """The next leader's calls about the same pods would race with them."""
+    world.create("p", PREPARED_CPUS)
+    if rpc == "Unreserve":
+        _answer_until(world, "Reserve")
+        world.answer(world.pending_calls[0], "bad")
+    else:
+        _answer_until(world, rpc)
+    assert rpc in world.pending_rpcs()
+    world.loop.run_until_complete(world.frontend.scheduling.close())
+    assert rpc not in world.pending_rpcs()
+
+
+def test_where_permit_cannot_be_called_the_pod_goes_back(world: World) -> None:
+    world.create("p", 1)
+    _answer_until(world, "Permit")
+    world.answer(world.pending_calls[0], "down")
+    _assert_requeued(world, "running Permit plugins: UNAVAILABLE: down")
+
+
+def test_an_earlier_wait_on_permit_does_not_depend_on_its_node_any_more(world: World) -> None:
+    """The pod waits anew for another node, and its first node may go."""
+    world.create("p", GUARDED_CPUS)
+    world.answer_all()
+    (waiting,) = world.frontend.scheduling.waiting.pods()
+    world.frontend.scheduling.waiting.fail(waiting.uid, GUARD, "no")
+    world.api.put_node("n0", 1)
+    world.api.put_node("n1", 3)
+    world.deliver("nodes", 2)
+    world.loop.advance(20)
+    world.answer_all()
+    assert world.frontend.scheduling.waiting.pods()
+    _remove_node(world)
+    (waiting,) = world.frontend.scheduling.waiting.pods()
+    world.frontend.scheduling.waiting.allow(waiting.uid, GUARD)
+    world.loop.settle()
+    world.answer_all()
+    assert world.api.pods["p"]["spec"]["nodeName"] == "n1"
+
+
+def test_the_expected_node_is_written_before_the_pod_is_prepared(world: World) -> None:
+    """Others leave the room alone while volumes are provisioned, also other schedulers."""
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "PreBindPreFlight")
+    world.answer(world.pending_calls[0], "good")
+    (apply,) = (call for call in world.pending_calls if call.rpc == "Apply")
+    assert "PreBind" not in world.pending_rpcs()
+    world.answer(apply, "good")
+    assert world.api.pods["p"]["status"]["nominatedNodeName"] == "n0"
+    assert "PreBind" in world.pending_rpcs()
+
+
+def test_the_expected_node_is_written_after_an_earlier_condition(world: World) -> None:
+    """Written in the other order, the condition clears the nomination that was meant to stay."""
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "Reserve")
+    world.answer(world.pending_calls[0], "bad")
+    world.loop.advance(20)
+    condition = next(call for call in world.pending_calls if call.rpc == "Apply")
+    assert condition.request.HasField("set_condition")
+    world.frontend.scheduling.queue_executor.activate([("ns/p", world.api.pods["p"]["metadata"]["uid"])])
+    world.loop.settle()
+    for _ in range(8):
+        for call in list(world.pending_calls):
+            if call in world.pending_calls and call.rpc != "Apply":
+                world.answer(call, "good")
+    assert [call.rpc for call in world.pending_calls] == ["Apply"]
+    world.answer(condition, "good")
+    assert [call.request.WhichOneof("action") for call in world.pending_calls if call.rpc == "Apply"] == ["nominate"]
+    world.answer_all()
+    assert world.api.pods["p"]["spec"]["nodeName"] == "n0"
+
+
+def test_remote_plugins_of_bind_get_the_pods_fields(world: World) -> None:
+    """They have no snapshot to look a class up in; and no other profile pays for the fields."""
+    world.create("a", 1)
+    _answer_until(world, "Permit")
+    assert not world.pending_calls[0].request.cycle.HasField("pod")
+    world.answer_all()
+    world.frontend.scheduling.roles.remote.add(_PROFILE)
+    world.create("b", 1)
+    _answer_until(world, "Permit")
+    cycle = world.pending_calls[0].request.cycle
+    assert cycle.pod.spec.containers[0].resources.requests["cpu"].string == "1"
+    assert (cycle.profile, cycle.generation > 0) == (_PROFILE, True)
+
+
+@pytest.mark.parametrize("how", ["good", "bad"])
+def test_remote_plugins_are_notified_of_bound_pods_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    notified: list[str] = []
+
+    async def post_bind(request: bind_pb2.PostBindRequest) -> None:
+        notified.extend(f"{item.pod.name} on {item.node_name}" for item in request.items)
+
+    monkeypatch.setattr(world.frontend.phases.links.binders, "post_bind", post_bind)
+    world.frontend.scheduling.roles.post_bind.add(_PROFILE)
+    world.create("p", 1)
+    _answer_until(world, "Bind")
+    world.answer(world.pending_calls[0], how)
+    assert notified == (["p on n0"] if how == "good" else [])
+    found = counts(world.frontend.context.metrics.instruments.point_seconds)
+    assert found.get(f"PostBind Success {_PROFILE}", 0) == len(notified)
+
+
+def test_a_pod_whose_binding_fails_wakes_those_that_wait_for_its_room(world: World) -> None:
+    """Nothing else does: the pod was never seen on the node."""
+    world.create("p", 2)
+    _answer_until(world, "Bind")
+    bind = world.pending_calls[0]
+    world.create("q", 2)
+    while others := [call for call in world.pending_calls if call is not bind]:
+        world.answer(others[0], "good")
+    world.loop.advance(30)
+    assert "Filter" not in world.pending_rpcs()
+    world.answer(bind, "bad")
+    assert "Filter" in world.pending_rpcs()
+    events = counts(world.frontend.context.metrics.instruments.event_seconds)
+    assert events["AssignedPodDelete"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (status_pb2.Status(code=status_pb2.CODE_SUCCESS), "success"),
+        (status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["device binding timeout"]), "timeout"),
+    ],
+)
+def test_the_wait_for_devices_is_an_event_and_is_recorded_by_driver(
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: status_pb2.Status, outcome: str
+) -> None:
+    claim = snapshot_pb2.ClusterObject()
+    claim.resource_claim.metadata.namespace, claim.resource_claim.metadata.name = "ns", "c"
+    results = claim.resource_claim.status.allocation.devices.results
+    results.add(driver="slow", device="d", binding_conditions=["ready"])
+    results.add(driver="quick", device="e")
+    reserved = filter_pb2.Reservation(status=SUCCESS, assumed=[claim])
+    monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
+    wait = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin="DynamicResources"))
+    wait.wait_for.add(kind="resource_claim", namespace="ns", name="c")
+    wait.timeout.FromSeconds(600)
+    events: list[tuple[str, str]] = []
+    reporter = world.frontend.scheduling.reporter
+    monkeypatch.setattr(reporter, "report_devices_pending", lambda pod, node: events.append((pod.key, node)))
+    answers = iter([wait, bind_pb2.PreBindResult(status=answer)])
+    monkeypatch.setattr(world, "_prebind", lambda request: bind_pb2.PreBindResponse(results=[next(answers)]))
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "PreBind")
+    world.loop.advance(2.0)
+    world.answer(world.pending_calls[0], "good")
+    world.loop.advance(pre_binding.LOOK_AGAIN_SECONDS)
+    world.loop.advance(1.0)
+    world.answer(next(call for call in world.pending_calls if call.rpc == "PreBind"), "good")
+    instruments = world.frontend.context.metrics.instruments
+    waited = pre_binding.LOOK_AGAIN_SECONDS + 3.0
+    assert sums(instruments.device_seconds) == {f"{_PROFILE} slow {outcome}": (1, waited)}
+    assert counts(instruments.device_attempts) == {f"{_PROFILE} slow {outcome}": 1}
+    assert events == [("ns/p", "n0")]
+
+
+@pytest.fixture(name="extended")
+def _extended() -> Iterator[World]:
+    """One node of three CPUs, and an extender that binds."""
+    world = World(extended=True)
+    world.api.put_node("n0", 3)
+    world.deliver("nodes", 1)
+    yield world
+    world.close()
+
+
+def test_a_pod_that_an_extender_bound_is_reported_and_notified_as_others(
+    extended: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notified: list[str] = []
+
+    async def post_bind(request: bind_pb2.PostBindRequest) -> None:
+        notified.extend(item.pod.name for item in request.items)
+
+    monkeypatch.setattr(extended.frontend.phases.links.binders, "post_bind", post_bind)
+    extended.frontend.scheduling.roles.post_bind.add(_PROFILE)
+    extended.create("p", 1)
+    _answer_until(extended, "ExtenderBind")
+    extended.loop.advance(2.5)
+    extended.answer(extended.pending_calls[0], "good")
+    instruments = extended.frontend.context.metrics.instruments
+    assert sums(instruments.point_seconds)[f"Bind Success {_PROFILE}"] == (1, 2.5)
+    assert counts(instruments.schedule_attempts) == {f"scheduled {_PROFILE}": 1}
+    assert notified == ["p"]
+    assert extended.frontend.scheduling.binding.binding_count == 0
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_pod_that_an_extender_only_says_it_bound_is_requeued_while_this_frontend_leads(
+    extended: World, leads: bool
+) -> None:
+    extended.create("p", 1)
+    _answer_until(extended, "ExtenderBind")
+    extended.answer(extended.pending_calls[0], "lie")
+    if not leads:
+        extended.loop.run_until_complete(extended.frontend.scheduling.close())
+    extended.loop.advance(reported_bound.BELIEVED_SECONDS + 1)
+    requeued = counts(extended.frontend.context.metrics.instruments.schedule_attempts).get(f"error {_PROFILE}", 0)
+    assert requeued == (1 if leads else 0)
+
+
+def test_pods_of_a_class_that_extenders_look_at_are_tried_one_by_one(extended: World) -> None:
+    """Their answers are about one pod."""
+    extended.create("first", 1)
+    for name in ("a", "b"):
+        extended.create(name, 1)
+    while extended.pending_calls:
+        extended.answer_all()
+    for each in ("first", "a", "b"):
+        assert extended.api.pods[each]["spec"]["nodeName"] == "n0"
+    asked = counts(extended.frontend.context.metrics.instruments.batch_attempts)
+    assert asked == {f"{_PROFILE} no_hint": 3}
+
+
+def test_a_deleted_pod_waits_on_permit_no_more(world: World) -> None:
+    """Its room is free at once, not when its plugins' time is over."""
+    world.create("p", GUARDED_CPUS)
+    world.answer_all()
+    assert world.frontend.scheduling.waiting.pods()
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    assert not world.frontend.scheduling.waiting.pods()
+    assert world.frontend.scheduling.binding.binding_count == 0
+    waits = counts(world.frontend.context.metrics.instruments.permit_wait_seconds)
+    assert waits == {"Unschedulable": 1}
+
+
+def test_a_deleted_pod_is_in_pre_bind_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PreBind wrote for it is undone, and it waits for no volume any more."""
+    _wait_in_pre_bind(world, monkeypatch)
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    assert world.frontend.scheduling.binding.binding_count == 0
+    world.loop.advance(pre_binding.LOOK_AGAIN_SECONDS)
+    assert "PreBind" not in world.pending_rpcs()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.cluster_objects import KINDS
+from tests.helpers.metric_values import counts
 from tests.helpers.queue_builders import record
 from tests.helpers.watched_events import PROFILE, Watched
 from trireme.cache import pod_projection
@@ -221,3 +222,96 @@ def test_what_a_change_asks_of_remote_plugins_is_done(change: str) -> None:
     }
     call[change]()
     assert executed == [instructions]
+
+
+def _node(**fields: Any) -> core_pb2.Node:
+    return decode.decode({"metadata": {"name": "n"}, **fields}, core_pb2.Node)
+
+
+def test_each_change_of_a_node_is_an_event_once() -> None:
+    """A pod that waits for the node, for its label, or for its room is tried."""
+    watched = Watched()
+    labelled = {"metadata": {"name": "n", "labels": {"a": "b"}}}
+
+    def show(node: core_pb2.Node, kind: EventKind = EventKind.MODIFIED) -> list[str]:
+        watched.watch.objects.on_nodes([Event(kind, node)])
+        return [label for label, _, _ in watched.take()]
+
+    assert show(_node()) == ["NodeAdd"]
+    assert show(_node()) == []
+    assert show(_node(**labelled)) == ["NodeUpdateNodeLabel"]
+    both = _node(metadata={"name": "n"}, spec={"taints": [{"key": "k", "effect": "NoSchedule"}]})
+    assert sorted(show(both)) == ["NodeUpdateNodeLabel", "NodeUpdateNodeTaint"]
+    assert show(both, EventKind.DELETED) == ["NodeDelete"]
+    assert show(both, EventKind.DELETED) == []
+    assert watched.cache.node_count == 0
+
+
+def test_an_object_that_is_gone_is_an_event_and_is_not_there_any_more() -> None:
+    watched = Watched()
+    watched.show("ResourceSlice", **SLICE)
+    watched.take()
+    watched.show("ResourceSlice", EventKind.DELETED, **SLICE)
+    ((label, before, after),) = watched.take()
+    assert (label, before.metadata.name, after) == ("resource.k8s.io/ResourceSliceDelete", "s", None)
+    assert not watched.cache.object_keys("resource_slice")
+    watched.show("ResourceSlice", EventKind.DELETED, **SLICE)
+    assert watched.take() == []
+
+
+def test_an_objects_selector_tells_the_pods_apart_that_wait() -> None:
+    """A budget that selects by a label protects none of the pods otherwise, or all of a class."""
+    watched = Watched()
+    pods = []
+    for app in ("web", "db"):
+        metadata = {"namespace": "ns", "name": app, "uid": app, "resourceVersion": "1", "labels": {"app": app}}
+        pods.append(pod_projection.parse({"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}}))
+    watched.watch.pods.on_pods([Event(EventKind.ADDED, pod) for pod in pods])
+    classes = {pod.uid: pod.record.class_id for pod in watched.queue.contents.waiting_pods()}
+    assert len(set(classes.values())) == 1
+    budget = {"metadata": {"namespace": "ns", "name": "b"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}}
+    watched.show("PodDisruptionBudget", **budget)
+    classes = {pod.uid: pod.record.class_id for pod in watched.queue.contents.waiting_pods()}
+    assert len(set(classes.values())) == 2
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["someone waits", "nobody waits"])
+def test_each_event_is_counted_once_whether_or_not_it_helps(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    monkeypatch.setattr(watched.queue, "needs_events", lambda: wanted)
+
+    def pod(version: int, node: str = "", **status: Any) -> Any:
+        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
+        spec = {"schedulerName": PROFILE, "containers": [], "nodeName": node}
+        return pod_projection.parse({"metadata": metadata, "spec": spec, "status": status})
+
+    counted: dict[str, float] = {}
+
+    def changes(kind: EventKind, shown: Any) -> dict[str, float]:
+        nonlocal counted
+        take = watched.watch.objects.on_nodes if isinstance(shown, core_pb2.Node) else watched.watch.pods.on_pods
+        take([Event(kind, shown)])
+        before, counted = counted, counts(watched.metrics.instruments.event_seconds)
+        return {label: count - before.get(label, 0) for label, count in counted.items() if count != before.get(label)}
+
+    assert changes(EventKind.ADDED, _node()) == {"NodeAdd": 1}
+    assert changes(EventKind.ADDED, pod(1, nominatedNodeName="n")) == {"UnscheduledPodAdd": 1}
+    assert changes(EventKind.MODIFIED, pod(2)) == {"UnscheduledPodUpdate": 1, "AssignedPodDelete": 1}
+    assert changes(EventKind.MODIFIED, pod(3, "n")) == {"UnscheduledPodDelete": 1, "AssignedPodAdd": 1}
+    assert changes(EventKind.MODIFIED, pod(4, "n")) == {"AssignedPodUpdate": 1}
+    assert changes(EventKind.DELETED, pod(4, "n")) == {"AssignedPodDelete": 1}
+    assert changes(EventKind.DELETED, _node()) == {"NodeDelete": 1}
+
+
+def test_each_way_in_which_a_pending_pod_changes_is_counted() -> None:
+    watched = Watched()
+    watched.registry.add_selector_keys(["a"])
+    for version, value in ((1, "b"), (2, "c")):
+        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version), "labels": {"a": value}}
+        shown = pod_projection.parse({"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}})
+        watched.watch.pods.on_pods([Event(EventKind.MODIFIED, shown)])
+    assert counts(watched.metrics.instruments.event_seconds) == {
+        "UnscheduledPodAdd": 1,
+        "UnscheduledPodUpdate": 1,
+        "UnscheduledPodUpdatePodLabel": 1,
+    }

@@ -169,3 +169,17 @@ async def test_no_more_calls_are_open_than_the_server_takes() -> None:
     for name in "acd":
         bind.let[name].set()
     assert [result for (result,) in await asyncio.gather(*asked)] == [ord(name) for name in "abcd"]
+
+
+async def test_when_the_batches_are_closed_no_call_goes_on() -> None:
+    """The next leader's writes about the same pods would race with them."""
+    bind = Bind()
+    waiting = bind.ask("a")
+    await _settle()
+    assert bind.calls == [["a"]]
+    before = asyncio.all_tasks() - {waiting}
+    await bind.batches.close()
+    assert len(asyncio.all_tasks() - {waiting}) < len(before)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -7,6 +7,9 @@ import pytest
 from tests.helpers.cluster_objects import KINDS
 from tests.helpers.watched_events import PROFILE, Watched
 from trireme.cache import pod_projection
+from trireme.framework import sort_key
+from trireme.queueing import pending_pod
+from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers.watch import Event, EventKind
 
@@ -173,3 +176,79 @@ def test_a_pod_whose_labels_change_is_found_by_the_new_ones() -> None:
     watched.registry.add_selector_keys(["new"])
     watched.watch.pods.reclassify()
     assert _classes(watched)["p"] != before
+
+
+@pytest.mark.parametrize("ends", ["bound", "deleted", "another profile's", "no longer resized", "changed and deleted"])
+def test_a_pod_that_waits_no_more_is_found_by_no_label(ends: str) -> None:
+    """A selector that is new would be looked for in a pod that nobody knows any more."""
+    watched = Watched()
+    labels = {"app": "web"}
+    if ends == "no longer resized":
+        _show(watched, _pod("p", 1, "n", labels=labels, conditions=DEFERRED), _pod("p", 2, "n", labels=labels))
+    else:
+        _show(watched, _pod("p", labels=labels))
+    if ends == "bound":
+        _show(watched, _pod("p", 2, "n", labels=labels))
+    elif ends == "deleted":
+        _show(watched, _pod("p", labels=labels), kind=EventKind.DELETED)
+    elif ends == "another profile's":
+        watched.watch.pods.set_profiles(frozenset({"more"}))
+    elif ends == "changed and deleted":
+        _show(watched, _pod("p", 2, labels={"other": "x"}))
+        _show(watched, _pod("p", 2), kind=EventKind.DELETED)
+    watched.registry.add_selector_keys(["app", "other"])
+    watched.watch.pods.reclassify()
+    assert _waiting(watched) == []
+
+
+def test_a_pod_of_which_more_is_read_changes_its_class_in_the_queue_too() -> None:
+    """After a reload pods are listed again, and their versions are the same."""
+    watched = Watched()
+    raw = {
+        "metadata": {"namespace": "ns", "name": "p", "uid": "p", "resourceVersion": "1", "labels": {"app": "web"}},
+        "spec": {"schedulerName": PROFILE, "containers": [], "restartPolicy": "Never"},
+        "status": {},
+    }
+    _show(watched, pod_projection.parse(raw))
+    before = _classes(watched)["p"]
+    _show(watched, pod_projection.parse(raw), kind=EventKind.LISTED)
+    assert _classes(watched)["p"] == before
+    _show(watched, pod_projection.parse(raw, frozenset({"spec.restartPolicy"})), kind=EventKind.LISTED)
+    assert _classes(watched)["p"] != before
+    assert len(watched.registry) == 1
+    watched.registry.add_selector_keys(["app"])
+    watched.watch.pods.reclassify()
+    _show(watched, pod_projection.parse(raw), kind=EventKind.DELETED)
+    assert len(watched.registry) == 0
+
+
+def test_a_pod_that_is_gone_gives_back_the_claims_that_were_assumed_for_it() -> None:
+    """Nothing else would: it was never seen bound, and its devices would stay taken."""
+    watched = Watched()
+    claim = {"metadata": {"namespace": "ns", "name": "c", "uid": "c", "resourceVersion": "1"}, "spec": {}}
+    watched.show("ResourceClaim", **claim)
+    assumed = snapshot_pb2.ClusterObject()
+    assumed.resource_claim.CopyFrom(decode.decode(claim, KINDS["ResourceClaim"].message))
+    assumed.resource_claim.status.allocation.devices.results.add(driver="d", pool="p", device="d1")
+    _show(watched, _pod("p", 1, "n"))
+    watched.watch.notifier.notify_of_assumed(watched.cache.assume_objects("p", [assumed]))
+    watched.take()
+    _show(watched, _pod("p", 1, "n"), kind=EventKind.DELETED)
+    label, before, after = watched.take()[0]
+    assert label == "resource.k8s.io/ResourceClaimUpdate"
+    assert (len(before.status.allocation.devices.results), len(after.status.allocation.devices.results)) == (1, 0)
+
+
+@pytest.mark.parametrize("resized", [True, False], ids=["a deferred resize", "a pending pod"])
+def test_a_pod_that_changes_keeps_its_place_in_the_queue(resized: bool) -> None:
+    """Until the plugin that orders the queue has given it another key."""
+    watched = Watched()
+    more: Json = {"node": "n", "conditions": DEFERRED} if resized else {}
+    _show(watched, _pod("p", 1, **more))
+    (before,) = watched.queue.contents.waiting_pods()
+    pending = before.record.pod
+    key = pending.given_sort_key = pending_pod.GivenSortKey(sort_key.SortKey((7,)), pending.class_id, 1)
+    _show(watched, _pod("p", 2, labels={"a": "b"}, **more))
+    (after,) = watched.queue.contents.waiting_pods()
+    assert after.record.pod is not pending
+    assert after.record.pod.given_sort_key == key

@@ -425,10 +425,16 @@ async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
     assert not entry.resource_claim.status.HasField("allocation")
 
 
-async def test_unusable_claims_of_a_group_are_released_without_preemption() -> None:
-    """The group would wait forever for devices where it does not fit; filter is asked once, after the trial."""
-    cluster = Cluster([1], post_filters=("DynamicResources",))
+@pytest.mark.parametrize(("topology", "constrained"), [(False, False), (True, False), (True, True)])
+async def test_unusable_claims_of_a_group_are_released_without_preemption(topology: bool, constrained: bool) -> None:
+    """The group would wait forever for devices where it does not fit; filter is asked once, after the trial.
+
+    A group with a topology constraint releases none.
+    """
+    cluster = Cluster([1], post_filters=("DynamicResources",), racks=["a"], topology=topology)
     group = pod_group("g", 2)
+    if constrained:
+        group.spec.scheduling_constraints.topology.add(key="rack")
     group.spec.resource_claims.add(name="c", resource_claim_name="c")
     cluster.group(group)
     for number in range(2):
@@ -445,12 +451,16 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption() -> N
 
     cluster.release = release
     await cluster.run()
+    if constrained:
+        assert cluster.group_questions == []
+        return
     (request,) = cluster.group_questions
     assert request.scheduled == 0
     assert [member.pod.name for member in request.tried] == ["p0", "p1"]
     assert [action.remove_claim_user.name for action in cluster.preempting] == ["c"]
     whole = f"{too_few(2, 1, 1, 0)}, ResourceClaim unreserved for PodGroup"
-    assert cluster.conditions == [("False", "Unschedulable", whole)]
+    ((value, reason, text),) = cluster.conditions
+    assert (value, reason, text.endswith(whole)) == ("False", "Unschedulable", True)
 
 
 def test_a_condition_is_written_when_it_changes_and_never_reverted() -> None:

@@ -258,3 +258,18 @@ async def test_a_pod_whose_key_cannot_be_had_is_held_by_the_plugin_of_the_order(
     calls.key_error = ""
     await call
     assert calls.answered == [(1, "", "")]
+
+
+@virtual_time.on_virtual_time
+async def test_a_call_that_is_cancelled_leaves_no_failure() -> None:
+    """Of a frontend that leads no more, or of a pod whose profile is gone."""
+    calls = Calls(Far())
+    call = asyncio.ensure_future(calls.call(1))
+    await asyncio.sleep(0.5)
+    assert calls.calls.last_failure("u") is not None
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert calls.calls.last_failure("u") is None
+    assert calls.calls.held_pods() == {}
+    assert calls.answered == []

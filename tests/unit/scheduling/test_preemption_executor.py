@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tests.helpers import queue_builders
+from tests.helpers.held_entries import held_entries
+from tests.helpers.metric_values import counts, sums
+from tests.helpers.virtual_time import on_virtual_time
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
@@ -58,6 +61,7 @@ class World:
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
+        self.metrics = scheduler_metrics.SchedulerMetrics(groups=True)
         cache: Any = SimpleNamespace(
             pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
         )
@@ -70,7 +74,7 @@ class World:
             reporter=results,
             apply=self._apply,
             activate=self.activated.extend,
-            observer=scheduler_metrics.SchedulerMetrics(),
+            observer=self.metrics,
             pre_binding=self.pre_binding,
             version_of=lambda uid: f"1{len(uid)}",
             held_preemptors=self.held,
@@ -149,6 +153,16 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     assert not world.under_way.still_gates("vip")
     assert world.held == {}
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
+    assert world.activated == []
+
+
+async def test_pods_nominated_beside_the_preemptor_are_not_tried_in_vain() -> None:
+    """All victims have gone: the event of each wakes those that it may help."""
+    world = World("a", "b")
+    world.nominations.nominate(_record("waits", 100), "node")
+    world.go.set()
+    world.start("a", "b")
+    await world.settle()
     assert world.activated == []
 
 
@@ -591,3 +605,180 @@ def test_the_last_preemptions_are_remembered_with_some_victims() -> None:
     assert [decision.number for decision in found] == list(range(6, preemption_history.LENGTH + 6))
     assert (found[0].victim_count, len(found[0].victims)) == (100, preemption_history.MAX_VICTIMS)
     assert len(history.after(preemption_history.LENGTH)) == 5
+
+
+async def test_a_preemption_that_is_replaced_before_its_others_are_deleted_leaves_nothing_behind() -> None:
+    """It begins to wait for its last victim after another one has taken its place."""
+    world = World("a", "b", "c")
+    world.lagging = True
+    world.start("a", "b")
+    await world.settle()
+    world.start("c")
+    world.go.set()
+    await world.settle()
+    assert world.deletion_callbacks.get("b", []) == []
+    assert world.held == {"ns/vip": "vip"}
+    await world.preempting.close()
+
+
+async def test_a_last_victim_that_is_terminating_when_its_turn_comes_does_not_gate() -> None:
+    """Its deletion is an event that must find the preemptor free, while bind's answer is still to come."""
+    world = World("a", "b")
+    world.start("a", "b")
+    await world.settle()
+    world.placed["b"].flags = pod_projection.TERMINATING
+    assert world.held == {"ns/vip": "vip"}
+    world.go.set()
+    world.go.clear()
+    await world.settle()
+    assert world.asked == [["evict a"], ["evict b"]]
+    assert world.held == {}
+    await world.preempting.close()
+
+
+async def test_a_preemption_that_another_one_replaced_frees_the_preemptor_of_that_one_never() -> None:
+    """Its last victim goes while the later preemption still has to delete its own."""
+    world = World("a", "b", "c")
+    world.start("a", "b")
+    await world.settle()
+    world.start("c")
+    del world.placed["b"]
+    world.go.set()
+    world.go.clear()
+    await world.settle()
+    assert world.held == {"ns/vip": "vip"}
+    await world.preempting.close()
+
+
+@on_virtual_time
+async def test_a_victim_in_memory_that_stays_is_not_waited_for_forever() -> None:
+    world = World("a")
+    waiting = asyncio.create_task(world.waiting.begin_wait("a", "ns/name-a", {"Plugin": 600.0})())
+    await asyncio.sleep(0)
+    world.start("a")
+    await asyncio.sleep(preemption_executor.RELEASE_SECONDS + 1)
+    await waiting
+    assert world.activated == [("ns/vip", "vip")]
+    assert world.deletion_callbacks.get("a", []) == []
+
+
+@pytest.mark.parametrize("failing", [set(), {"b"}], ids=["deleted", "refused"])
+@pytest.mark.parametrize("background", [True, False])
+async def test_how_preemptions_end_is_recorded(failing: set[str], background: bool) -> None:
+    world = World("a", "b")
+    world.failing = failing
+    world.go.set()
+    if background:
+        world.start("a", "b")
+        await world.settle()
+    else:
+        await world.preempting.evict(world.vip, "node", [_evict("a"), _evict("b")])
+    result = "error" if failing else "success"
+    assert sums(world.metrics.instruments.execution_seconds)[f"pod {result}"][1] < 60
+    assert world.under_way.get("vip") is None
+    assert counts(world.metrics.instruments.execution_seconds) == {f"pod {result}": 1}
+    assert counts(world.metrics.instruments.preemptions) == ({result: 1} if background else {})
+    await world.preempting.close()
+
+
+@on_virtual_time
+async def test_whoever_leads_no_more_evicts_nobody_and_retries_nothing() -> None:
+    world = World("a", "b")
+    world.failing, world.patience = {"a"}, 5.0
+    world.go.set()
+    for _ in range(2):
+        world.start("a")
+        await asyncio.sleep(1)
+    world.go.clear()
+    world.start("b", preemptor="other")
+    await asyncio.sleep(1)
+    world.activated.clear()
+    await world.preempting.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await asyncio.sleep(100)
+    assert world.activated == []
+
+
+async def test_evictions_that_are_over_are_forgotten() -> None:
+    """Of each victim something would be kept as long as the scheduler leads."""
+    world = World("a", "b")
+    before = held_entries(world.preempting)
+    world.failing = {"a"}
+    world.go.set()
+    world.start("a")
+    world.start("b", preemptor="other")
+    await world.settle()
+    world.preempting.forget("vip")
+    world.preempting.forget("other")
+    after = held_entries(world.preempting)
+    kept = {name: count for name, count in after.items() if count > before[name]}
+    assert {name for name in kept if not name.startswith("Preemption")} <= {"Histogram._series", "Counter._counts"}
+    assert not kept.keys() & {"PreemptionExecutor._evictions", "PreemptionExecutor._held_preemptors"}
+
+
+async def test_the_first_failure_of_some_actions_is_what_failed() -> None:
+    world = World("a", "b", "c")
+    world.failing = {"b"}
+    world.go.set()
+    assert await world.preempting.execute([_evict("a")]) == ""
+    assert await world.preempting.execute([_evict("a"), _evict("b"), _evict("c")]) == "no"
+    assert world.preempting.completed_actions == 4
+
+
+async def test_the_next_pre_bind_of_a_pod_names_no_plugin_of_the_one_before() -> None:
+    pods = pods_in_pre_bind.PodsInPreBind()
+
+    async def wait() -> status.Status:
+        await asyncio.sleep(3600)
+        return status.SUCCESS
+
+    for plugin, message in (("Volumes", 'running PreBind plugin "Volumes": no'), ("", "no")):
+        running = asyncio.create_task(pods.run("a", wait()))
+        await asyncio.sleep(0)
+        if plugin:
+            pods.set_plugin("a", plugin)
+        assert pods.fail("a", "no")
+        assert (await running).message == message
+        assert not pods.fail("a", "no"), "it is in PreBind no more"
+
+
+async def test_a_cancelled_pre_bind_has_ended_when_its_result_is_known() -> None:
+    """What it wrote is undone next: a call that goes on would prepare the pod again after that."""
+    pods = pods_in_pre_bind.PodsInPreBind()
+    ended = False
+
+    async def prepare() -> status.Status:
+        nonlocal ended
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.001)
+            ended = True
+        return status.SUCCESS
+
+    running = asyncio.create_task(pods.run("a", prepare()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    pods.cancel("a", status.error("", "no"))
+    assert await running == status.error("", "no")
+    assert ended
+
+
+async def test_the_first_reason_to_cancel_a_pre_bind_counts() -> None:
+    pods = pods_in_pre_bind.PodsInPreBind()
+    running = asyncio.create_task(pods.run("a", asyncio.sleep(3600, status.SUCCESS)))
+    await asyncio.sleep(0)
+    assert pods.cancel("a", status.error("", "first"))
+    assert pods.cancel("a", status.error("", "second"))
+    assert (await running).message == "first"
+
+
+async def test_a_groups_victim_that_stays_is_reported_with_its_own_node() -> None:
+    """The group is nominated to no one node."""
+    world = World("a")
+    world.failing.add("a")
+    world.go.set()
+    world.preempting.evict_in_background(world.vip, "", [_evict("a")], {"node"})
+    await world.settle()
+    assert world.told == ["vip: not name-a on node: no"]
+    world.preempting.retries.close()

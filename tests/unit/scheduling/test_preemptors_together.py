@@ -11,6 +11,7 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.queueing.states import BackOff
 from trireme.scheduling import item_batches
 from trireme.v1 import bind_pb2, status_pb2
+from trireme_kube.client.informers.watch import EventKind
 
 
 @pytest.fixture(name="world")
@@ -182,6 +183,26 @@ def test_preemptors_of_the_class_that_preempted_last_get_their_victims_from_filt
     assert _nominated(world) == ["ns/p", "ns/q", "ns/r", "ns/s"]
 
 
+def test_after_a_pod_that_fits_no_preemption_is_expected(world: World) -> None:
+    """Filter would look for victims with each call, and scheduling take as long as preemption does."""
+    _create(world, "p", 100)
+    _decide(world)
+    world.api.put_node("n2", 2)
+    world.deliver("nodes", 1)
+    for name, preemptors in (("q", ["q"]), ("r", [])):
+        _create(world, name, 100)
+        call = _only(world, "Filter")
+        assert [each.pod.name for each in call.request.preemptors] == preemptors
+        world.answer(call, "good")
+        world.answer(_only(world, "Place"), "good")
+        while "Bind" in world.pending_rpcs() or "Permit" in world.pending_rpcs():
+            world.answer(next(each for each in world.pending_calls if each.rpc in ("Bind", "Permit")), "good")
+        world.deliver("pods", 1000)
+        if name == "q":
+            world.api.put_node("n2", 3)  # what was found ahead for more pods is void
+            world.deliver("nodes", 1)
+
+
 def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> None:
     """Those behind it were answered for as if it had been promised room: they are asked about again."""
     _come(world, "p", "q", "r", "s")
@@ -261,3 +282,21 @@ def test_a_pod_refused_on_its_nominated_node_gets_its_post_filter_result_from_fi
     question.answer.admitted = 0
     world.answer(question, "good")
     assert [each.pod.name for each in _only(world, "Filter").request.preemptors] == ["p"]
+
+
+def test_a_preemptor_that_somebody_else_binds_preempts_no_more(world: World) -> None:
+    """Its preemption would be retried, and gate a pod of its name, though it runs."""
+    _create(world, "p", 100)
+    _decide(world)
+    assert world.frontend.scheduling.queue.held_preemptors
+    assert _victims(world)
+    raw = world.api.pods["p"]
+    raw["spec"]["nodeName"] = "n0"
+    world.api.record("pods", EventKind.MODIFIED, raw)
+    world.deliver("pods", 1000)
+    assert not world.frontend.scheduling.queue.held_preemptors
+    for victim in _victims(world):
+        _go(world, victim)
+    world.loop.advance(100)
+    assert not world.frontend.scheduling.preemptions.under_way.still_gates(raw["metadata"]["uid"])
+    assert _nominated(world) == []

@@ -427,3 +427,85 @@ def test_the_status_of_a_pod_without_a_key_names_both_plugins(
     report = scheduler_explanation.explain(world.frontend_state(), "ns/p")
     assert report is not None
     assert report.scheduler.summary == "may enter the queue if Far agrees, and Sorter gives it a place"
+
+
+def test_a_plugin_that_fails_again_later_is_called_again_after_a_second(world: World, sorter: Sorter) -> None:
+    """The first failure's back-off and its end count for that one alone."""
+    world.set_available("filters", available=False)
+    world.create("p", 1)
+    for number in range(2):
+        sorter.failing = {"p"}
+        _configure(world, sorter, f"broken-{number}")
+        for seconds in (1.1, 2.1, 4.1):
+            world.loop.advance(seconds)
+        sorter.failing = set()
+        world.loop.advance(10)
+        assert _held_pods(world) == {}
+        del sorter.calls[:]
+    sorter.failing = {"p"}
+    _configure(world, sorter, "broken")
+    world.loop.advance(1.1)
+    assert len(sorter.calls) == 2
+    sorter.failing = set()
+    world.loop.advance(2.1)
+    assert _held_pods(world) == {}
+
+
+def test_a_new_configuration_forgets_what_failed_before_it(world: World, sorter: Sorter) -> None:
+    """The status would name a failure of the plugin, though this one was not called about the pod yet."""
+    world.set_available("filters", available=False)
+    world.create("p", 1)
+    sorter.failing = {"p"}
+    _configure(world, sorter, "v2")
+    world.loop.advance(8)
+    assert _executor(world).remote.sort_keys.failed_renewals()
+    sort_keys = _executor(world).remote.sort_keys
+
+    async def configure() -> None:
+        sort_keys.configure(sorter, world.frontend.scheduling.queue.contents.pods(), "v3")  # type: ignore[arg-type]
+        assert not sort_keys.failed_renewals()
+
+    world.loop.run_until_complete(configure())
+    world.loop.settle()
+    world.loop.advance(7.5)
+    calls = len(sorter.calls)
+    world.loop.advance(1.0)
+    assert len(sorter.calls) == calls + 1, "its back-off began with a second"
+
+
+def test_one_call_of_the_plugin_is_under_way_at_a_time(world: World, sorter: Sorter) -> None:
+    """A slow plugin would get as many calls as there are pods, and the next pods share none."""
+    world.set_available("filters", available=False)
+    under_way, most = 0, 0
+    original = sorter.sort_keys
+
+    async def slow(profile: str, pods: Sequence[core_pb2.Pod]) -> list[remote_queue_sort.Answer]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.5)
+        under_way -= 1
+        return await original(profile, pods)
+
+    sorter.sort_keys = slow  # type: ignore[method-assign]
+    for name in ("a", "b", "c"):
+        world.create(name, 1)
+    world.loop.advance(3)
+    assert most == 1
+    assert [sorted(names) for names in sorter.calls] == [["a"], ["b", "c"]]
+    world.create("d", 1)
+    world.loop.advance(3)
+    assert sorter.called_about()[-1] == "d"
+
+
+def test_a_failed_call_is_repeated_once_at_a_time(world: World, sorter: Sorter) -> None:
+    """Each pod that fails would begin a row of calls about all of them."""
+    world.set_available("filters", available=False)
+    for name in ("a", "b", "c"):
+        world.create(name, 1)
+    sorter.keyless = {"a", "b", "c"}
+    _configure(world, sorter, "broken")
+    calls = len(sorter.calls)
+    world.loop.advance(1.1)
+    assert len(sorter.calls) == calls + 1
+    assert sorted(sorter.calls[-1]) == ["a", "b", "c"]

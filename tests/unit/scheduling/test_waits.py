@@ -280,3 +280,121 @@ def test_a_wait_that_has_ended_leaves_no_timer(ends: str) -> None:
         assert not [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]
 
     virtual_time.run(main)
+
+
+class _StatefulBinder(fake_binder.FakeBinder):
+    """Bind, whose plugin has each pod wait once, and keeps what it was called with and what is undone where."""
+
+    def __init__(self) -> None:
+        self.states: list[bytes] = []
+        self.hanging = asyncio.Event()
+        self.undone: list[tuple[bytes, str]] = []
+        self.pre_flights: list[str] = []
+
+    async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+        self.states.append(item.item.state)
+        if len(self.states) == 2:
+            await self.hanging.wait()
+        result = _Binder("low tide").result if len(self.states) == 1 else bind_pb2.PreBindResult(status=_PLUGIN_SUCCESS)
+        result.state = b"written"
+        return result
+
+    async def apply(
+        self,
+        actions: Sequence[bind_pb2.Action],
+        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        address: str = "",
+    ) -> list[bind_pb2.BindResult]:
+        self.undone += [(action.undo_pre_bind.state, address) for action in actions]
+        return await super().apply(actions, on_result, address)
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_what_pre_bind_wrote_is_undone_by_the_replica_that_runs_it(cancelled: bool) -> None:
+    """That replica cancels its call first; once it has answered, any other may undo it."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        binder, waits = _StatefulBinder(), object_waits.ObjectWaits()
+        binding = pre_binding.PreBinding(binder, waits, clock, False)
+        item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"), state=b"reserved")
+        running = asyncio.create_task(
+            binding.run(cycle_pb2.Cycle(), item, item_batches.FIRST, lambda *_: None, lambda name: True)
+        )
+        await asyncio.sleep(1)
+        waits.record([(_CLAIM.kind, _CLAIM.namespace, _CLAIM.name)])
+        await asyncio.sleep(1)
+        assert binder.states == [b"reserved", b"written"]
+        if cancelled:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        else:
+            binder.hanging.set()
+            assert await running == status.SUCCESS
+        await binding.undo_pre_bind(item)
+        assert binder.undone == [(b"written", "bind" if cancelled else "")]
+        await binding.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtual_time.run(main)
+
+
+def test_only_changes_since_the_last_call_have_pre_bind_called_again() -> None:
+    """One change would have the plugin called again and again, without a pause."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        class Waiting(_Binder):
+            calls = 0
+
+            async def prepare_pod(self, item: ports.PreBindItem) -> bind_pb2.PreBindResult:
+                self.calls += 1
+                return self.result
+
+        binder, waits = Waiting(""), object_waits.ObjectWaits()
+        binding = pre_binding.PreBinding(binder, waits, clock, False)
+        item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="default", name="web", uid="u"), node_name="n")
+        running = asyncio.create_task(
+            binding.run(cycle_pb2.Cycle(), item, item_batches.FIRST, lambda *_: None, lambda name: True)
+        )
+        await asyncio.sleep(1)
+        own = [("pod", "default", "web"), ("node", "", "n"), ("csi_node", "", "n")]
+        for number, key in enumerate([(_CLAIM.kind, _CLAIM.namespace, _CLAIM.name), *own]):
+            waits.record([key])
+            await asyncio.sleep(2)
+            assert binder.calls == 2 + number, key
+        waits.record([("pod", "default", "other")])
+        await asyncio.sleep(2)
+        assert binder.calls == 5
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await binding.close()
+
+    virtual_time.run(main)
+
+
+@pytest.mark.parametrize("stage", ["check_pod", "prepare_pod", "execute_action"])
+def test_calls_of_pre_bind_end_when_it_is_closed(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next leader's calls about the same pods would race with them."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        async def hang(item: Any) -> Any:
+            await asyncio.sleep(3600)
+
+        binder = fake_binder.FakeBinder()
+        monkeypatch.setattr(binder, stage, hang)
+        binding = pre_binding.PreBinding(binder, object_waits.ObjectWaits(), clock, nominating=True)
+        cycle, item = cycle_pb2.Cycle(), bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name="web", uid="u"))
+        call = {
+            "check_pod": binding.has_work(cycle, item, item_batches.FIRST),
+            "prepare_pod": binding.run(cycle, item, item_batches.FIRST, lambda *_: None, lambda name: True),
+            "execute_action": binding.write_nomination(item, item_batches.FIRST),
+        }
+        running = asyncio.ensure_future(call.pop(stage))
+        for other in call.values():
+            other.close()
+        await asyncio.sleep(1)
+        await binding.close()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtual_time.run(main)

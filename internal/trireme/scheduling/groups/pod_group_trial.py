@@ -138,7 +138,7 @@ class PodGroupTrials:
             for member in attempts:
                 record = member.pod.record
                 reserves = member.assumed is not None and member.assumed.reserved
-                if cycle is None or reserves or (cycle.profile, cycle.pod_class) != (record.profile, record.class_id):
+                if cycle is None or reserves or cycle.pod_class != record.class_id:
                     # What is reserved for a member is not free for the next one.
                     cycle = self._evaluators.cycle(record.profile, record.class_id, self._publish())
                 failed = self._reassume_member(member)

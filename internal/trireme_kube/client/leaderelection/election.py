@@ -216,13 +216,12 @@ class Election:
                 if isinstance(last, Read)
                 else self._lead_after_write(now, outcome)
             )
-        if isinstance(last, Read):
-            if isinstance(outcome, ApiError) and outcome.not_found and not self._settings.coordinated:
-                return self._next_turn(Create(self._new_lease_body(), self._request_timeout(now)), now)
-            return self._wait_for_next_try(now)
-        if isinstance(last, Update) and self.phase is Phase.LEADING and self._optimistic:
+        if self._optimistic:
             self._optimistic = False
-            return self._next_turn(self._read_instruction(now), now)
+            return self._next_turn(self._read_instruction(now))
+        missing = isinstance(last, Read) and isinstance(outcome, ApiError) and outcome.not_found
+        if missing and not self._settings.coordinated:
+            return self._next_turn(Create(self._new_lease_body(), self._request_timeout(now)), now)
         return self._wait_for_next_try(now)
 
     def stop(self, now: float) -> Turn:
@@ -246,7 +245,8 @@ class Election:
                 self._give_up_at = min(now + self._settings.renew_deadline, self._valid_until)
             if now >= self._give_up_at:
                 return self._end_after_leading(now, "the lease could not be renewed in time", release=True)
-            if self._observed is not None and not self._settings.coordinated:
+            if not self._settings.coordinated:
+                assert self._observed is not None  # we have written it
                 self._optimistic = True
                 return self._next_turn(Update(self._renewal_body(self._observed), self._request_timeout(now)), now)
         return self._next_turn(self._read_instruction(now))
@@ -259,13 +259,9 @@ class Election:
         """
         notices = self._note_lease_change(now, lease)
         ours = lease.holder == self._settings.identity
-        if self.phase is Phase.LEADING:
-            if not ours:
-                lost = self._end_after_leading(now, f"the lease is held by {lease.holder or 'nobody'}", release=False)
-                return Turn(lost.instruction, (*notices, *lost.notices))
-            if self._settings.coordinated and not self._may_continue(now, lease):
-                return self._wait_for_next_try(now, notices)
-            return self._next_turn(Update(self._renewal_body(lease), self._request_timeout(now)), now, notices)
+        if self.phase is Phase.LEADING and not ours:
+            lost = self._end_after_leading(now, f"the lease is held by {lease.holder or 'nobody'}", release=False)
+            return Turn(lost.instruction, (*notices, *lost.notices))
         if self._settings.coordinated:
             if not ours or not self._may_continue(now, lease):
                 return self._wait_for_next_try(now, notices)
@@ -293,7 +289,6 @@ class Election:
 
     def _wait_for_next_try(self, now: float, notices: tuple[Notice, ...] = ()) -> Turn:
         """Return a wait for the next try: with jitter as a candidate, and no longer than we may lead as a leader."""
-        self._optimistic = False
         period = self._settings.retry_period
         if self.phase is Phase.LEADING:
             return self._next_turn(Wait(max(min(period, self._give_up_at - now), 0.0)), None, notices)
@@ -303,7 +298,7 @@ class Election:
         """End the election after leading; `release`: try to release the Lease first, since we may still hold it."""
         self.phase = Phase.ENDED
         turn = self._begin_release(now) if release else self._next_turn(End())
-        return Turn(turn.instruction, (Lost(reason, requested), *turn.notices))
+        return Turn(turn.instruction, (Lost(reason, requested),))
 
     # Releasing the Lease: Read, then Update with an empty holder; again after a conflict.
 

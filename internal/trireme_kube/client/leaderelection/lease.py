@@ -210,10 +210,8 @@ class LeaseElector:
             await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
         finally:
             stop.cancel()
-            if not task.done():
-                task.cancel()
-        if not task.done():
-            await asyncio.wait((task,))
+            task.cancel()
+        await asyncio.wait((task,))
         if self._stopping.is_set():
             return True, None
         return False, task.result()

@@ -446,3 +446,183 @@ def test_a_leader_whose_term_ends_does_not_renew(way: str) -> None:
             seen if isinstance(turn.instruction, Read) else CONFLICT if isinstance(turn.instruction, Update) else None,
         )
     assert lost
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "InternalError", "odd"), ApiError(403, "Forbidden", "no"), AWAY])
+def test_a_lease_that_cannot_be_read_is_not_created(error: ApiError | ApiUnreachable) -> None:
+    """It may exist, and be held by a leader that lives."""
+    machine = _election()
+    machine.start(100.0)
+    assert machine.done(100.1, error) == Turn(Wait(2.0 * 1.6))
+    assert machine.done(103.3, None) == Turn(Read(5.0))
+
+
+def test_a_write_that_was_read_before_and_fails_is_tried_again_after_a_while() -> None:
+    """Only a renewal that was not read before is read back at once."""
+    machine = _leader(100.0)
+    assert not machine.is_optimistic
+    machine.done(102.0, None)
+    assert machine.is_optimistic
+    machine.done(102.1, CONFLICT)
+    assert not machine.is_optimistic
+    turn = machine.done(102.2, _lease("me", 8))
+    assert isinstance(turn.instruction, Update)
+    assert not machine.is_optimistic
+    assert machine.done(102.3, CONFLICT) == Turn(Wait(2.0))
+    turn = machine.done(104.3, None)
+    assert isinstance(turn.instruction, Update)
+    assert machine.is_optimistic
+    machine.done(104.4, _written(turn, 12))
+    assert not machine.is_optimistic
+    machine = _election()
+    machine.start(100.0)
+    machine.done(100.0, NOT_FOUND)
+    assert machine.done(100.1, CONFLICT) == Turn(Wait(2.0 * 1.6))
+
+
+def test_a_candidate_takes_up_its_own_lease_at_once() -> None:
+    """A scheduler that was restarted under its name need not wait for itself."""
+    machine = _election()
+    machine.start(100.0)
+    turn = machine.done(100.0, _lease("me", 5, transitions=3))
+    assert isinstance(turn.instruction, Update)
+    spec = turn.instruction.body["spec"]
+    assert (spec["leaseTransitions"], spec["acquireTime"], spec["renewTime"]) == (3, "a", NOW_TEXT)
+
+
+def test_stopping_again_goes_on_releasing_until_the_same_time() -> None:
+    machine = _leader(100.0)
+    machine.stop(101.0)
+    assert isinstance(machine.done(101.1, _lease("me", 8)).instruction, Update)
+    assert machine.stop(105.0) == Turn(Read(5.0))
+    assert isinstance(machine.done(105.1, _lease("me", 8)).instruction, Update)
+    assert machine.stop(108.0) == Turn(Read(3.0)), "what is left of the time to release it"
+    assert machine.done(111.0, _lease("me", 8)) == Turn(End())
+    assert machine.phase is Phase.ENDED
+
+
+@pytest.mark.parametrize("failure", [ApiError(500, "InternalError", "odd"), AWAY, NOT_FOUND])
+def test_a_release_that_fails_otherwise_than_by_a_conflict_is_over(failure: ApiError | ApiUnreachable) -> None:
+    """The Lease runs out by itself, and a process that ends does not hang."""
+    machine = _leader(100.0)
+    machine.stop(101.0)
+    assert machine.done(101.1, failure) == Turn(End())
+    machine = _leader(100.0)
+    machine.stop(101.0)
+    machine.done(101.1, _lease("me", 8))
+    assert machine.done(101.2, failure) == Turn(End())
+    assert machine.phase is Phase.ENDED
+
+
+def test_an_election_that_ends_is_over() -> None:
+    machine = _election()
+    machine.start(100.0)
+    assert machine.phase is Phase.ACQUIRING
+    assert machine.stop(100.1) == Turn(End())
+    assert machine.phase is Phase.ENDED
+    lost = _leader(100.0)
+    lost.done(102.0, None)
+    lost.done(102.1, CONFLICT)
+    lost.done(102.2, _lease("other", 9))
+    assert lost.phase is Phase.ENDED
+    assert lost.stop(102.3) == Turn(End())
+
+
+def test_the_time_to_renew_begins_anew_with_each_renewal() -> None:
+    """A leader whose renewals all succeed would give up after a while."""
+    machine = _leader(100.0)
+    now, turn = 102.0, machine.done(102.0, None)
+    for version in range(8, 40):
+        turn = machine.done(now + 0.1, _written(turn, version))
+        assert turn.instruction == Wait(2.0)
+        now += 2.1
+        turn = machine.done(now, None)
+        assert isinstance(turn.instruction, Update)
+        assert turn.instruction.deadline == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(("now", "continues"), [(105.1, True), (105.2, False)])
+def test_the_chosen_candidate_continues_until_its_lease_has_run_out(now: float, continues: bool) -> None:
+    """It has not changed since it was seen first, at 100.1."""
+    machine = _candidate()
+    machine.done(100.1, _chosen(holder="other"))
+    machine.done(102.0, None)
+    machine = _candidate()
+    seen = _chosen(version=7)
+    machine.done(100.1, seen)
+    machine.done(100.2, CONFLICT)
+    machine.done(103.0, None)
+    assert isinstance(machine.done(now, seen).instruction, Update) is continues
+
+
+@pytest.mark.parametrize("what", ["none", "other", "preferred"])
+def test_a_leader_of_a_coordinated_lease_reads_before_each_renewal(what: str) -> None:
+    machine = _candidate()
+    turn = machine.done(100.1, _chosen(version=7))
+    kept = _written(turn, 9)
+    machine.done(100.2, kept)
+    assert isinstance(machine.done(102.2, None).instruction, Read)
+    changes = {"none": {}, "other": {"holderIdentity": "other"}, "preferred": {"preferredHolder": "other"}}[what]
+    seen = election.lease_record({**kept.raw, "spec": {**kept.raw["spec"], **changes}})
+    turn = machine.done(102.3, seen)
+    wanted = {"none": Update, "other": End, "preferred": Wait}[what]
+    assert isinstance(turn.instruction, wanted)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"metadata": None, "spec": None},
+        {"metadata": {"resourceVersion": "x"}, "spec": {"leaseDurationSeconds": "15", "leaseTransitions": True}},
+        {"metadata": {"resourceVersion": 7}, "spec": {"holderIdentity": None, "acquireTime": None}},
+    ],
+)
+def test_a_lease_that_cannot_be_understood_is_free(raw: dict[str, Any]) -> None:
+    """Nobody would ever lead otherwise."""
+    record = election.lease_record(raw)
+    assert (record.holder, record.duration_seconds, record.acquire_time, record.renew_time) == ("", 0, "", "")
+    assert (record.transitions, record.version, record.preferred_holder, record.strategy) == (0, 0, "", "")
+    machine = _election()
+    machine.start(100.0)
+    assert isinstance(machine.done(100.1, record).instruction, Update)
+
+
+def test_a_lease_is_read_with_all_its_fields() -> None:
+    record = election.lease_record(
+        {
+            "metadata": {"resourceVersion": "7"},
+            "spec": {
+                "holderIdentity": "a",
+                "leaseDurationSeconds": 9,
+                "acquireTime": "t0",
+                "renewTime": "t1",
+                "leaseTransitions": 2,
+                "preferredHolder": "b",
+                "strategy": "Oldest",
+            },
+        }
+    )
+    assert (record.holder, record.duration_seconds, record.acquire_time, record.renew_time) == ("a", 9, "t0", "t1")
+    assert (record.transitions, record.version, record.preferred_holder, record.strategy) == (2, 7, "b", "Oldest")
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["holder", "duration_seconds", "acquire_time", "renew_time", "transitions", "preferred_holder", "strategy"],
+)
+def test_each_field_that_a_holder_writes_is_a_sign_of_life(field: str) -> None:
+    before = _lease("other", 5)
+    value: Any = getattr(before, field)
+    changed = dataclasses.replace(before, **{field: value + 1 if isinstance(value, int) else f"{value}x"})
+    assert not before.same_terms(changed)
+    assert before.same_terms(dataclasses.replace(before, version=9, raw={}))
+
+
+@pytest.mark.parametrize("strategy", ["", "OldestEmulationVersion"])
+def test_a_lease_that_is_not_coordinated_has_no_strategy_of_ours(strategy: str) -> None:
+    machine = _election()
+    machine.start(100.0)
+    turn = machine.done(100.0, dataclasses.replace(_lease("me", 5), strategy=strategy))
+    assert isinstance(turn.instruction, Update)
+    assert "strategy" not in turn.instruction.body["spec"]

@@ -83,3 +83,12 @@ async def test_the_error_ends_with_the_next_success(caplog: pytest.LogCaptureFix
         caplog.clear()
         await _execute(elector, READ, answer)
         assert (elector.last_error, caplog.records) == ("", [])
+
+
+async def test_an_election_that_was_never_started_is_over() -> None:
+    """A process that ends before it contends does not hang, and releases nothing."""
+    elector = _elector()
+    await elector.ended()
+    await elector.stop()
+    assert elector.remaining_seconds == 0.0
+    assert elector.candidate_synced
