@@ -20,6 +20,7 @@ _LIMITED = (
     "PreemptionHistory",
     "PreemptionDecision",
     "TransitionLog",
+    "RecentEvents",
 )
 
 
