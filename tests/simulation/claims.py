@@ -67,7 +67,11 @@ ON_DECISIONS = (
         (LeaderChecks._on_cycle, StreamChecks),
         ("no-catching-up", "older-stream-goes-on"),
     ),
-    Claim("All or none of a group is bound.", (LeaderChecks._on_binding,), ("group-in-part",)),
+    Claim(
+        "A member of a group is bound only if enough members were placed together, or had a node before.",
+        (LeaderChecks._on_binding,),
+        ("group-in-part",),
+    ),
     Claim(
         "No pod takes room that is nominated to a pod no less important.",
         (LeaderChecks._on_assume,),

@@ -7,7 +7,8 @@ computes from the pods' objects whether it may be; what a pod asks for is as whe
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 from tests.simulation.observed_calls import observe
@@ -54,12 +55,15 @@ class LeaderChecks:
         self._successor = ""
         self._bound_before: set[str] = set()
         self._apps: list[app.App] = []
+        # By the cache of a frontend, the members of groups that had a node there when it last began to try a group.
+        self._placed_before_trial: weakref.WeakKeyDictionary[Any, Set[str]] = weakref.WeakKeyDictionary()
         # By UID, the nodes that leaders chose whose CSINode they did not have yet: then nothing says how many volumes
         # they attach, and kube-scheduler takes them for unlimited, too.
         self._chosen_without_limit: dict[str, set[str]] = collections.defaultdict(set)
         store.listen_to_all(self._on_write)
         observe(scheduler.Scheduler, "run_cycle", self._on_cycle)
         observe(binding_cycle.BindingCycle, "start", self._on_binding)
+        observe(cluster_cache.ClusterCache, "begin_trial", self._on_trial)
         observe(cluster_cache.ClusterCache, "assume", self._on_assume)
         for method in ("evict_in_background", "evict"):
             observe(preemption_executor.PreemptionExecutor, method, self._on_eviction)
@@ -129,15 +133,24 @@ class LeaderChecks:
 
     # Groups
 
-    def _on_binding(self, binding: Any, cycle: Any, pods: Sequence[assumed_pod.AssumedPod]) -> None:
-        """No pod of a group is on its way to be bound unless so many have a node as have to go together.
+    def _on_trial(self, cache: Any) -> None:
+        self._placed_before_trial[cache] = {
+            uid for name, members in self._members.items() if name for uid in members if cache.pod(uid) is not None
+        }
 
-        A member that has been deleted may have been placed with them.
+    def _on_binding(self, binding: Any, cycle: Any, pods: Sequence[assumed_pod.AssumedPod]) -> None:
+        """No pod of a group is on its way to be bound unless so many were placed as have to go together.
+
+        A member that had a node when the trial began counts, also if its PreBind or Bind has failed since: each member
+        is bound, and retried, by itself, and kube-scheduler counts by the snapshot of the cycle, too. So does a member
+        that has been deleted: it may have been placed with them.
         """
+        before = self._placed_before_trial.get(binding._cache, frozenset())
         groups = {group_of(self._pods[each.pod.uid]) for each in pods} - {""}
         for name in groups:
             record, gone = self._store.get(GROUPS, "default", name), self._members[name].intersection(self._deleted)
-            placed = len(gone) + sum(binding._cache.pod(uid) is not None for uid in self._members[name] - gone)
+            left = self._members[name] - gone
+            placed = len(gone) + sum(uid in before or binding._cache.pod(uid) is not None for uid in left)
             if record is not None and placed < record.object["spec"]["schedulingPolicy"]["gang"]["minCount"]:
                 self._violated(f"{placed} pods of {name} are bound alone")
 

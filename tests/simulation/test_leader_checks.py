@@ -16,6 +16,12 @@ from trireme_kube.embedded.api.resources import LEASES, NODES, PODS, Object
 from trireme_kube.embedded.storage.store import Store
 
 
+class _Cache(SimpleNamespace):
+    """What the checks read of a frontend's cache, which they tell from others by its identity."""
+
+    __hash__ = object.__hash__
+
+
 class _Leader:
     """A store with two nodes of two CPUs, and the parts of a frontend that the checks read."""
 
@@ -29,7 +35,7 @@ class _Leader:
         self.known: dict[str, str] = {}
         self.on_node: dict[str, list[Any]] = {"node-1": [], "node-2": []}
         self.objects: dict[tuple[str, str, str], object] = {}
-        self.cache = SimpleNamespace(pod=self.known.get, _on_node=self.on_node, _objects=self.objects)
+        self.cache = _Cache(pod=self.known.get, _on_node=self.on_node, _objects=self.objects)
         self.nominated: list[Any] = []
         self.nominator = SimpleNamespace(pods_for=self._nominated_to, _withheld=set())
 
@@ -48,6 +54,20 @@ class _Leader:
         metadata = {"name": name, "uid": name, "namespace": "default", "labels": labels}
         self.store.put(PODS, {"metadata": metadata, "spec": spec, "status": {}})
 
+    def group_of_two(self, placed: int) -> None:
+        """A group of two members that have to go together; so many of them have a node."""
+        metadata = {"name": "g", "namespace": "default", "uid": "g"}
+        self.store.put(GROUPS, {"metadata": metadata, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
+        for number in range(2):
+            node = "node-1" if number < placed else ""
+            self.pod(f"member-{number}", node=node, schedulingGroup={"podGroupName": "g"})
+
+    def bind(self, name: str) -> list[str]:
+        """Have the pod go on its way to be bound; returns what is wrong with that."""
+        pods: list[Any] = [SimpleNamespace(pod=SimpleNamespace(uid=name))]
+        self.checks._on_binding(SimpleNamespace(_cache=self.cache), None, pods)
+        return self.checks.violations
+
     def evict(self, preemptor: str, node: str, *victims: str) -> list[str]:
         """Have the victims go; returns what is wrong with that."""
         executor = SimpleNamespace(_cache=self.cache, _nominations=self.nominator)
@@ -62,6 +82,7 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> _Leader:
     for owner, name in (
         (scheduler.Scheduler, "run_cycle"),
         (binding_cycle.BindingCycle, "start"),
+        (cluster_cache.ClusterCache, "begin_trial"),
         (cluster_cache.ClusterCache, "assume"),
         (preemption_executor.PreemptionExecutor, "evict_in_background"),
         (preemption_executor.PreemptionExecutor, "evict"),
@@ -98,14 +119,20 @@ def test_a_budget_is_violated_only_where_it_has_to_be(leader: _Leader, settled: 
 @pytest.mark.parametrize("placed", [1, 2])
 def test_a_group_goes_together(leader: _Leader, placed: int) -> None:
     """If this fails, simulations miss that a group is bound in part."""
-    metadata = {"name": "g", "namespace": "default", "uid": "g"}
-    leader.store.put(GROUPS, {"metadata": metadata, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
-    for number in range(2):
-        node = "node-1" if number < placed else ""
-        leader.pod(f"member-{number}", node=node, schedulingGroup={"podGroupName": "g"})
-    binding = SimpleNamespace(_cache=leader.cache)
-    leader.checks._on_binding(binding, None, [SimpleNamespace(pod=SimpleNamespace(uid="member-0"))])  # type: ignore[list-item]
-    assert leader.checks.violations == ["1 pods of g are bound alone"] * (placed == 1)
+    leader.group_of_two(placed)
+    leader.checks._on_trial(leader.cache)
+    assert leader.bind("member-0") == ["1 pods of g are bound alone"] * (placed == 1)
+
+
+@pytest.mark.parametrize("during_trial", [True, False])
+def test_a_member_whose_binding_failed_before_the_trial_does_not_count(leader: _Leader, during_trial: bool) -> None:
+    """If this fails, what failed long ago counts, or leaders are blamed for what fails during a trial."""
+    leader.group_of_two(2)
+    leader.checks._on_trial(leader.cache)
+    del leader.known["member-1"]
+    if not during_trial:
+        leader.checks._on_trial(leader.cache)
+    assert leader.bind("member-0") == ["1 pods of g are bound alone"] * (not during_trial)
 
 
 @pytest.mark.parametrize(("priority", "violated"), [(1, True), (2, True), (3, False)])

@@ -183,3 +183,28 @@ def test_members_of_a_gang_whose_bindings_fail_late_are_bound_later(grouping: Wo
         _answer_all_but(grouping)
         grouping.loop.advance(15.0)
     assert _nodes(grouping) == dict.fromkeys(("a", "b", "c"), "n0")
+
+
+def test_a_member_is_tried_while_the_bindings_of_the_other_members_fail(grouping: World) -> None:
+    """It counts those that had a node when its trial began, and goes on alone; they follow."""
+    grouping.deliver_group(EventKind.ADDED, pod_group("gang", 3))
+    for name in ("a", "b", "c"):
+        grouping.api.add_pod(name, 1, 0, group="gang")
+    grouping.deliver("pods", 1000)
+    while not any(call.rpc == "Bind" for call in grouping.pending_calls):
+        grouping.answer(grouping.pending_calls[0], "good")
+    first, *others = (call for call in grouping.pending_calls if call.rpc == "Bind")
+    grouping.answer(first, "bad")
+    grouping.loop.advance(0.01)
+    trial = _only(grouping, "Filter")
+    for call in others:
+        grouping.answer(call, "bad")
+    grouping.answer(trial, "good")
+    while not any(call.rpc == "Bind" for call in grouping.pending_calls):
+        grouping.answer(grouping.pending_calls[0], "good")
+    grouping.answer(_only(grouping, "Bind"), "good")
+    assert list(_nodes(grouping).values()) == ["n0", "", ""]
+    for _ in range(4):
+        _answer_all_but(grouping)
+        grouping.loop.advance(15.0)
+    assert _nodes(grouping) == dict.fromkeys(("a", "b", "c"), "n0")
