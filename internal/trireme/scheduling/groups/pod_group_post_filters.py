@@ -178,11 +178,7 @@ class PodGroupPostFilters:
             response = await self._evaluators.list_pod_group_victims(message)
             if not response.victims:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
-                result = _result_from_status(response.status, (), current)
-                # A group that may not preempt, or preempts already, is not evaluated any further.
-                if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
-                return result
+                return _result_from_status(response.status, (), current)
             result = await self._hide_and_select_victims(request, response.victims)
             self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
             return result
