@@ -3,8 +3,8 @@
 A pod of a group is evicted with the topmost of the groups around it that is disrupted as a whole; evicted alone, it
 ranks as a pod. The pods' own priority counts, which was their group's when they were scheduled. A group of groups is
 more important than a group of its priority, and that than a pod; a larger one more important than a smaller one, then
-the one that started earlier, and then the one with the lower UID. Preemption for a pod and for a group share this; where no
-pod names a group, `has_no_groups` says so for the cost of a look at the classes when they change.
+the one that started earlier, and then the one with the lower UID. Preemption for a pod and for a group share this;
+where no pod names a group, `has_no_groups` says so for the cost of a look at the classes when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 

@@ -1,11 +1,11 @@
 """DefaultPreemption's PodGroupPostFilter: the pods to evict in the whole cluster so that all pods of a group fit.
 
-The potential victims are pods of lower priority; those of a group that is disrupted as a whole are one victim. The frontend places the preempting group as if all of them were gone (that
-takes score too), and calls again: then victims are reprieved one by one, those first whose eviction would violate a
-disruption budget, the more important before the others, and each that can stay beside all placed members stays. The
-filter plugins say whether a member still fits, in the cluster as each member found it: with the members before it, and
-without those after it. Members of one class in a row are filtered at once where plugins count how many pods of a class
-fit on a node.
+The potential victims are pods of lower priority; those of a group that is disrupted as a whole are one victim. The
+frontend places the preempting group as if all of them were gone (that takes score too), and calls again: then victims
+are reprieved one by one, those first whose eviction would violate a disruption budget, the more important before the
+others, and each that can stay beside all placed members stays. The filter plugins say whether a member still fits, in
+the cluster as each member found it: with the members before it, and without those after it. Members of one class in a
+row are filtered at once where plugins count how many pods of a class fit on a node.
 
 Members whose own group does not fit, though the whole tree of groups does, count as well: their places were given up
 before others were placed, so they may be in the way of each other, and then no victim can stay.
@@ -276,7 +276,12 @@ def _victim_message(
     victim: victims_with_groups.Victim, snap: snapshot.Snapshot, violations: int
 ) -> filter_phase_pb2.Victim:
     """Make the message of a victim: a pod, or all pods of a group, with `violations` of disruption budgets."""
-    out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group, composite=victim.of_composite_group)
+    out = filter_phase_pb2.Victim(
+        violations=violations,
+        of_group=victim.of_group,
+        composite=victim.of_composite_group,
+        priority=victim.priority,
+    )
     table = snap.pods
     for row in victim.rows:
         out.pods.add(
