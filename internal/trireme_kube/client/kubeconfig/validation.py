@@ -2,7 +2,7 @@
 
 Source: k8s.io/client-go/tools/clientcmd (validation.go).
 
-Tests: tests/unit/client/kubeconfig/test_connection.py.
+Tests: tests/unit/client/kubeconfig/test_validation.py, tests/unit/client/kubeconfig/test_connection.py.
 """
 
 from pathlib import Path
