@@ -8,7 +8,7 @@ Also change: internal/trireme/scheduling/attempt_reporter.py (the fakes of a cyc
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,7 @@ class Cluster:
         self.meanwhile: Callable[[], None] = lambda: None
         #: Who may go for a group, by name; who of them has to, and which claims it may give up.
         self.victims: Sequence[str] = ()
+        self.victim_priorities: Mapping[str, int] = {}
         self.reprieve: Callable[
             [filter_phase_pb2.ReprievePodGroupVictimsRequest], filter_phase_pb2.ReprievePodGroupVictimsResponse
         ]
@@ -144,6 +145,7 @@ class Cluster:
         roles = dataclasses.replace(
             profile_roles.roles_of((), features),
             gang={PROFILE},
+            ranking={PROFILE},
             placement_generators={PROFILE: placement_generate.make()},
             placement_scorers={PROFILE: (scheduler_configuration.Plugin("PodGroupPodsCount", 1),)},
             group_post_filters={PROFILE: tuple(post_filters)},
@@ -296,7 +298,10 @@ class Cluster:
         out = filter_phase_pb2.ListPodGroupVictimsResponse()
         for name in self.victims:
             identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
-            out.victims.add(pods=[filter_phase_pb2.VictimPod(pod=identity, slot=0)])
+            there = self.cache.pod(identity.uid)
+            assert there is not None
+            pod = filter_phase_pb2.VictimPod(pod=identity, slot=there.slot)
+            out.victims.add(pods=[pod], priority=self.victim_priorities.get(name, 0))
         return out
 
     async def reprieve_pod_group_victims(

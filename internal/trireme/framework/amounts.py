@@ -129,7 +129,7 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     whole = _amounts_in_whole_units(placed)
     compared = whole
     if (stated and not rules.pod_level) or (rules.claims and pod.status.node_allocatable_resource_claim_statuses):
-        compared = _amounts_in_whole_units(_placed_total(pod, {}, replace(rules, pod_level=True, claims=False)))
+        compared = _amounts_in_whole_units(exact_requests(pod, rules))
     return PodAmounts(
         filtering=_amounts_in_whole_units(spec),
         placed=whole,
@@ -138,6 +138,14 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
         scoring_nonzero=_cpu_and_memory(_placed_total(pod, _SCORING_DEFAULTS, as_scored)),
         compared=compared,
     )
+
+
+def exact_requests(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> Nanos:
+    """What a pod holds, as its updates are compared: every resource, in nanos.
+
+    Raises: ValueError for a quantity that cannot be read.
+    """
+    return _placed_total(pod, {}, replace(rules, pod_level=True, claims=False))
 
 
 def _amounts_of_containers(pod: core_pb2.Pod) -> PodAmounts:

@@ -217,9 +217,7 @@ def _pod_change_actions(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rul
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
     if not _same_requests(old, new):
-        actions += _actions_of_request_change(
-            amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared
-        )
+        actions += _actions_of_request_change(amounts.exact_requests(old, rules), amounts.exact_requests(new, rules))
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     # Tolerations can be added, never changed or removed, so their number suffices.

@@ -133,6 +133,10 @@ class AttemptRunner:
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.has_deferred_resize:
             return _attempt_for_deferred_resize(pods)
+        if within is not None and within.costs is not None and not filtered.columns.admits(slot):
+            filtered, are_free = within.costs.restrict_to_cheapest(filtered)
+            # What the first pod costs is free for the next one.
+            pods = pods if are_free else pods[:1]
         choice = await self._choose_nodes(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
             text = choice.placed.failure.message

@@ -43,6 +43,8 @@ class ProfileRoles:
     #: Whose pods wait until a minimum of their group is there, and those to whose groups the minimum applies.
     gang_pre_enqueue: set[str]
     gang: set[str]
+    #: Whose groups, where they preempt, go where that costs least.
+    ranking: set[str]
     #: Their plugin at PlacementGenerate, those at PlacementScore, and the names of those at PodGroupPostFilter; empty
     #: where there are no pod groups.
     placement_generators: dict[str, placements.PlacementGeneratePlugin] = field(default_factory=dict)
@@ -102,6 +104,14 @@ def roles_of(
             if in_tree.GANG_PLUGIN in profile.names(ExtensionPoint.PRE_ENQUEUE)
         },
         gang={profile.scheduler_name for profile in profiles if in_tree.GANG_PLUGIN in profile.all_names()},
+        ranking={
+            profile.scheduler_name
+            for profile in profiles
+            if all(
+                in_tree.PREEMPTION_PLUGIN in profile.names(point)
+                for point in (ExtensionPoint.POD_GROUP_POST_FILTER, ExtensionPoint.RESERVE)
+            )
+        },
         placement_generators=_placement_generators(profiles, features),
         placement_scorers={
             profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ()) for profile in profiles

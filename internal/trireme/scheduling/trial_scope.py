@@ -4,6 +4,7 @@ Tests: tests/unit/scheduling/test_attempt.py.
 """
 
 import dataclasses
+from typing import Protocol
 
 import numpy as np
 
@@ -32,12 +33,24 @@ class GroupPlacement:
         return dataclasses.replace(filtered, columns=overlaid, update=None)
 
 
+class NodeCosts(Protocol):
+    """What nodes cost a group that preempts.
+
+    Implementers: trireme.scheduling.groups.victim_costs.VictimCosts.
+    """
+
+    def restrict_to_cheapest(self, filtered: FilterAnswer) -> tuple[FilterAnswer, bool]:
+        """Filter's answer about those of the feasible nodes that cost least, and whether they cost nothing."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrialScope:
     """The trial that an attempt is part of: its PodGroup and its nodes (`placement` None: all).
 
-    The group's members may share claims that are reserved in it.
+    The group's members may share claims that are reserved in it. `costs`: only nodes that cost least are taken.
     """
 
     pod_group: str
     placement: GroupPlacement | None = None
+    costs: NodeCosts | None = None

@@ -1072,7 +1072,7 @@ class ListPodGroupVictimsResponse(_message.Message):
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """OPTIONAL. In the order in which they are reprieved."""
+        """OPTIONAL. The most important first."""
 
     def __init__(
         self,
@@ -1099,12 +1099,15 @@ class Victim(_message.Message):
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     OF_GROUP_FIELD_NUMBER: _builtins.int
     COMPOSITE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     violations: _builtins.int
     """OPTIONAL. For how many of them a disruption budget has nothing left."""
     of_group: _builtins.bool
     """OPTIONAL. It is a whole group."""
     composite: _builtins.bool
     """OPTIONAL. It is a whole CompositePodGroup."""
+    priority: _builtins.int
+    """REQUIRED. The priority of its pods."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___VictimPod]:
         """REQUIRED. The pods, at least one."""
@@ -1116,10 +1119,11 @@ class Victim(_message.Message):
         violations: _builtins.int = ...,
         of_group: _builtins.bool = ...,
         composite: _builtins.bool = ...,
+        priority: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "of_group", b"of_group", "pods", b"pods", "violations", b"violations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "of_group", b"of_group", "pods", b"pods", "priority", b"priority", "violations", b"violations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

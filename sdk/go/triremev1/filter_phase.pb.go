@@ -1912,7 +1912,7 @@ type ListPodGroupVictimsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED without victims. No pod may be evicted, or preemption for the group is under way already (CODE_SUCCESS).
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// OPTIONAL. In the order in which they are reprieved.
+	// OPTIONAL. The most important first.
 	Victims []*Victim `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
 	// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,3,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
@@ -1981,7 +1981,9 @@ type Victim struct {
 	// OPTIONAL. It is a whole group.
 	OfGroup bool `protobuf:"varint,3,opt,name=of_group,json=ofGroup,proto3" json:"of_group,omitempty"`
 	// OPTIONAL. It is a whole CompositePodGroup.
-	Composite     bool `protobuf:"varint,4,opt,name=composite,proto3" json:"composite,omitempty"`
+	Composite bool `protobuf:"varint,4,opt,name=composite,proto3" json:"composite,omitempty"`
+	// REQUIRED. The priority of its pods.
+	Priority      int32 `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2042,6 +2044,13 @@ func (x *Victim) GetComposite() bool {
 		return x.Composite
 	}
 	return false
+}
+
+func (x *Victim) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
 }
 
 // VictimPod is one pod of a victim.
@@ -2724,14 +2733,15 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x1bListPodGroupVictimsResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\avictims\x18\x02 \x03(\v2\x12.trireme.v1.VictimR\avictims\x121\n" +
-	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration\"\x8c\x01\n" +
+	"\x14evaluated_generation\x18\x03 \x01(\x04R\x13evaluatedGeneration\"\xa8\x01\n" +
 	"\x06Victim\x12)\n" +
 	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1e\n" +
 	"\n" +
 	"violations\x18\x02 \x01(\rR\n" +
 	"violations\x12\x19\n" +
 	"\bof_group\x18\x03 \x01(\bR\aofGroup\x12\x1c\n" +
-	"\tcomposite\x18\x04 \x01(\bR\tcomposite\"\x89\x01\n" +
+	"\tcomposite\x18\x04 \x01(\bR\tcomposite\x12\x1a\n" +
+	"\bpriority\x18\x05 \x01(\x05R\bpriority\"\x89\x01\n" +
 	"\tVictimPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +

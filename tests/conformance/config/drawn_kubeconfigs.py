@@ -19,6 +19,7 @@ CLUSTER = struct(
         "http://127.0.0.1:3", "", "socks5://x:1", bad=("ftp://x", ":", "x", "%zz", "http://a b", "HTTP://x")
     ),
     disable_compression=BOOL,
+    min_connection_pool_size=one_of(0, 1, 2, 100, bad=(-1, 101, "2", 2**31)),
 )
 SERVER = one_of(
     *("http://127.0.0.1:1", "https://127.0.0.1:1", "http://127.0.0.1:1/", "https://127.0.0.1:1/a/b"),

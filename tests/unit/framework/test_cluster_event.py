@@ -48,3 +48,22 @@ def test_the_data_is_there() -> None:
     """The fixture is complete: the tests above have something to check."""
     assert len(UPDATES) > 200
     assert len(REGISTRATIONS) > 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "action"),
+    [
+        ({"cpu": "1.0001"}, {"cpu": "1.0002"}, "ScaleUp"),
+        ({"cpu": "1.0002"}, {"cpu": "1.0001"}, "ScaleDown"),
+        ({"memory": "1000u"}, {"memory": "1001u"}, "ScaleUp"),
+        ({"foo": "1"}, {"foo": "2"}, "ScaleUp"),
+        ({"foo": "1"}, {}, "ScaleDown"),
+        ({}, {"cpu": "0"}, "ScaleUp"),
+        ({"cpu": "1000m"}, {"cpu": "1"}, ""),
+    ],
+)
+def test_requests_are_compared_exactly(old: dict[str, str], new: dict[str, str], action: str) -> None:
+    """Every resource, and less than the scheduler counts, as the framework of v1.38 says in each of these cases."""
+    pods = [{"spec": {"nodeName": "n", "containers": [{"resources": {"requests": side}}]}} for side in (old, new)]
+    events = cluster_event.pod_update_events(*(decode(pod, core_pb2.Pod) for pod in pods), target=False)
+    assert [event.label for event in events] == [f"AssignedPodUpdate{'Pod' + action if action else ''}"]

@@ -281,6 +281,7 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     cluster.add("p0", "g")
     cluster.add("p1", "g")
     cluster.victims = ("low0", "low1", "low2")
+    cluster.victim_priorities = {"low2": 1}
 
     def reprieve(
         request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
@@ -304,6 +305,31 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     assert [cluster.failures[name].nominated_node for name in ("p0", "p1")] == ["n0", "n0"]
     assert cluster.text("p0") == full(2)
     assert cluster.text("p1") == UNSCHEDULABLE
+
+
+async def test_members_of_a_group_that_preempts_go_where_the_least_important_victims_are() -> None:
+    """The first makes room on a node, and the second goes there too; then the next cheapest node is taken.
+
+    Nothing of it lasts: a group that does not preempt afterwards goes to the first node.
+    """
+    cluster = Cluster([1, 2, 2], post_filters=("DefaultPreemption",))
+    cluster.victims = ("dear", "middle", "middle2", "cheap", "cheap2")
+    cluster.victim_priorities = {"dear": 30, "middle": 20, "middle2": 20, "cheap": 10, "cheap2": 10}
+    for name, node in (("dear", "n0"), ("middle", "n1"), ("middle2", "n1"), ("cheap", "n2"), ("cheap2", "n2")):
+        cluster.occupy(name, node)
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g")
+    cluster.reprieve = lambda request: filter_phase_pb2.ReprievePodGroupVictimsResponse(
+        status=status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+    )
+    await cluster.run()
+    assert [cluster.failures[f"p{number}"].nominated_node for number in range(3)] == ["n2", "n2", "n1"]
+    cluster.room = {"n0": 9, "n1": 9, "n2": 9}
+    cluster.group(pod_group("h", 1))
+    cluster.add("q", "h")
+    await cluster.run()
+    assert cluster.nodes["q"] == "n0"
 
 
 @pytest.mark.parametrize("refusal", [pytest.param("", id="they-go"), pytest.param("no", id="one-is-refused")])

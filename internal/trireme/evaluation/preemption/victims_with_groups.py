@@ -1,10 +1,10 @@
 """Victims of preemption where there are pod groups: a pod, or all pods of a group that is disrupted as a whole.
 
-A pod of a group has the priority of its group, or of the topmost group of groups around it; and it is evicted with the
-topmost of these groups that is disrupted as a whole; evicted alone, it ranks as a pod. A group of groups is more
-important than a group of its priority, and that than a pod; a larger one more important than a smaller one, then the
-one that started earlier, and then the one with the lower UID. Preemption for a pod and for a group share this; where no
-pod names a group, `has_no_groups` says so for the cost of a look at the classes when they change.
+A pod of a group is evicted with the topmost of the groups around it that is disrupted as a whole; evicted alone, it
+ranks as a pod. The pods' own priority counts, which was their group's when they were scheduled. A group of groups is
+more important than a group of its priority, and that than a pod; a larger one more important than a smaller one, then
+the one that started earlier, and then the one with the lower UID. Preemption for a pod and for a group share this;
+where no pod names a group, `has_no_groups` says so for the cost of a look at the classes when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 
@@ -62,7 +62,7 @@ class Victim:
 class GroupMembership:
     """Priorities and disruption of classes by their pods' groups, refreshed when classes or groups change.
 
-    `priority` is the group's, where there is one. `whole_group` numbers the group that the pods are evicted with; 0:
+    `priority` is the pods' own. `whole_group` numbers the group that the pods are evicted with; 0:
     each is evicted alone. `rank` is that of its pods, or of that group, as victims. Shapes: all (class,).
     """
 
@@ -82,13 +82,12 @@ class GroupMembership:
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Bring the columns up to date with the snapshot's classes and groups.
 
-        Of groups around each other the outermost gives the priority, and the outermost that is disrupted as a whole the
-        victim.
+        Of groups around each other the outermost that is disrupted as a whole is the victim.
         """
         generations = snap.classes_generation, snap.objects.last_change(_KIND), snap.objects.last_change(_COMPOSITE)
         if self._generations == generations:
             return
-        self.priority = class_priorities.priorities_by_class(snap).copy()
+        self.priority = class_priorities.priorities_by_class(snap)
         self.whole_group = np.zeros(self.priority.shape, dtype=np.int64)
         self.rank = np.full(self.priority.shape, _POD, dtype=np.int8)
         self.has_groups = False
@@ -100,7 +99,6 @@ class GroupMembership:
             index = pod_class.index
             self.has_groups = True
             for kind, group in _groups_around(snap, pod_class.namespace, name):
-                self.priority[index] = group.spec.priority
                 if group.spec.disruption_mode.HasField("all"):
                     key = kind, pod_class.namespace, group.metadata.name
                     self.whole_group[index] = numbers.setdefault(key, len(numbers) + 1)
@@ -141,7 +139,7 @@ def has_no_groups(snap: snapshot.Snapshot) -> bool:
 def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.RowArray:
     """Return the rows of the potential victims on these slots, as potential_victims.rows_on_slots does.
 
-    Priority and importance are those of their groups, where they have one. Shape: (victim,).
+    Groups that are disrupted as a whole count by their rank. Shape: (victim,).
     """
     rows = [row for victim in victims(snap, priority, slots) for row in victim.rows]
     ordered = np.array(rows, dtype=np.intp)
@@ -152,12 +150,14 @@ def rows_on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: in
 def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | None = None) -> list[Victim]:
     """Return the victims of lower priority, the most important first: all, or those with a pod on these slots.
 
-    A group that is disrupted as a whole is one victim, with its pods on other nodes too.
+    A group that is disrupted as a whole is one victim, with its pods on other nodes too; one of its pods has the
+    priority of all.
     """
     table, member = snap.pods, group_membership_of(snap)
     rows = np.flatnonzero(table.slot[: table.size] >= 0)
-    rows = rows[member.priority[table.class_index[rows]] < priority]
     whole_group = member.whole_group[table.class_index[rows]]
+    lower = (member.priority[table.class_index[rows]] < priority) | (whole_group > 0)
+    rows, whole_group = rows[lower], whole_group[lower]
     if slots is not None:
         there = np.isin(table.slot[rows], slots)
         there |= np.isin(whole_group, np.unique(whole_group[there & (whole_group > 0)]))
@@ -171,7 +171,7 @@ def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | No
         of_group = rows[whole_group == number]
         started = potential_victims.starts(snap, of_group).tolist()
         out.append(_victim_of_rows(snap, member, of_group.tolist(), started))
-    return sorted(out, key=lambda victim: victim.importance)
+    return sorted((victim for victim in out if victim.priority < priority), key=lambda victim: victim.importance)
 
 
 def _victim_of_rows(

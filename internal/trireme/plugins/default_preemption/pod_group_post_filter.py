@@ -1,12 +1,11 @@
 """DefaultPreemption's PodGroupPostFilter: the pods to evict in the whole cluster so that all pods of a group fit.
 
-The potential victims are pods of lower priority; those of a group that is disrupted as a whole are one victim, and a
-pod of a group has the group's priority. The frontend places the preempting group as if all of them were gone (that
-takes score too), and calls again: then victims are reprieved one by one, those first whose eviction would violate a
-disruption budget, the more important before the others, and each that can stay beside all placed members stays. The
-filter plugins say whether a member still fits, in the cluster as each member found it: with the members before it, and
-without those after it. Members of one class in a row are filtered at once where plugins count how many pods of a class
-fit on a node.
+The potential victims are pods of lower priority; those of a group that is disrupted as a whole are one victim. The
+frontend places the preempting group as if all of them were gone (that takes score too), and calls again: then victims
+are reprieved one by one, those first whose eviction would violate a disruption budget, the more important before the
+others, and each that can stay beside all placed members stays. The filter plugins say whether a member still fits, in
+the cluster as each member found it: with the members before it, and without those after it. Members of one class in a
+row are filtered at once where plugins count how many pods of a class fit on a node.
 
 Members whose own group does not fit, though the whole tree of groups does, count as well: their places were given up
 before others were placed, so they may be in the way of each other, and then no victim can stay.
@@ -54,21 +53,21 @@ class PodGroupPreemption:
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Return all potential victims of the group; without any, the status says why there are none.
 
-        None are listed if a member never preempts, if victims of the group are still being deleted (SUCCESS), or if
+        None are listed if victims of the group are still being deleted (SUCCESS), if a member never preempts, or if
         nothing of lower priority runs.
         """
-        if any(_never_preempts(member, snap) for member in request.members):
-            return _response_without_victims(
-                status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never.")
-            )
         if _are_victims_terminating(request, snap):
             return _response_without_victims(
                 status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",))
             )
+        if any(_never_preempts(member, snap) for member in request.members):
+            return _response_without_victims(
+                status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never.")
+            )
         victims = victims_with_groups.victims(snap, request.priority)
         if not victims:
             return _response_without_victims(
-                status.unresolvable(SPEC.name, "No preemption victims found for incoming preemptor")
+                status.unschedulable(SPEC.name, "No preemption victims found for incoming preemptor")
             )
         budgets = disruption_budgets.DisruptionBudgets(snap)
         violating = budgets.violating_rows([row for victim in victims for row in victim.rows])
@@ -277,7 +276,12 @@ def _victim_message(
     victim: victims_with_groups.Victim, snap: snapshot.Snapshot, violations: int
 ) -> filter_phase_pb2.Victim:
     """Make the message of a victim: a pod, or all pods of a group, with `violations` of disruption budgets."""
-    out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group, composite=victim.of_composite_group)
+    out = filter_phase_pb2.Victim(
+        violations=violations,
+        of_group=victim.of_group,
+        composite=victim.of_composite_group,
+        priority=victim.priority,
+    )
     table = snap.pods
     for row in victim.rows:
         out.pods.add(

@@ -88,6 +88,17 @@ def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool)
             yield ClaimedDevice(device, True, None)
 
 
+def negative_consumption(allocation: resource_pb2.AllocationResult) -> str:
+    """Return what is wrong with the first amount below zero that a claim with this allocation consumes; empty: none."""
+    for result in allocation.devices.results:
+        for name, value in sorted(result.consumed_capacity.items()):
+            if _nanos_or_zero(value.string) < 0:
+                device = f"{result.driver}/{result.pool}/{result.device}"
+                amount = quantity.parse_quantity(value.string)
+                return f'device {device}: consumed capacity "{name}" must not be negative, got {amount}'
+    return ""
+
+
 def _nanos_or_zero(text: str) -> int:
     """Parse a quantity to nanos; 0 if it is invalid."""
     try:

@@ -369,16 +369,20 @@ class Allocator:
         `must`: one that does not allow it raises AllocationError.
         """
         for count, constraint in enumerate(self._constraints[number]):
+            where = f"claim {claim_name(self._claims[number])}, request {request.name}"
             try:
                 allowed = constraint.add(request, device)
-            except (AllocationError, TimedOutError):
+            except AllocationError as error:
+                self._undo_constraints(number, request, count)
+                # The experimental allocator does not say where.
+                raise error if self._on.experimental else AllocationError(f"{where}: {error}") from error
+            except TimedOutError:
                 self._undo_constraints(number, request, count)
                 raise
             if allowed:
                 continue
             self._undo_constraints(number, request, count)
             if must:
-                where = f"claim {claim_name(self._claims[number])}, request {request.name}"
                 why = "because a claim constraint would not be satisfied"
                 raise AllocationError(f"{where}: cannot add device {device.name} {why}")
             return False

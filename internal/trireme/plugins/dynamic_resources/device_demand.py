@@ -93,6 +93,10 @@ def demand_of(
     claims = tuple(each.claim for each in stated)
     group = pod.spec.scheduling_group.pod_group_name
     shared = frozenset(claim.metadata.uid for claim in claims if _check_claim_usable(claim, group, known, snap, on))
+    to_allocate = resources or not all(claim.status.HasField("allocation") for claim in claims)
+    if to_allocate and known.allocation_problem:
+        text = f'running PreFilter plugin "{SPEC.name}": gather allocation state: {known.allocation_problem}'
+        raise RefusedError(status.error(SPEC.name, text))
     uid = pod.metadata.uid
     return DeviceDemand(
         stated, claims, known, resources, known.claim_made_for(uid) if uid and resources else None, shared

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from trireme.plugin_kit import device_resources
 from trireme.plugins.dynamic_resources import (
     allocated_devices,
+    allocation_errors,
     devices,
     expressions,
     features,
@@ -53,6 +54,8 @@ class DeviceInventory:
         self._rules_at = self._classes_at = -1
         self._slices: dict[str, devices.DeviceSlice] = {}
         self._held: dict[objects.Key, tuple[allocated_devices.ClaimedDevice, ...]] = {}
+        # Allocated claims that consume less than nothing, and what is wrong with each.
+        self._negative: dict[objects.Key, str] = {}
         self.views = node_views.NodeViews()
         # When a device of a pool was last taken, or given back; of pools that are there.
         self._touched: dict[devices.PoolId, int] = {}
@@ -145,6 +148,7 @@ class DeviceInventory:
         keys = self._snap.objects.changed_since(CLAIM, seen)
         if keys is None:
             self._held.clear()
+            self._negative.clear()
             self._made_for.clear()
             self._owner.clear()
             self.allocated = allocated_devices.AllocatedDevices()
@@ -157,6 +161,7 @@ class DeviceInventory:
     def _count_claim_devices(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
         """Count the devices that the claim holds now in place of those that it held; None: the claim is gone."""
         before = self._held.pop(key, ())
+        self._negative.pop(key, None)
         for claimed in before:
             self.allocated.remove(claimed)
             self._touch_pool(claimed.device[:2])
@@ -170,6 +175,9 @@ class DeviceInventory:
         if claim.status.HasField("allocation"):
             now = tuple(allocated_devices.claimed_devices(claim.status.allocation, self._on.consumable))
             self._held[key] = now
+            negative = allocated_devices.negative_consumption(claim.status.allocation)
+            if negative and self._on.consumable:
+                self._negative[key] = f"claim {allocation_errors.claim_name(claim)}, {negative}"
             for claimed in now:
                 self.allocated.add(claimed)
                 self._touch_pool(claimed.device[:2])
@@ -178,6 +186,15 @@ class DeviceInventory:
             if owner is not None:
                 self._made_for.setdefault(owner.uid, {})[key] = claim
                 self._owner[key] = owner.uid
+
+    @property
+    def allocation_problem(self) -> str:
+        """Why it is not known what is in use: allocated claims consume less than nothing. Empty: it is known."""
+        if not self._negative:
+            return ""
+        more = len(self._negative) - 1
+        rest = f" (and {more} more claims with invalid consumed capacity)" if more else ""
+        return min(self._negative.values()) + rest
 
     def _touch_pool(self, pool: devices.PoolId) -> None:
         """Note that a device of the pool is taken or given back; a pool that is not there yet is seen with that."""

@@ -47,6 +47,7 @@ class RequestValidator:
         Raises: AllocationError, also if even the smallest alternatives are too many devices.
         """
         requests = []
+        least = 0
         for request in claim.spec.devices.requests:
             self._check_features(claim, request)
             if request.first_available:
@@ -56,10 +57,12 @@ class RequestValidator:
             else:
                 alternatives = [self._make_request(claim, request.exactly, request.name, "")]
             requests.append(alternatives)
-        least = sum(min(request.count for request in alternatives) for alternatives in requests)
-        if least > MAX_DEVICES:
-            too_many = f"number of requested devices {least} exceeds the claim limit of {MAX_DEVICES}"
-            raise AllocationError(f"claim {claim_name(claim)}: {too_many}")
+            more = min(each.count for each in alternatives)
+            if more > MAX_DEVICES - least:
+                where = f"claim {claim_name(claim)}, request {request.name}"
+                too_many = f"adding {more} devices exceeds the claim limit of {MAX_DEVICES}"
+                raise AllocationError(f"{where}: {too_many}, with {least} already accounted for")
+            least += more
         return requests
 
     def _check_features(self, claim: resource_pb2.ResourceClaim, request: resource_pb2.DeviceRequest) -> None:

@@ -152,6 +152,7 @@ class PodGroupAssembly:
             trials=trials,
             try_group=try_group,
             plugins=self._roles.group_post_filters,
+            ranking=self._roles.ranking,
             topology=self._topology,
             group_claims=self._features.enabled("DRAWorkloadResourceClaims"),
         )

@@ -10,8 +10,9 @@ Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPos
 Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Protocol
 
 from trireme.cache import cluster_cache
@@ -28,6 +29,7 @@ from trireme.scheduling.groups.pod_group_results import (
     TryGroup,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
+from trireme.scheduling.groups.victim_costs import VictimCosts
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
 
@@ -74,12 +76,14 @@ class PodGroupPostFilters:
         trials: PodGroupTrials,
         try_group: TryGroup,
         plugins: Mapping[str, Sequence[str]],
+        ranking: Container[str],
         topology: bool,
         group_claims: bool,
     ) -> None:
         """Take what tries a group (`try_group`), what undoes its trial (`trials`), and the `plugins` of each profile.
 
-        `topology`: groups may require one topology domain. `group_claims`: groups may have claims for devices.
+        `ranking` are the profiles in which a group that preempts goes where that costs least. `topology`: groups may
+        require one topology domain. `group_claims`: groups may have claims for devices.
         """
         self._cache = cache
         self._evaluators = evaluators
@@ -90,6 +94,7 @@ class PodGroupPostFilters:
         self._topology = topology
         self._trials = trials
         self._plugins = plugins
+        self._ranking = ranking
 
     async def run(self, request: PodGroupRequest, tried: PodGroupResult) -> PodGroupPostFilterResult:
         """Run the plugins in order for a group that does not fit (`tried`: its trial), until one makes room.
@@ -178,11 +183,7 @@ class PodGroupPostFilters:
             response = await self._evaluators.list_pod_group_victims(message)
             if not response.victims:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
-                result = _result_from_status(response.status, (), current)
-                # A group that may not preempt, or preempts already, is not evaluated any further.
-                if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
-                return result
+                return _result_from_status(response.status, (), current)
             result = await self._hide_and_select_victims(request, response.victims)
             self._observer.on_group_preemption_evaluated(kind, result.code, self._observer.clock() - started)
             return result
@@ -208,7 +209,12 @@ class PodGroupPostFilters:
         The caller has hidden all potential victims. The result has the evictions, and the nodes that members are
         nominated to. Nothing stays assumed, whatever happens.
         """
-        result = await self._try(request)
+        with (
+            self._trials.choosing_by(VictimCosts(potential))
+            if request.profile in self._ranking
+            else contextlib.nullcontext()
+        ):
+            result = await self._try(request)
         if not result.succeeded:
             unschedulable = result.status.code is GroupCode.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR

@@ -12,8 +12,9 @@ Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/scheduling/test
 tests/unit/scheduling/test_pod_group_trees.py.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
@@ -30,6 +31,7 @@ from trireme.scheduling.groups.pod_group_results import (
     placement_feasible,
     unschedulable_if_none_placed,
 )
+from trireme.scheduling.groups.victim_costs import VictimCosts
 from trireme.v1 import cycle_pb2, filter_pb2
 from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer
@@ -56,6 +58,16 @@ class PodGroupTrials:
         self._observer = observer
         self._reserved = reserved
         self._publish = publish
+        self._costs: VictimCosts | None = None
+
+    @contextlib.contextmanager
+    def choosing_by(self, costs: VictimCosts) -> Iterator[None]:
+        """Within this context members go to the nodes that cost least."""
+        self._costs = costs
+        try:
+            yield
+        finally:
+            self._costs = None
 
     async def try_members(
         self,
@@ -70,7 +82,7 @@ class PodGroupTrials:
         """
         attempts: list[MemberAttempt] = []
         pod_group = queued_group.pod_group_name(members[0]) if members else ""
-        trial = trial_scope.TrialScope(pod_group, within)
+        trial = trial_scope.TrialScope(pod_group, within, self._costs)
         try:
             group_status = await self._try_members_without_undo(members, min_count, scheduled, trial, attempts)
         except BaseException:
@@ -164,6 +176,8 @@ class PodGroupTrials:
         if self._cache.pod(member.pod.uid) is not None:
             return f"pod {member.pod.key} is on a node already"
         self._attempts.assume_on(member.pod, assumed.node_name)
+        if self._costs is not None:
+            self._costs.condemn(member.pod.uid, assumed.slot)
         return ""
 
     async def _reserve_again(self, member: MemberAttempt) -> str:
@@ -188,6 +202,8 @@ class PodGroupTrials:
         """Undo the assumption and Reserve of the member, if it is assumed; `assumed` still says where."""
         if member.assumed is not None and member.cycle is not None:
             self._attempts.unreserve_and_forget(member.cycle, member.assumed)
+            if self._costs is not None:
+                self._costs.pardon(member.pod.uid)
 
     def _batches_of_one_class(
         self, members: Sequence[queued_pod.QueuedPodInfo]
@@ -252,6 +268,9 @@ class PodGroupTrials:
         """The results of the pods, in order, up to the first one that was not decided and is tried again."""
         columns = self._columns_for_claim_release(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}
+        if self._costs is not None:
+            for each in placed.assumed:
+                self._costs.condemn(each.pod.uid, each.slot)
         failures = {pod.uid: failure for pod, failure in placed.unreserved}
         attempts = []
         for pod in pods:

@@ -102,6 +102,7 @@ def _format_entries(entries: list[Value], kind: str) -> str:
                 f"[{' '.join(str(byte) for byte in authorities)}]",
                 value.get("proxy-url", ""),
                 str(value.get("disable-compression", False)).lower(),
+                str(value.get("min-connection-pool-size", 0)),
                 "[]",
             ]
         rows.append(f"{{{entry.get('name', '')} {{{' '.join(inner)}}}}}")

@@ -6,6 +6,7 @@ Source: k8s.io/client-go/tools/clientcmd/api/v1.
 from trireme_kube.apimachinery.schema import (
     BOOL,
     BYTES,
+    INT32,
     RAW,
     STRING,
     Field,
@@ -29,6 +30,7 @@ CLUSTER = struct(
     Field("certificate-authority-data", BYTES),
     Field("proxy-url", STRING),
     Field("disable-compression", BOOL),
+    Field("min-connection-pool-size", INT32),
     _EXTENSIONS,
 )
 USER = struct(

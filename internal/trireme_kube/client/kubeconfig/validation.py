@@ -2,7 +2,7 @@
 
 Source: k8s.io/client-go/tools/clientcmd (validation.go).
 
-Tests: tests/unit/client/kubeconfig/test_connection.py.
+Tests: tests/unit/client/kubeconfig/test_validation.py, tests/unit/client/kubeconfig/test_connection.py.
 """
 
 from pathlib import Path
@@ -11,6 +11,9 @@ from trireme_kube.apimachinery.configuration_files import os_error
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.client.kubeconfig import server_url
 from trireme_kube.client.kubeconfig.loading import Value
+
+#: The largest number of connections that a cluster may be given at least.
+_MAX_POOL_SIZE = 100
 
 #: Older versions have a default for the interactive mode.
 _WITH_A_MODE = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
@@ -27,6 +30,12 @@ def cluster_problems(name: str, cluster: Value) -> list[str]:
         problem = _proxy_url_problem(proxy)
         if problem:
             problems.append(f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {problem}")
+    pool_size = cluster.get("min-connection-pool-size", 0)
+    if not 0 <= pool_size <= _MAX_POOL_SIZE:
+        problems.append(
+            f"invalid 'min-connection-pool-size' {pool_size} for cluster {quote(name)}: "
+            f"must be between 0 and {_MAX_POOL_SIZE}"
+        )
     ca_file = cluster.get("certificate-authority", "")
     if ca_file and cluster.get("certificate-authority-data"):
         problems.append(

@@ -8852,7 +8852,7 @@ pub struct ListPodGroupVictimsResponse {
     /// REQUIRED without victims. No pod may be evicted, or preemption for the group is under way already (CODE_SUCCESS).
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<Status>,
-    /// OPTIONAL. In the order in which they are reprieved.
+    /// OPTIONAL. The most important first.
     #[prost(message, repeated, tag = "2")]
     pub victims: ::prost::alloc::vec::Vec<Victim>,
     /// REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one.
@@ -8874,6 +8874,9 @@ pub struct Victim {
     /// OPTIONAL. It is a whole CompositePodGroup.
     #[prost(bool, tag = "4")]
     pub composite: bool,
+    /// REQUIRED. The priority of its pods.
+    #[prost(int32, tag = "5")]
+    pub priority: i32,
 }
 /// VictimPod is one pod of a victim.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

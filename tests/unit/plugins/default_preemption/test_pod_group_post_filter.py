@@ -138,18 +138,20 @@ async def test_of_pods_that_started_together_the_lower_uid_is_more_important() -
     assert _potential(await cluster.potential_victims()) == [first, second]
 
 
-async def test_pods_of_a_group_count_by_their_group_and_listed_as_one() -> None:
-    """Whatever their own priority; a group that is disrupted as one is one victim, and more important than a pod.
+async def test_pods_of_a_group_that_goes_as_one_are_one_victim() -> None:
+    """It is more important than a pod of its priority. Pods of a group that is disrupted pod by pod rank as pods.
 
-    Pods of a group that is disrupted pod by pod rank as pods.
+    The pods' own priority counts, whatever their group's is now.
     """
     cluster = Cluster(2)
-    cluster.group("together", 10, together=True)
-    cluster.group("apart", 10, together=False)
-    cluster.group("great", 200, together=False)
-    whole = cluster.add(500, "1", "n0", "n1", group="together")
-    one, other = cluster.add(1, "500m", "n0", "n1", group="apart", start=7)
-    cluster.add(1, "500m", "n0", group="great")
+    cluster.group("together", 500, together=True)
+    cluster.group("apart", 1, together=False)
+    cluster.group("great", 1, together=False)
+    cluster.group("great-together", 1, together=True)
+    whole = cluster.add(10, "1", "n0", "n1", group="together")
+    one, other = cluster.add(10, "500m", "n0", "n1", group="apart", start=7)
+    cluster.add(200, "500m", "n0", group="great")
+    cluster.add(200, "500m", "n0", "n1", group="great-together")
     (single,) = cluster.add(10, "500m", "n0", start=1)
     await cluster.serve()
     answer = await cluster.potential_victims()
@@ -159,7 +161,7 @@ async def test_pods_of_a_group_count_by_their_group_and_listed_as_one() -> None:
 @pytest.mark.parametrize(
     ("spec", "code", "text"),
     [
-        ({}, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, "No preemption victims found for incoming preemptor"),
+        ({}, status_pb2.CODE_UNSCHEDULABLE, "No preemption victims found for incoming preemptor"),
         ({"preemptionPolicy": "Never"}, status_pb2.CODE_UNSCHEDULABLE, "not eligible due to preemptionPolicy=Never."),
     ],
     ids=["nobody is less", "never"],
@@ -182,6 +184,14 @@ async def test_a_group_does_not_preempt_while_its_victims_are_going() -> None:
     assert list(answer.status.messages) == ["pod group preemption: ongoing preemption on nominated nodes"]
     assert not answer.victims
     assert (await cluster.potential_victims(nominated="elsewhere")).victims
+
+
+async def test_a_group_that_never_preempts_waits_for_its_victims_all_the_same() -> None:
+    """It keeps its nominations: the policy may have changed since."""
+    cluster = Cluster(1, preemptionPolicy="Never")
+    cluster.add(1, "4", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
+    await cluster.serve()
+    assert (await cluster.potential_victims(nominated="n0")).status.code == status_pb2.CODE_SUCCESS
 
 
 async def test_only_necessary_victims_are_evicted() -> None:
@@ -292,13 +302,12 @@ async def test_a_terminating_victim_counts_and_is_not_evicted_again() -> None:
 
 
 async def test_of_a_tree_the_topmost_group_decides() -> None:
-    """Its priority is that of all pods.
+    """Where it goes as one all of them are one victim, the most important of its priority.
 
-    Where it goes as one all of them are one victim, the most important of its priority; one below it that goes as
-    one does so by itself.
+    One below it that goes as one does so by itself.
     """
     cluster = Cluster(2)
-    cluster.group("root", 10, together=True, composite=True)
+    cluster.group("root", 500, together=True, composite=True)
     cluster.group("m", 500, together=False, parent="root", composite=True)
     cluster.group("a", 500, together=True, parent="m")
     cluster.group("b", 500, together=False, parent="root")
@@ -306,37 +315,35 @@ async def test_of_a_tree_the_topmost_group_decides() -> None:
     cluster.group("c", 500, together=True, parent="loose")
     cluster.group("lost", 10, together=False, parent="nobody")
     pod = cluster.add(10, "1", "n0")
-    tree = [*cluster.add(1, "1", "n0", group="a"), *cluster.add(1, "1", "n1", group="b")]
-    large = cluster.add(1, "0", "n0", "n1", "n1", group="c")
+    tree = [*cluster.add(10, "1", "n0", group="a"), *cluster.add(10, "1", "n1", group="b")]
+    large = cluster.add(10, "0", "n0", "n1", "n1", group="c")
     lost = cluster.add(1, "0", "n0", group="lost")
     await cluster.serve()
     answer = await cluster.potential_victims()
     assert [sorted(each) for each in _potential(answer)] == [sorted(tree), sorted(large), pod, lost]
-    cluster.group("root", 100, together=True, composite=True)
-    assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(large), pod, lost]
 
 
 async def test_a_group_of_the_name_of_a_group_of_groups_is_a_victim_of_its_own() -> None:
-    """kubernetes/kubernetes#141864, at preemption: neither priority nor disruption is that of the other."""
+    """kubernetes/kubernetes#141864, at preemption: the disruption of one is not that of the other."""
     cluster = Cluster(2)
     cluster.group("g", 10, together=True)
-    cluster.group("g", 500, together=True, composite=True)
-    cluster.group("part", 500, together=False, parent="g")
+    cluster.group("g", 10, together=False, composite=True)
+    cluster.group("part", 10, together=False, parent="g")
     group = cluster.add(1, "1", "n0", "n1", group="g")
-    cluster.add(1, "1", "n0", group="part")
+    one, other = cluster.add(1, "1", "n0", "n1", group="part")
     await cluster.serve()
-    assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(group)]
+    assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(group), [one], [other]]
 
 
 async def test_groups_that_are_part_of_each_other_decide_once() -> None:
     """A pod that is met again decides nothing: the answer does not depend on how many levels are looked at."""
     cluster = Cluster(1)
-    cluster.group("a", 500, together=False, parent="x")
-    cluster.group("x", 500, together=False, parent="y", composite=True)
-    cluster.group("y", 10, together=False, parent="x", composite=True)
-    low = cluster.add(500, "1", "n0", group="a")
+    cluster.group("a", 10, together=False, parent="x")
+    cluster.group("x", 10, together=False, parent="y", composite=True)
+    cluster.group("y", 10, together=True, parent="x", composite=True)
+    low = cluster.add(10, "1", "n0", "n0", group="a")
     await cluster.serve()
-    assert _potential(await cluster.potential_victims()) == [low]
+    assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(low)]
 
 
 async def test_the_victims_message_names_a_composite_pod_group() -> None:

@@ -447,20 +447,20 @@ async def test_a_group_that_is_disrupted_as_one_goes_from_all_of_its_nodes() -> 
 @pytest.mark.parametrize(
     ("gate", "priority", "together", "victims"),
     [
-        (True, 1, True, 2),
-        (True, 1, False, 1),
+        (True, 5, True, 2),
+        (True, 5, False, 1),
         (True, 100, True, 0),
-        (False, 100, True, 1),
+        (False, 5, True, 1),
     ],
     ids=["as one", "each alone", "as important as the pod", "the gate is off"],
 )
-async def test_a_pod_of_a_group_counts_by_its_group(gate: bool, priority: int, together: bool, victims: int) -> None:
-    """Its own priority is what it is without the gate: then groups mean nothing."""
+async def test_a_pod_of_a_group_goes_with_it(gate: bool, priority: int, together: bool, victims: int) -> None:
+    """The pods' own priority counts, whatever the group's is now; without the gate groups mean nothing."""
     case = Preemption(2)
-    case.add(5, "3", "n0", **_of("g"))
-    case.add(5, "1", "n1", **_of("g"))
+    case.add(priority, "3", "n0", **_of("g"))
+    case.add(priority, "1", "n1", **_of("g"))
     case.add(100, "3", "n1")
-    case.builder.apply(objects=[_group("g", priority, together=together)])
+    case.builder.apply(objects=[_group("g", 1, together=together)])
     answer = await case.ask(gates={"GenericWorkload": gate})
     assert len(_victims(answer)) == victims
 

@@ -79,6 +79,35 @@ def test_constraints(constraint: Json, expected: list[list[str]] | None) -> None
     assert search(slices, claim_of(exactly(count=2), constraints=[constraint])) == expected
 
 
+@pytest.mark.parametrize("constraint", ["matchAttribute", "distinctAttribute"])
+@pytest.mark.parametrize("value", [{}, {"version": "1"}], ids=["none", "no version"])
+@pytest.mark.parametrize("on", [features.Features(), features.Features(list_attributes=True)], ids=["one", "lists"])
+def test_a_constraint_over_an_attribute_without_a_valid_value_ends_the_search(
+    constraint: str, value: Json, on: features.Features
+) -> None:
+    """Also for the first device, which there is nothing to compare with."""
+    slices = slices_of({"devices": [{"name": "a", "attributes": {"root": value}}, {"name": "b"}]})
+    wanted = claim_of(exactly(), constraints=[{constraint: f"{DRIVER}/root"}])
+    with pytest.raises(
+        AllocationError, match=f"device {DRIVER}/pool/a: unsupported attribute value for {DRIVER}/root$"
+    ):
+        search(slices, wanted, on=on)
+    assert search(slices, claim_of(exactly(), constraints=[{constraint: f"{DRIVER}/root", "requests": ["s"]}])) == [
+        ["r=a"]
+    ]
+
+
+@pytest.mark.parametrize("on", [features.Features(), features.Features(list_attributes=True)], ids=["one", "lists"])
+def test_versions_that_differ_in_build_metadata_are_alike(on: features.Features) -> None:
+    versions = {"a": "1.0.0+x", "b": "1.0.0-rc.1+x", "c": "1.0.0+y"}
+    spec = [{"name": name, "attributes": {"v": {"version": text}}} for name, text in versions.items()]
+    slices = slices_of({"devices": spec})
+    alike, unlike = ([{constraint: f"{DRIVER}/v"}] for constraint in ("matchAttribute", "distinctAttribute"))
+    assert search(slices, claim_of(exactly(count=2), constraints=alike), on=on) == [["r=a", "r=c"]]
+    assert search(slices, claim_of(exactly(count=2), constraints=unlike), on=on) == [["r=a", "r=b"]]
+    assert search(slices, claim_of(exactly(count=3), constraints=unlike), on=on) is None
+
+
 def _partitions(slots: str, *draws: str, rest: Json | None = None) -> list[devices.DeviceSlice]:
     counters = {"sharedCounters": [{"name": "all", "counters": {"slots": {"value": slots}}}], **(rest or {})}
     drawing = [
@@ -167,7 +196,7 @@ def test_shares_are_given_as_far_as_they_go() -> None:
         ),
         pytest.param(
             exactly(count=33),
-            "claim ns/c: number of requested devices 33 exceeds the claim limit of 32",
+            "claim ns/c, request r: adding 33 devices exceeds the claim limit of 32, with 0 already accounted for",
             id="too many",
         ),
         pytest.param(

@@ -46,9 +46,26 @@ def test_lists_are_compared_as_sets(constraint: str, count: int, expected: list[
 
 
 def test_without_the_gate_lists_are_of_no_known_kind() -> None:
-    """Only the first device of a constraint may have a value that cannot be compared."""
-    wanted = claim_of(exactly(count=2), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
-    assert search(_with("root", ROOTS[0], ROOTS[2]), wanted) is None
+    """The request is named by the stable allocator alone."""
+    wanted = claim_of(exactly(), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
+    problem = f"device {DRIVER}/pool/a: unsupported attribute value for {DRIVER}/root"
+    with pytest.raises(AllocationError, match=f"^claim ns/c, request r: {problem}$"):
+        search(_with("root", ROOTS[0]), wanted)
+    with pytest.raises(AllocationError, match=f"^{problem}$"):
+        search(_with("root", ROOTS[0]), wanted, on=DERIVED)
+
+
+def test_an_expression_that_comes_to_an_empty_list_has_nothing_in_common() -> None:
+    computed = [{"name": "x/y", "expression": "[]"}]
+    alike, unlike = ([{constraint: "x/y"}] for constraint in ("matchAttribute", "distinctAttribute"))
+    on = features.Features(derived_attributes=True, list_attributes=True)
+    slices = _with("n", ("a", {"int": 1}), ("b", {"int": 2}))
+    assert search(slices, claim_of(exactly(derivedAttributes=computed), constraints=alike), on=on) == [["r=a"]]
+    assert search(slices, claim_of(exactly(count=2, derivedAttributes=computed), constraints=alike), on=on) is None
+    both = search(slices, claim_of(exactly(count=2, derivedAttributes=computed), constraints=unlike), on=on)
+    assert both == [["r=a", "r=b"]]
+    with pytest.raises(AllocationError, match=r"unsupported attribute value for x/y$"):
+        search(slices, claim_of(exactly(derivedAttributes=computed), constraints=alike), on=DERIVED)
 
 
 def test_constraints_see_computed_attributes_before_those_of_the_driver() -> None:
