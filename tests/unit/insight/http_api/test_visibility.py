@@ -278,7 +278,10 @@ _NODE_NAMES = {
     "preemption.node_name",
     "preemption.candidates.name",
 }
-_RPCS = tuple(insight_pb2.DESCRIPTOR.services_by_name["InsightService"].methods)
+# FindFittingPods is called by the leader alone, and HTTP does not offer it.
+_RPCS = tuple(
+    each for each in insight_pb2.DESCRIPTOR.services_by_name["InsightService"].methods if each.name != "FindFittingPods"
+)
 _ANSWERS: dict[str, type[message.Message]] = {
     each.__name__: each
     for each in (
