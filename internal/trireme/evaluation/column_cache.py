@@ -13,12 +13,14 @@ from typing import Generic, Protocol, TypeVar
 from trireme.snapshot import classes, snapshot
 
 # Memory limit in bytes; beyond it the classes that were evaluated longest ago are dropped, but for a few. It is
-# measured for each eighth of the classes that is made anew, for that takes time for each class, so it may be exceeded
-# by as much; where there is much room, not before half of it is taken by classes of the mean size. Only classes that
-# were used since are measured: the columns of all others are as large as they were.
+# measured for each eighth of the classes that is made anew or begins to know something, for that takes time for each
+# class, so it may be exceeded by as much; where there is much room, not before half of it is taken by classes of the
+# mean size. Only classes that were used since are measured: the columns of all others are as large as they were.
 COLUMN_BYTES = 64 * 1024 * 1024
 COLUMN_BYTES_PER_NODE = 300
 MIN_CLASSES = 8
+# So many at most: also a class of which nothing is known yet takes some 2 KB, and time where classes are gone.
+MAX_CLASSES = 10_000
 _PART_UNMEASURED = 8
 
 
@@ -52,13 +54,15 @@ class ColumnCache(Generic[ColumnsT]):
         # The family of each class that has joined, and the class of each family that did so last.
         self._families: dict[_Key, _Family] = {}
         self._last_of_family: dict[_Family, _Key] = {}
-        # Their memory when they were measured last, in bytes, and the sum; and the classes that were used since.
+        # The memory when they were measured last, in bytes, of those that had any, and the sum; and the classes that
+        # were used since.
         self._sizes: dict[_Key, int] = {}
         self._measured = 0
         self._used: set[_Key] = set()
         # How many classes were not in the cache when they were evaluated.
         self.made = 0
-        self._measure_at = 0  # so many made
+        self._joined = 0
+        self._measure_at = 0  # so many made and joined
         # The last change of the set of classes for which no class in the cache is gone.
         self._classes_generation = 0
 
@@ -98,6 +102,10 @@ class ColumnCache(Generic[ColumnsT]):
     def join_family(self, profile: str, pod_class: classes.PodClass) -> None:
         """The class, which is in the cache, knows something by now."""
         key, family = (profile, pod_class.id), (profile, pod_class.family)
+        if key not in self._families:
+            self._joined += 1
+            self._drop_oldest()
+            self._used.add(key)  # what it knows comes from now on
         self._families[key] = family
         self._last_of_family[family] = key
 
@@ -128,8 +136,9 @@ class ColumnCache(Generic[ColumnsT]):
             columns = self._columns.get(key)
             if columns is not None:
                 size = columns.nbytes
-                self._measured += size - self._sizes.get(key, 0)
-                self._sizes[key] = size
+                self._measured += size - self._sizes.pop(key, 0)
+                if size:
+                    self._sizes[key] = size
         self._used.clear()
 
     def _drop_oldest(self) -> None:
@@ -138,12 +147,15 @@ class ColumnCache(Generic[ColumnsT]):
             self._classes_generation = self._snap.classes_generation
             for key in [key for key in self._columns if key[1] not in self._snap.classes]:
                 self._remove(key)
-        if self.made < self._measure_at:
+        if len(self._columns) >= MAX_CLASSES:
+            self._remove(next(iter(self._columns)))
+        if self.made + self._joined < self._measure_at:
             return
         limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
         self._measure_used()
         while self._measured > limit and len(self._columns) > MIN_CLASSES:
             self._remove(next(iter(self._columns)))
-        count, total = len(self._columns), self._measured
+        # Those of which nothing is known say nothing of how large others become.
+        count, total = len(self._sizes), self._measured
         room = (limit - total) * count // (2 * total) if total else 0
-        self._measure_at = self.made + max(count // _PART_UNMEASURED, room)
+        self._measure_at = self.made + self._joined + max(count // _PART_UNMEASURED, room)

@@ -260,7 +260,9 @@ class ScoreEngine:
         self._class_of_cycle(cycle)
         timer = self._timers.timer_of_next_call()
         chain = self.profiles.chains[cycle.profile]
-        collecting = classes_in_turn.ClassesInTurn(self._snap, self.evaluator, cycle.profile, chain, timer)
+        collecting = classes_in_turn.ClassesInTurn(
+            self._snap, self.evaluator, cycle.profile, chain, timer, before=before.slots.shape[0]
+        )
         found = await collecting.collect(wanted)
         if not found:
             return ()

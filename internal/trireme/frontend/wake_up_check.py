@@ -149,7 +149,10 @@ class WakeUpCheck:
         request = insight_pb2.FindFittingPodsRequest(
             cycle=cycle, pods=map(_refused_pod, candidates), max_cpu_ms=max(round(cpu_seconds * 1000), 1)
         )
-        return candidates, await self._insight.find_fitting_pods(request)
+        answer = await self._insight.find_fitting_pods(request)
+        if any(each.index >= len(candidates) for each in answer.fitting):
+            raise insight_replicas.InsightUnavailable("insight answered about a pod that it was not asked about")
+        return candidates, answer
 
     def _candidates(self, status: scheduler_status_pb2.WakeUpCheck) -> list[_Candidate]:
         """A pod of each group that has any to check, those groups first that were not evaluated for longest."""

@@ -1,5 +1,6 @@
 """Pods of several classes placed by one call of filter and one of score go where one call for each class puts them."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 from unittest import mock
@@ -10,13 +11,14 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import phase_calls
-from tests.helpers.domain_cluster import Cluster, affinity, node, pod, spread, term
+from tests.helpers.domain_cluster import PROFILE, Cluster, affinity, node, pod, spread, term
 from tests.helpers.phase_calls import Aborted, context, no_remote_plugins
 from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
 from trireme.score.service import ScorePhase
-from trireme.v1 import filter_pb2, filter_phase_pb2, score_phase_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
+from trireme.wire import node_columns
 
 Json = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -282,6 +284,77 @@ def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -
         first = pod({"app": "first"}, nodeSelector={ZONE: "z0"})
         assert cluster.schedule_in_turn([(first, 1), (fond, 1)]) == [["n0"]]
         assert cluster.schedule(fond, 1, 1) == ["n1"]
+    finally:
+        cluster.close()
+
+
+def test_pods_before_may_fill_the_nodes_that_hold_the_highest_score() -> None:
+    """With n0 to n2 full, 10 of 10 on n3 is worth more than all that is free on n4: that is not known here."""
+    nodes = [
+        node(f"n{number}", {HOST: f"n{number}", ZONE: zone}, pods=pods)
+        for number, (zone, pods) in enumerate([*[("z0", 1)] * 3, ("z1", 110), ("z2", 110)])
+    ]
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}}
+        for weight, zone in ((50, "z0"), (10, "z1"))
+    ]
+    fond = pod({"app": "fond"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
+    cluster = _cluster(nodes, [(pod({"app": "load"}, requests={"cpu": "3"}), 3)], {})
+    try:
+        first, class_id = cluster.class_of(pod({"app": "first"})), cluster.class_of(fond)
+        columns = node_columns.from_message(cluster.ask_filter(class_id).columns)
+        wanted = classes_in_turn.PodsToPlace(class_id, 1, {"cpu": 100}, columns.feasible)
+        cycle = cycle_pb2.Cycle(profile=PROFILE, pod_class=class_id)
+        before = [(first, cluster.cache.slot_of(name)) for name in ("n0", "n1", "n2")]
+        place_after = cluster.score._engine.place_after
+        beside_one = asyncio.run(place_after(cycle, wanted, before[:1]))
+        assert beside_one is not None
+        assert beside_one.slots[0] in {slot for _, slot in before[1:]}
+        assert asyncio.run(place_after(cycle, wanted, before)) is None
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_where_there_is_no_node_no_pod_is_placed(count: int) -> None:
+    """Filter may be behind, and admit nodes that are gone."""
+    cluster = Cluster()
+    try:
+        class_id = cluster.class_of(pod({"app": "a"}))
+        for number in range(count):
+            cluster.add_node(node(f"n{number}", {HOST: f"n{number}"}))
+        cluster.follow()
+        for number in range(count):
+            cluster.remove_node(f"n{number}")
+        cluster.follow()
+        columns = filter_pb2.NodeColumns(size=3, generation=1, status_index=[0] * 3, capacity=[1] * 3)
+        answer = filter_phase_pb2.FilterPhaseFilterResponse(columns=columns)
+        assert cluster.ask_place(class_id, 1, answer) == []
+        demand = filter_phase_pb2.ResourceDemand(amounts={"cpu": 100})
+        answers = filter_phase_pb2.FilterClassesResponse(
+            answers=[filter_phase_pb2.FilterPhaseFilterResponse(columns=columns, demand=demand)]
+        )
+        assert [list(each.slots) for each in cluster.ask_place_classes([(class_id, 1)], answers).answers] == [[]]
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_nodes_that_came_and_are_gone_hinder_no_class_that_was_scored_before(in_turn: bool) -> None:
+    """They are more than there was room for, and nothing about the others has changed."""
+    fond = pod({"app": "a"}, affinity=_prefers)
+    nodes = [node(f"n{number}", {HOST: f"n{number}", ZONE: f"z{number % 2}"}, pods=3) for number in range(100)]
+    cluster = _cluster(nodes[:4], (), {})
+    try:
+        assert len(cluster.schedule(fond, 2, 2)) == 2
+        for each in nodes[4:]:
+            cluster.add_node(each)
+        cluster.follow()
+        for each in nodes[4:]:
+            cluster.remove_node(each["metadata"]["name"])
+        found = cluster.schedule_in_turn([(fond, 2)])[0] if in_turn else cluster.schedule(fond, 2, 2)
+        assert set(found) <= {"n0", "n2"}
+        assert len(found) == 2
     finally:
         cluster.close()
 

@@ -69,6 +69,36 @@ def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPa
     assert ("default", 0) not in cache
 
 
+def test_classes_of_which_nothing_was_known_at_first_count_when_they_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If this fails, pods that are each a class of their own take memory without limit when all are tried again."""
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 1000)
+    cache, _ = make_cache(2000)
+    known = [SimpleNamespace(id=number, family=b"") for number in range(2000)]
+    cache.columns_of("default", known[0])
+    cache.join_family("default", known[0])
+    monkeypatch.setattr(Columns, "nbytes", 0)
+    for each in known[1:]:
+        cache.columns_of("default", each)
+    assert len(cache) == 2000
+    monkeypatch.setattr(Columns, "nbytes", 10)
+    for each in known:
+        cache.columns_of("default", each)
+        cache.join_family("default", each)
+    assert 10 * len(cache) <= 1000 * 9 / 8 + 10
+
+
+def test_there_are_no_more_classes_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of which nothing is known takes memory, too, and each change of the classes time."""
+    monkeypatch.setattr(column_cache, "MAX_CLASSES", 50)
+    cache, _ = make_cache(100)
+    for number in range(100):
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
+    assert len(cache) == 50
+    assert ("default", 49) not in cache
+
+
 def test_columns_of_classes_that_are_gone_are_dropped() -> None:
     """They would be held for nothing."""
     cache, snap = make_cache(100)

@@ -28,6 +28,8 @@ class World:
         #: Of so many pods of a request insight gives an answer.
         self.most = 1000
         self.cpu_ms = 1.0
+        #: Added to the index of each pod that fits.
+        self.past_the_end = 0
         self.fault: Exception | None = None
         self.requests: list[insight_pb2.FindFittingPodsRequest] = []
         #: What happens while insight is being asked, by the number of the request.
@@ -65,7 +67,10 @@ class World:
             response.evaluated_count = index + 1
             if asked.pod.name in self.fitting:
                 response.fitting.add(
-                    index=index, node_name="n1", feasible_count=1, capacity=self.fitting[asked.pod.name]
+                    index=index + self.past_the_end,
+                    node_name="n1",
+                    feasible_count=1,
+                    capacity=self.fitting[asked.pod.name],
                 )
         return response
 
@@ -229,6 +234,17 @@ async def test_why_there_is_no_answer_is_in_the_status(kind: type[Exception]) ->
     world.fault = None
     await world.check.check(1.0)
     assert world.check.status().problem == ""
+
+
+async def test_an_answer_about_a_pod_that_was_not_asked_about_is_none() -> None:
+    """If this fails, an insight that answers nonsense ends the leader."""
+    world = World()
+    world.refuse("a")
+    world.fitting["a"] = 1
+    world.past_the_end = 1
+    await world.check.check(1.0)
+    assert world.check.status().problem == "insight answered about a pod that it was not asked about"
+    assert not world.check.history
 
 
 async def test_a_check_that_took_more_than_its_share_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:

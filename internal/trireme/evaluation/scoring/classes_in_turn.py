@@ -63,14 +63,17 @@ class ClassesInTurn:
         profile: str,
         chain: score_chain.ScoreChain,
         timer: plugin_timer.PluginTimer,
+        *,
+        before: int,
     ) -> None:
+        """`before`: so many nodes may be full of pods that the snapshot does not have."""
         self._snap = snap
         self._evaluator = evaluator
         self._profile = profile
         self._chain = chain
         self._timer = timer
         self._families: dict[bytes, _Scores] = {}
-        self._pods = 0
+        self._pods = before
 
     async def collect(self, wanted: Iterable[PodsToPlace]) -> list[ClassInTurn]:
         """The first classes for which placed pods change nothing but what is left of their nodes' resources.
@@ -78,9 +81,9 @@ class ClassesInTurn:
         They end before one for which a plugin fails, and after one with affinity to pods: where it is matters to
         others. None where the snapshot changed meanwhile.
         """
-        if self._chain.asynchronous or self._chain.percentage:
+        generation, size = self._snap.generation, self._snap.nodes.size
+        if not size or self._chain.asynchronous or self._chain.percentage:
             return []
-        generation, size = self._snap.generation, max(self._snap.nodes.size, 1)
         out: list[ClassInTurn] = []
         for each in wanted:
             pod_class = self._snap.classes.get(each.class_id)

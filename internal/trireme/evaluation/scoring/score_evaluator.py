@@ -180,6 +180,8 @@ class ScoreEvaluator:
                 column.uniform = 0
                 column.ensure_capacity(self._snap.nodes.capacity)
             elif scorer is not None and not column.silent:
+                # Also where no node is due: those that came may be gone by now, and count as slots.
+                column.ensure_capacity(self._snap.nodes.capacity)
                 slots = self._score_due_slots(pod_class, scorer, column)
                 if slots.size:
                     cached.mark_unranked(slots)
