@@ -19,7 +19,7 @@ from trireme.snapshot import classes, snapshot
 COLUMN_BYTES = 64 * 1024 * 1024
 COLUMN_BYTES_PER_NODE = 300
 MIN_CLASSES = 8
-# So many at most: also a class of which nothing is known yet takes some 2 KB, and time where classes are gone.
+# So many at most: a class that knows nothing yet takes some 2 KB, too, and time where classes are gone.
 MAX_CLASSES = 10_000
 _PART_UNMEASURED = 8
 
@@ -155,7 +155,7 @@ class ColumnCache(Generic[ColumnsT]):
         self._measure_used()
         while self._measured > limit and len(self._columns) > MIN_CLASSES:
             self._remove(next(iter(self._columns)))
-        # Those of which nothing is known say nothing of how large others become.
+        # Those that know nothing say nothing of how large others become.
         count, total = len(self._sizes), self._measured
         room = (limit - total) * count // (2 * total) if total else 0
         self._measure_at = self.made + self._joined + max(count // _PART_UNMEASURED, room)
