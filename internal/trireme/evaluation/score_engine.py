@@ -278,7 +278,7 @@ class ScoreEngine:
                         slots=[choice.slot for choice in choices],
                         totals=[choice.total for choice in choices],
                         timings=timings,
-                        evaluated=[name for name, column in each.scores.plugins.items() if not column.silent],
+                        evaluated=_evaluated_plugins(chain, each),
                     )
                 )
             if len(choices) < each.wanted.count:
@@ -499,6 +499,16 @@ def _answer_of_batch(placed: _PlacedBatch, timer: plugin_timer.PluginTimer, *, m
         timings=tuple(timer.timing_messages()),
         evaluated=[name for name, column in placed.columns.plugins.items() if not column.silent],
     )
+
+
+def _evaluated_plugins(chain: score_chain.ScoreChain, placed: classes_in_turn.ClassInTurn) -> Sequence[str]:
+    """The plugins that have something to say about the class: by usage not those of its family."""
+    by_usage = {each.plugin.name for each in placed.wanted.scorers}
+    return [
+        name
+        for name, column in placed.scores.plugins.items()
+        if (name in by_usage if name in chain.by_usage else not column.silent)
+    ]
 
 
 def _place_on_at_most_one_node(

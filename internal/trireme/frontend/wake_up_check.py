@@ -21,6 +21,7 @@ Tests: tests/unit/frontend/test_wake_up_check.py, tests/contract/test_missed_wak
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -117,7 +118,7 @@ class WakeUpCheck:
         used = 0.0
         try:
             candidates, answer = await self._evaluate(lambda: self._candidates(status), cpu_seconds)
-            status.checked_groups, used = answer.evaluated_count, answer.cpu_ms / 1000
+            status.checked_groups, used = answer.evaluated_count, _seconds(answer.cpu_ms)
             self._turn += 1
             for candidate in candidates[: answer.evaluated_count]:
                 self._turns[candidate.group] = self._turn
@@ -125,7 +126,7 @@ class WakeUpCheck:
                 await asyncio.sleep(CONFIRM_SECONDS)
                 fitting = [candidates[each.index] for each in answer.fitting]
                 candidates, answer = await self._evaluate(lambda: list(filter(self._still_waits, fitting)), cpu_seconds)
-                used += answer.cpu_ms / 1000
+                used += _seconds(answer.cpu_ms)
                 self._report([_Finding(candidates[each.index], each) for each in answer.fitting])
         except (insight_replicas.InsightUnavailable, insight_replicas.InsightRefusal) as error:
             status.problem = str(error)
@@ -239,6 +240,11 @@ class WakeUpCheck:
     def _milliseconds(self, moment: float) -> int:
         """A moment of the queue's clock in milliseconds since 1970."""
         return round(self._to_wall(moment) * 1000)
+
+
+def _seconds(cpu_ms: float) -> float:
+    """Processor time that insight names, in seconds; a whole check's where it is none."""
+    return cpu_ms / 1000 if 0 <= cpu_ms < math.inf else PERIOD_SECONDS * CPU_SHARE
 
 
 def _identity(pod: queued_pod.QueuedPodInfo) -> cycle_pb2.PodIdentity:

@@ -315,6 +315,15 @@ def test_pods_before_may_fill_the_nodes_that_hold_the_highest_score() -> None:
         cluster.close()
 
 
+def test_the_plugins_that_said_something_are_those_of_the_class_not_of_its_family(cluster: Cluster) -> None:
+    """One balances what pods request: of a pod that requests nothing it says nothing."""
+    classes = [(cluster.class_of(pod({"app": "a"}, requests=each)), 1) for each in ({"cpu": "1"}, {}, {"cpu": "2"})]
+    cluster.follow()
+    placed = cluster.ask_place_classes(classes, cluster.ask_filter_classes(classes))
+    balanced = ["NodeResourcesBalancedAllocation" in each.evaluated_plugins for each in placed.answers]
+    assert balanced == [True, False, True]
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_where_there_is_no_node_no_pod_is_placed(count: int) -> None:
     """Filter may be behind, and admit nodes that are gone."""

@@ -69,7 +69,7 @@ def test_memory_stays_within_an_eighth_of_its_limit(monkeypatch: pytest.MonkeyPa
     assert ("default", 0) not in cache
 
 
-def test_classes_of_which_nothing_was_known_at_first_count_when_they_come_again(
+def test_classes_that_knew_nothing_at_first_count_when_they_come_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If this fails, pods that are each a class of their own take memory without limit when all are tried again."""
@@ -90,7 +90,7 @@ def test_classes_of_which_nothing_was_known_at_first_count_when_they_come_again(
 
 
 def test_there_are_no_more_classes_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of which nothing is known takes memory, too, and each change of the classes time."""
+    """One that knows nothing takes memory, too, and time at each change of the classes."""
     monkeypatch.setattr(column_cache, "MAX_CLASSES", 50)
     cache, _ = make_cache(100)
     for number in range(100):

@@ -247,6 +247,15 @@ async def test_an_answer_about_a_pod_that_was_not_asked_about_is_none() -> None:
     assert not world.check.history
 
 
+@pytest.mark.parametrize("cpu_ms", [float("nan"), float("inf"), -1.0])
+async def test_a_processor_time_that_is_none_counts_as_the_whole_share(cpu_ms: float) -> None:
+    """If this fails, an insight that answers nonsense ends all checks, and nobody is told."""
+    world = World()
+    world.refuse("a")
+    world.cpu_ms = cpu_ms
+    assert await world.check.check(1.0) == 0.15
+
+
 async def test_a_check_that_took_more_than_its_share_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a per cent of 30 s is 150 ms; one class takes 400 ms. If this fails, insight has no bound."""
     world = World()

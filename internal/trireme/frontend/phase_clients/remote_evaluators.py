@@ -361,7 +361,8 @@ class RemoteEvaluators:
 
         One that has lost it (FAILED_PRECONDITION) gets all, in a second call.
         """
-        update = filtered.update
+        # The answer may be a later one when the call is over.
+        update, generation = filtered.update, filtered.columns.generation
         if update is None or (update.base_generation and link.capacities.get(key) != update.base_generation):
             update = node_columns.to_message(filtered.columns)
         request.capacities.CopyFrom(update)
@@ -374,7 +375,7 @@ class RemoteEvaluators:
             request.capacities.CopyFrom(node_columns.to_message(filtered.columns))
             response = await call(request, timeout=self._scores.deadline_seconds)
         if self._answers.has(key, filtered.columns):
-            link.note_capacities(key, filtered.columns.generation)
+            link.note_capacities(key, generation)
         return response
 
     async def reserve(
