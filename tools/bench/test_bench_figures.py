@@ -332,6 +332,17 @@ def test_rows_of_a_workload_stand_together() -> None:
     assert found == [told[2], told[0], told[3], told[1]]
 
 
+def test_trireme_stands_beside_kube_scheduler_with_the_ratio() -> None:
+    """A workload that one of them did not run would have a ratio of nothing."""
+    theirs, ours = (
+        {**row, "side": side} for row, side in zip(report.rows(runs()), ["kube-scheduler", "trireme"], strict=True)
+    )
+    alone = {**ours, "workload": "mix"}
+    _, _, *lines = report.comparison_table([theirs, ours, alone]).splitlines()
+    (cells,) = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    assert cells[:3] == ["`basic`, 10 pods", "1, 2", "0.50"]
+
+
 def test_document_is_rendered_between_its_markers() -> None:
     """Rendering twice would leave two tables, or eat the text around them."""
     text = f"before\n\n{report.BEGIN}\nold\n{report.END}\n\nafter\n"

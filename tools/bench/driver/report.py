@@ -33,7 +33,7 @@ FIGURES = (
     "idle_cpu_ms_per_s",
 )
 BEGIN, END = "<!-- results: made by tools/bench/run.py --render -->", "<!-- /results -->"
-LIMIT, REFERENCE, REFERENCE_WORKLOAD = "limit", "kube-scheduler", "basic"
+OURS, LIMIT, REFERENCE, REFERENCE_WORKLOAD = "trireme", "limit", "kube-scheduler", "basic"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,6 +191,43 @@ def processes_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
     return aligned(lines)
 
 
+def comparison_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
+    """Trireme beside kube-scheduler, a row for each workload that both ran: theirs after ours, with the ratio."""
+    lines = [
+        ("workload", "complete pods/s", "ratio", "CPU ms/pod", "ratio", "wait p50, p99 (s)", "peak MB"),
+        ("---",) * 7,
+    ]
+    for ours in bench_rows:
+        theirs = find(bench_rows, side=REFERENCE, workload=ours["workload"], variant=ours["variant"])
+        if ours["side"] != OURS or theirs is None or not ours["rounds"] or not theirs["rounds"]:
+            continue
+        kind = "" if ours["variant"] == f"{ours['nodes']}Nodes" else f" {ours['variant']}"
+        lines.append(
+            (
+                f"`{ours['workload']}`{kind}, {ours['pods']:,} pods",
+                f"{_with_range(ours, 'complete_pods_per_s', 0)}, {_with_range(theirs, 'complete_pods_per_s', 0)}",
+                _number(ratio(ours, theirs, "complete_pods_per_s"), 2),
+                f"{_with_range(ours, 'cpu_ms_per_pod', 2)}, {_with_range(theirs, 'cpu_ms_per_pod', 2)}",
+                _number(ratio(ours, theirs, "cpu_ms_per_pod"), 2),
+                "; ".join(_waits(row) for row in (ours, theirs)),
+                f"{_number(ours['peak_rss_mb'])}, {_number(theirs['peak_rss_mb'])}",
+            )
+        )
+    return aligned(lines)
+
+
+def _with_range(row: Mapping[str, Any], figure: str, digits: int) -> str:
+    """The median, with the range where there are several rounds."""
+    middle, span = _number(row[figure], digits), row[figure + "_range"]
+    if row["rounds"] < 2 or span is None:
+        return middle
+    return f"{middle} ({_number(span[0], digits)}–{_number(span[1], digits)})"
+
+
+def _waits(row: Mapping[str, Any]) -> str:
+    return ", ".join("" if row[name] is None else f"{row[name] / 1000:.2f}" for name in ("wait_p50_ms", "wait_p99_ms"))
+
+
 def aligned(lines: Sequence[Sequence[str]]) -> str:
     """A Markdown table that reads well unrendered too."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
@@ -212,13 +249,12 @@ def document(text: str, bench: Mapping[str, Any]) -> str:
     """A document with what stands between its result markers replaced. Raises ValueError where it has none."""
     machine, versions = bench["machine"], bench["versions"]
     facts = (
-        f"Commit `{bench['commit'][:12]}`, {bench['date']}, {bench['rounds']} rounds; {machine['cpus']} × "
-        f"{machine['cpu']}, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
+        f"Commit `{bench['commit'][:12]}`, {bench['date']}, {bench['rounds']} alternating rounds, 5,000 nodes; "
+        f"{machine['cpus']} × {machine['cpu']}, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + "."
+        + ". Trireme's figure is first, kube-scheduler's second."
     )
-    tables = (facts, table(bench["rows"]), "By process:", processes_table(bench["rows"]))
-    return between(text, BEGIN, END, "\n\n".join(tables))
+    return between(text, BEGIN, END, f"{facts}\n\n{comparison_table(bench['rows'])}")
 
 
 def between(text: str, begin: str, end: str, content: str) -> str:
