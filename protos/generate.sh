@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Also change: sdk/go/generate.sh, sdk/rust/generate.sh, sdk/typescript/generate.sh (the code of other languages).
+# Also change: sdk/go/generate.sh, sdk/rust/generate.sh, sdk/typescript/generate.sh,
+# sdk/java/pom.xml (the code of other languages).
 # Generates the Python modules and type stubs of protos/ into internal/ (trireme/v1 and trireme_kube/v1, committed).
 #
 #   protos/generate.sh           writes them

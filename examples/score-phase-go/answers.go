@@ -1,4 +1,4 @@
-// Also change: protos/trireme/v1/score_phase.proto (the messages).
+// Also change: protos/trireme/v1/score_phase.proto, protos/trireme/v1/filter.proto (the messages).
 // Also change: internal/trireme/wire/phase_answers.py (answers about placing).
 
 package main

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also change: protos/generate.sh (which runs it, and names those of other languages).
+# Also change: protos/generate.sh (which names those of other languages).
 # Generates the Go code of the contract, of the files that plugins and phases need, into triremev1/, which is committed:
 # building a plugin takes Go alone.
 #

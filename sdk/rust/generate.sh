@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also change: protos/generate.sh (which runs it, and names those of other languages).
+# Also change: protos/generate.sh (which names those of other languages).
 # Generates the Rust code of the contract into src/v1/, which is committed: the published crate needs no protoc.
 #
 #   sdk/rust/generate.sh           writes it

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Also change: protos/generate.sh (which runs it, and names those of other languages).
+# Also change: protos/generate.sh (which names those of other languages).
 # Generates the contract for the package from protos/ of this repository: src/generated/ (messages, services) and
 # dist/contract.binpb (the descriptors that reflection serves). Both are built for each package and not committed, so
 # they cannot differ from the protos. protoc comes with the repository's Python environment.

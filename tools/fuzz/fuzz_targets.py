@@ -2,6 +2,8 @@
 
 A target takes any bytes. It returns if they are read or refused as documented, and raises what it should not: such an
 input is a bug. Targets load what they need when they are made, so that fuzzing one does not instrument all.
+
+Also change: docs/reliability.md (what is fuzzed).
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The flags of the bind process. A mistake is one line that names the flag, where argparse would write a page.
 
 Also change: deploy/chart/templates/_pods.tpl (the chart's pods, which set flags).
+Also change: internal/trireme/config/leader_election.py (the flags that name the Lease).
 """
 
 import argparse

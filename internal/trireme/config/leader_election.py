@@ -6,6 +6,9 @@ run before anything connects, so that an instance that could never lead is no st
 Also change: internal/trireme/config/command_flags.py,
 internal/trireme/config_convert/command_lines.py (the flags of kube-scheduler).
 Also change: docs/beside-your-scheduler.md.
+Also change: internal/trireme/bind/flags.py (the flags that name the Lease).
+Also change: internal/trireme_kube/client/leaderelection/election.py (the jitter).
+Also change: internal/trireme/config/scheduler_configuration.py (the defaults).
 Also change: internal/trireme/shadow/interruptions.py (the deadline of a leader).
 
 Tests: tests/unit/config/test_start.py, tests/unit/bind/test_flags.py.

@@ -12,6 +12,7 @@ at each extension point, `multiPoint` expanded.
 Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1, and pkg/scheduler/apis/config/validation
 of Kubernetes 1.37.
 
+Also change: internal/trireme/config/leader_election.py (the defaults of leader election).
 Also change: internal/trireme/config_convert/configurations.py,
 internal/trireme/config_convert/profile_conversion.py (fields of KubeSchedulerConfiguration).
 Also change: internal/trireme/registry/legacy.py, internal/trireme/config_convert/policies.py (names of older plugins).

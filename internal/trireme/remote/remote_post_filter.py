@@ -1,5 +1,7 @@
 """Remote plugins at PostFilter, as evaluation's HostedPostFilter.
 
+Also change: protos/trireme/v1/filter.proto (the messages).
+
 Tests: tests/contract/test_recorded_remote_answers.py.
 """
 

@@ -1,5 +1,7 @@
 """Remote plugins at Reserve, as evaluation's Reserver.
 
+Also change: protos/trireme/v1/filter.proto (the messages).
+
 Tests: tests/contract/test_plugin_sdk_binding.py.
 """
 

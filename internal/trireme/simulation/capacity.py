@@ -4,6 +4,7 @@ Where a copy changes what other nodes take (topology spread, affinity between th
 Filter's constraints let the copies go. Where plugins place one pod at a time, the copies are scheduled one by one.
 
 Also change: protos/trireme/v1/simulation.proto (the limits).
+Also change: docs/simulate.md (how many copies are scheduled).
 
 Tests: tests/unit/simulation/test_questions.py.
 """

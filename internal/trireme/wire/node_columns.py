@@ -1,5 +1,7 @@
 """NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the receiver has.
 
+Also change: protos/trireme/v1/filter.proto (the messages).
+
 Tests: tests/unit/wire/test_node_columns.py, tests/unit/wire/test_phase_answers.py,
 tests/unit/filter/test_post_filter_results.py.
 """

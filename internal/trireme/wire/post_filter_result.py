@@ -1,5 +1,7 @@
 """PostFilterResult: what PostFilter answers for one pod, decoded from its message.
 
+Also change: protos/trireme/v1/filter.proto (the messages).
+
 Tests: tests/unit/scheduling/test_preemptors_together.py, tests/unit/wire/test_phase_answers.py.
 """
 

@@ -22,6 +22,8 @@ the Lease run out once another holder is preferred.
 
 An Election is for one term and the next term has a new identity, so an identity names a term; `lease.py` explains how
 bind relies on that.
+
+Also change: internal/trireme/config/leader_election.py (the jitter).
 """
 
 from __future__ import annotations
