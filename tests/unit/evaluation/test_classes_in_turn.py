@@ -288,6 +288,18 @@ def test_the_call_ends_where_a_node_that_holds_the_highest_score_may_be_full() -
         cluster.close()
 
 
+def test_where_one_node_takes_a_class_nothing_is_scored(cluster: Cluster) -> None:
+    """If this fails, metrics count scores that kube-scheduler does not make."""
+    plain = pod({"app": "a"})
+    one = pod({"app": "a"}, nodeSelector={HOST: "n0"})
+    assert len(cluster.schedule_in_turn([(plain, 1), (plain, 1)])) == 2
+    classes = [(cluster.class_of(one), 1), (cluster.class_of(plain), 1)]
+    cluster.follow()
+    (answer,) = cluster.ask_place_classes(classes, cluster.ask_filter_classes(classes)).answers
+    assert (list(answer.evaluated_plugins), list(answer.totals)) == ([], [0])
+    assert len(cluster.schedule_in_turn([(plain, 1), (one, 1)])) == 1
+
+
 def test_pods_before_may_fill_the_nodes_that_hold_the_highest_score() -> None:
     """With n0 to n2 full, 10 of 10 on n3 is worth more than all that is free on n4: that is not known here."""
     nodes = [

@@ -136,14 +136,15 @@ class PodsInTurn:
     def place(self) -> list[list[ChosenSlot]]:
         """The nodes of the pods, by class.
 
-        It ends where no node takes a pod, and before a pod with claims that would go to the node of another.
+        It ends where no node takes a pod, before a class that has one node to choose from, as nothing is scored then,
+        and before a pod with claims that would go to the node of another.
         """
         rows = [row for row, each in enumerate(self._wanted) for _ in range(each.count)]
         out: list[list[ChosenSlot]] = [[] for _ in self._wanted]
         at, choices = 0, _FIRST_CHOICES
         while at < len(rows):
             part = rows[at : at + choices]
-            chosen = self._choose(part)
+            chosen = self._choose(part, begun=bool(out[part[0]]))
             if not chosen:
                 break
             kept = self._keep(part, chosen)
@@ -153,18 +154,18 @@ class PodsInTurn:
             choices = min(2 * choices, _MOST_CHOICES) if kept == len(part) else kept
         return out
 
-    def _choose(self, rows: Sequence[int]) -> list[tuple[int, int]]:
+    def _choose(self, rows: Sequence[int], *, begun: bool) -> list[tuple[int, int]]:
         """Choose the slots of the next pods, of the classes `rows`, each another one; with its key.
 
-        It ends where there may be one node at most left to choose, but for the first pod.
+        It ends where there may be one node at most left to choose, but for the first pod if its class has `begun`.
         """
         out: list[tuple[int, int]] = []
         taken = np.zeros(len(rows), dtype=np.intp)
         for number, row in enumerate(rows):
             keys = self._keys[row]
+            if (number or not begun) and self._open_counts[row] - number < 2:
+                break
             if number:
-                if self._open_counts[row] - number < 2:
-                    break
                 keys = keys.copy()
                 keys[taken[:number]] = _CLOSED
             slot = int(keys.argmax())
