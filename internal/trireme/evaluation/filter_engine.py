@@ -87,8 +87,8 @@ class FilterEngine:
         """
         pod_class, timer = self._class_of_cycle(cycle), self._timers.timer_of_next_call()
         answers = self._answers[cycle.profile]
-        cached, own = await self.evaluator.evaluate_once(cycle.profile, pod_class, timer), None
-        if not cached.is_passing or cached.nominated.size:
+        cached, own = await self.evaluator.evaluate_new(cycle.profile, pod_class, timer), None
+        if cached is None:
             cached, own = await self._evaluate_with_own_nomination(cycle, timer)
         if own is not None:
             columns = answers.columns_with_own_verdict(cached, own)
@@ -127,7 +127,9 @@ class FilterEngine:
             if each.count > 1 and pod_class.has_claims:
                 break
             timer = self._timers.timer_of_next_call()
-            cached = await self.evaluator.evaluate_once(about.profile, pod_class, timer)
+            cached = await self.evaluator.evaluate_new(about.profile, pod_class, timer)
+            if cached is None:
+                cached = await self.evaluate(about, timer)
             answers = self._answers[about.profile]
             if not cached.is_passing:
                 break

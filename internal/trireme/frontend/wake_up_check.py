@@ -152,7 +152,7 @@ class WakeUpCheck:
         )
         answer = await self._insight.find_fitting_pods(request)
         if any(each.index >= len(candidates) for each in answer.fitting):
-            raise insight_replicas.InsightUnavailable("insight answered about a pod that it was not asked about")
+            raise insight_replicas.InsightUnavailable("insight named a pod that is not in the request")
         return candidates, answer
 
     def _candidates(self, status: scheduler_status_pb2.WakeUpCheck) -> list[_Candidate]:

@@ -100,7 +100,7 @@ class QueueContents:
         return [group for group in self._unschedulable.groups() if not group.key.gated_by]
 
     def awaits_hint(self, pod: QueuedPodInfo) -> bool:
-        """Whether a remote plugin is being asked about an event that may wake a pod of `refused_groups`."""
+        """Whether a remote plugin has a call open about an event that may wake a pod of `refused_groups`."""
         group = pod.container
         return isinstance(group, RefusalGroup) and self._calls.awaits_hint(pod, group.key)
 

@@ -130,7 +130,7 @@ class UsageWithPods:
             self._add_to_usage(class_id, slot, 1)
         self._find_slots()
 
-    def take_back(self, count: int) -> None:
+    def remove_last(self, count: int) -> None:
         """The pods that were added last, so many, are on no node."""
         if count:
             for class_id, slot in self._placed[-count:]:

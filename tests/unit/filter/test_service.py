@@ -163,11 +163,14 @@ async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again()
     caller = Caller(phase, builder, 1)
     await caller.ask()
     remote.fails = True
+    calls: list[None] = []
+    remote.while_asked = lambda: calls.append(None)
     request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1))
     builder.place(1, "n0")
     request.cycle.generation = builder.snap.generation
     response = await phase.Filter(request, context())
     assert response.pre_filter.status.messages == ["broken"]
+    assert len(calls) == 1, "a plugin that hangs would hold up the pod for two deadlines"
     assert not response.HasField("columns")
     remote.fails = False
     remote.refused = {"n1"}

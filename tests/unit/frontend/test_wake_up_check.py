@@ -1,4 +1,4 @@
-"""WakeUpCheck: which pods insight is asked about, and which answers count as missed wake-ups."""
+"""WakeUpCheck: which pods the request to insight has, and which answers count as missed wake-ups."""
 
 import asyncio
 import contextlib
@@ -243,13 +243,13 @@ async def test_an_answer_about_a_pod_that_was_not_asked_about_is_none() -> None:
     world.fitting["a"] = 1
     world.past_the_end = 1
     await world.check.check(1.0)
-    assert world.check.status().problem == "insight answered about a pod that it was not asked about"
+    assert world.check.status().problem == "insight named a pod that is not in the request"
     assert not world.check.history
 
 
 @pytest.mark.parametrize("cpu_ms", [float("nan"), float("inf"), -1.0])
 async def test_a_processor_time_that_is_none_counts_as_the_whole_share(cpu_ms: float) -> None:
-    """If this fails, an insight that answers nonsense ends all checks, and nobody is told."""
+    """If this fails, an insight that answers nonsense ends all checks silently."""
     world = World()
     world.refuse("a")
     world.cpu_ms = cpu_ms

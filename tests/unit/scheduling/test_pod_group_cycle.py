@@ -453,7 +453,7 @@ async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
 
 @pytest.mark.parametrize(("topology", "constrained"), [(False, False), (True, False), (True, True)])
 async def test_unusable_claims_of_a_group_are_released_without_preemption(topology: bool, constrained: bool) -> None:
-    """The group would wait forever for devices where it does not fit; filter is asked once, after the trial.
+    """The group would wait forever for devices where it does not fit; filter is called once, after the trial.
 
     A group with a topology constraint releases none.
     """

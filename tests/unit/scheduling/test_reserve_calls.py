@@ -1,4 +1,4 @@
-"""Reserve and Unreserve: what they assume and give back is in the cache and is told to others at once."""
+"""Reserve and Unreserve: what they assume and give back is in the cache and is published at once."""
 
 import asyncio
 from collections.abc import Sequence

@@ -119,23 +119,24 @@ class FilterEvaluator:
         text = f"nodes change faster than {_joined_plugin_names(plugins)} can be called about them"
         return _refuse_class_everywhere(cached, status.error("", text))
 
-    async def evaluate_once(
+    async def evaluate_new(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
-    ) -> class_verdicts.ClassVerdicts:
-        """As `evaluate`; of a class that is new, and may never come again, verdicts that are not cached.
+    ) -> class_verdicts.ClassVerdicts | None:
+        """The verdicts of a class that is new, and may never come again; they are not cached.
+
+        None: it is not new, its family does not tell, or no node takes it. It is to be evaluated then.
 
         Raises: as evaluate.
         """
         if (profile, pod_class.id) in self._cache:
-            return await self.evaluate(profile, pod_class, timer)
+            return None
         self._cache.columns_of(profile, pod_class)  # it is not new the next time
         sibling = self._cache.sibling_of(profile, pod_class)
-        if sibling is not None:
-            known = await self.evaluate(profile, sibling[0])
-            found = self._profiles[profile].filter.verdicts_beside(pod_class, known, timer)
-            if found is not None:
-                return found
-        return await self.evaluate(profile, pod_class, timer)
+        if sibling is None:
+            return None
+        known = await self.evaluate(profile, sibling[0])
+        found = self._profiles[profile].filter.verdicts_beside(pod_class, known, timer)
+        return found if found is not None and found.is_passing else None
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer

@@ -194,7 +194,7 @@ class PodsInTurn:
             better = of_pods > np.array([key for _, key in chosen])
             if better.any():
                 kept = int(better.argmax())
-                self._before.take_back(len(chosen) - kept)
+                self._before.remove_last(len(chosen) - kept)
                 slots, keys = slots[:kept], keys[:, :kept]
         was_open = self._keys[:, slots] >= 0
         self._open_counts += np.count_nonzero(keys >= 0, axis=1) - np.count_nonzero(was_open, axis=1)
