@@ -171,6 +171,7 @@ class Scheduler:
         batch = self._queue.pop(self._now(), self._limit.max_pods)
         if batch is None:
             return
+        comes_again = isinstance(batch, PodBatch) and (batch.profile, batch.class_id) in self._answers
         self._prepare_ahead()
         self._in_cycle = True
         try:
@@ -178,7 +179,7 @@ class Scheduler:
         finally:
             self._in_cycle = False
         self._completed += 1
-        if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
+        if comes_again and isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
             await self._speculate(batch)
 
     async def _run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> bool:

@@ -18,8 +18,15 @@ from trireme_kube.client.informers.watch import EventKind
 
 @pytest.fixture(name="world")
 def _world() -> Iterator[World]:
-    """One node of three CPUs, and a pod that was placed on it while nothing else happened."""
+    """One node of three CPUs, and the second pod of its class that was placed on it while nothing else happened.
+
+    The first one is gone.
+    """
     with one_node() as world:
+        world.create("gone", 1)
+        world.answer_all()
+        world.api.remove("pods", "gone")
+        world.deliver("pods", 1000)
         world.create("first", 1)
         world.answer_all()
         yield world
@@ -62,6 +69,15 @@ def test_answers_are_good_once(world: World) -> None:
     assert sorted(world.pending_rpcs()) == ["Filter", "Permit"]
 
 
+def test_a_class_that_came_once_is_not_speculated_about(world: World) -> None:
+    """Where each pod is a class of its own, each would cost two calls in vain."""
+    _quiet(world)
+    world.create("other", 2)
+    world.answer_all()
+    world.loop.advance(2 * scheduler.QUIET_SECONDS)
+    assert world.pending_rpcs() == []
+
+
 def _bind_one_by_one(world: World, pods: int) -> list[int]:
     """Pods that come alone, each when the one before is bound; answers for how many filter was asked in between."""
     asked = []
@@ -77,11 +93,13 @@ def _bind_one_by_one(world: World, pods: int) -> list[int]:
 
 @pytest.fixture(name="roomy")
 def _roomy() -> Iterator[World]:
-    """Two nodes, of five and of many CPUs, and nothing on them."""
+    """Two nodes, of six and of many CPUs, and one pod on them; those that come later are of its class."""
     world = World()
-    world.api.put_node("n0", 5)
+    world.api.put_node("n0", 6)
     world.api.put_node("n1", 500)
     world.deliver("nodes", 2)
+    world.create("before", 1)
+    world.answer_all()
     yield world
     world.close()
 
@@ -90,7 +108,7 @@ def test_speculation_grows_with_single_pods_of_a_class(roomy: World) -> None:
     """Each lone pod of many would cost two calls."""
     assert _bind_one_by_one(roomy, 16) == [1, 2, 4, 8, 16]
     nodes = [pod["spec"]["nodeName"] for pod in roomy.api.stored("pods").values()]
-    assert nodes == ["n0"] * 5 + ["n1"] * 11
+    assert nodes == ["n0"] * 6 + ["n1"] * 11
 
 
 def test_speculation_is_bounded(roomy: World) -> None:
