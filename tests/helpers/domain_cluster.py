@@ -20,7 +20,7 @@ from trireme.registry import default_profile
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
-from trireme.wire import node_columns, packing
+from trireme.wire import node_columns
 from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
@@ -283,10 +283,9 @@ class Cluster:
         self, classes: Sequence[tuple[int, int]], filtered: filter_phase_pb2.FilterClassesResponse
     ) -> score_phase_pb2.PlaceClassesResponse:
         """The places of the classes that filter answered about."""
-        wanted = score_phase_pb2.PlaceClassesRequest(cycle=self._cycle(0), capacities=filtered.answers[0].columns)
+        wanted = score_phase_pb2.PlaceClassesRequest(cycle=self._cycle(0))
         for (class_id, count), answer in zip(classes, filtered.answers, strict=False):
-            admitted = packing.to_bits(node_columns.from_message(answer.columns).feasible)
-            wanted.classes.add(pod_class=class_id, count=count, admitted=admitted, demand=answer.demand)
+            wanted.classes.add(pod_class=class_id, count=count, admitted=answer.admitted, demand=answer.demand)
         placed: score_phase_pb2.PlaceClassesResponse = self._run(self.score.PlaceClasses(wanted, context(SECONDS)))
         return placed
 

@@ -466,6 +466,9 @@ class World:
             if answer.needs_reserve or not any(answer.columns.capacity):
                 break
             answer.evaluated_generation = request.cycle.generation
+            columns = node_columns.from_message(answer.columns)
+            answer.admitted = packing.to_bits(columns.feasible)
+            answer.columns.CopyFrom(filter_pb2.NodeColumns(generation=columns.generation, size=columns.size))
             answer.demand.amounts["cpu"] = cpus(self.mirror.classes[each.pod_class].pod) * 1000
             response.answers.append(answer)
         return response

@@ -138,8 +138,7 @@ class FilterEngine:
             if demand is None or not taken.isdisjoint(takes):
                 break
             taken |= takes
-            columns = answers.columns_of_class(cached, each.base_generation)
-            out.append(dataclasses.replace(answers.answer_of_class(cached, columns, (), timer), demand=demand))
+            out.append(answers.answer_of_class_in_turn(cached, demand, timer))
         return out
 
     async def filter_nominated(

@@ -218,25 +218,20 @@ class ScoreEngine:
         self,
         cycle: cycle_pb2.Cycle,
         wanted: Sequence[classes_in_turn.PodsToPlace],
-        capacities: node_columns.NodeColumns,
-        seed: int = 0,
     ) -> Sequence[phase_answers.PlaceAnswer]:
         """As `place`, of pods of several classes: each class as if the pods of those before were on their nodes.
 
-        `capacities` is filter's answer about the first class, which may be a patch. It ends after the first class whose
-        pods were not all placed, and before one whose choice depends on more of the pods before than what they take.
-        One answer at least.
+        It ends after the first class whose pods were not all placed, and before one whose choice depends on more than
+        what pods take of their nodes; that may be the first.
 
-        Raises: StaleRequestError, InvalidRequestError as `place`.
+        Raises: InvalidRequestError as `place`.
         """
         if not wanted:
             raise request_errors.InvalidRequestError("classes: there is none")
         first = cycle_pb2.Cycle()
         first.CopyFrom(cycle)
         first.pod_class = wanted[0].class_id
-        answers = await self._place_in_turn(first, wanted, node_usage.UsageWithPods(self._snap))
-        self.columns_of(first).store_filter_answer(capacities)
-        return answers or [await self.place(first, wanted[0].count, capacities, seed=seed)]
+        return await self._place_in_turn(first, wanted, node_usage.UsageWithPods(self._snap))
 
     async def place_after(
         self,

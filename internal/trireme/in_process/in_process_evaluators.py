@@ -25,7 +25,7 @@ from trireme.framework import status
 from trireme.scheduling import ports
 from trireme.snapshot import node_usage, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
-from trireme.wire import domain_constraints, identities
+from trireme.wire import domain_constraints, identities, packing
 from trireme.wire import status as wire_status
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
@@ -169,11 +169,11 @@ class InProcessEvaluators(ports.Evaluators):
             if not filtered:
                 return ()
             pods = [
-                classes_in_turn.PodsToPlace(*each, answer.demand or {}, answer.columns.feasible)
+                classes_in_turn.PodsToPlace(*each, answer.demand or {}, packing.from_bits(answer.admitted_nodes))
                 for each, answer in zip(wanted, filtered, strict=False)
             ]
             cycle.generation = filtered[0].columns.generation
-            placed = await self.engine.score.place_classes(cycle, pods, filtered[0].columns, cycle.generation)
+            placed = await self.engine.score.place_classes(cycle, pods)
             return list(zip(filtered, placed, strict=False))
 
     async def place_after(

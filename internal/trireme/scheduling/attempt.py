@@ -30,7 +30,6 @@ from trireme.scheduling import (
 )
 from trireme.scheduling.failure import Failure
 from trireme.v1 import core_pb2, cycle_pb2
-from trireme.wire import node_columns
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 from trireme_kube.componentbase.logs import klog
 
@@ -157,7 +156,7 @@ class AttemptRunner:
         answers = await self._evaluators.place_in_turn(ahead.profile, ahead.classes, generation)
         seconds = (self._observer.clock() - started) / max(len(answers), 1)
         return [
-            NodeChoice(filtered, placed, node_counts_for_log(filtered.columns, self._cache.node_count), seconds)
+            NodeChoice(filtered, placed, node_counts_for_log(filtered, self._cache.node_count), seconds)
             for filtered, placed in answers
         ]
 
@@ -286,7 +285,7 @@ class AttemptRunner:
         """
         if filtered.columns.admits(slot):
             return NodeChoice(filtered, PlaceAnswer(slots=(slot,)), (1, 1))
-        nodes = node_counts_for_log(filtered.columns, self._cache.node_count)
+        nodes = node_counts_for_log(filtered, self._cache.node_count)
         count = self._limit.for_place(filtered, pods)
         placed = await self._evaluators.place(*class_key, count, filtered, extra_scores)
         if placed.failure is None and not placed.slots:
@@ -313,9 +312,9 @@ def _attempt_for_deferred_resize(pods: list[queued_pod.QueuedPodInfo]) -> Attemp
     return Attempt(pods, error=Failure(text))
 
 
-def node_counts_for_log(columns: node_columns.NodeColumns, nodes: int) -> tuple[int, int]:
+def node_counts_for_log(filtered: FilterAnswer, nodes: int) -> tuple[int, int]:
     """The numbers of nodes and of feasible ones, for the line of a bound pod; (0, 0) while the log has no such line."""
-    return (nodes, columns.feasible_count) if klog.enabled(log, 2) else (0, 0)
+    return (nodes, filtered.feasible_count) if klog.enabled(log, 2) else (0, 0)
 
 
 def identifying_fields(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:

@@ -182,7 +182,7 @@ class SchedulingCycle:
         """Make an attempt of speculative places. No call is made, so nothing can change in between."""
         started, reused = self._observer.clock(), known.used > 0
         placed = known.take_places(len(pods))
-        node_counts = attempt.node_counts_for_log(known.filtered.columns, self._cache.node_count)
+        node_counts = attempt.node_counts_for_log(known.filtered, self._cache.node_count)
         made = await self._attempts.assume_and_reserve(
             known.class_key, pods, attempt.NodeChoice(known.filtered, placed, node_counts)
         )

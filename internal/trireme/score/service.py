@@ -190,17 +190,13 @@ async def _decode_and_place(
 async def _decode_and_place_classes(
     engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceClassesRequest
 ) -> Sequence[phase_answers.PlaceAnswer]:
-    """Decode the request and place by the engine. Raises: InvalidRequestError, StaleRequestError."""
+    """Decode the request and place by the engine. Raises: InvalidRequestError."""
     if not all(each.HasField("demand") for each in request.classes):
         raise request_errors.InvalidRequestError("classes.demand: is missing, so that a node may be overcommitted")
-    try:
-        capacities = node_columns.from_message(request.capacities)
-    except ValueError as error:
-        raise request_errors.InvalidRequestError(f"capacities: {error}") from error
     wanted = [
         classes_in_turn.PodsToPlace(
             each.pod_class, each.count, dict(each.demand.amounts), packing.from_bits(each.admitted)
         )
         for each in request.classes
     ]
-    return await engine.place_classes(request.cycle, wanted, capacities, request.cycle.generation)
+    return await engine.place_classes(request.cycle, wanted)

@@ -207,6 +207,26 @@ class NodeTable(forkable_columns.ForkableColumns):
         self.pod_count[slots] += counts
         self.pod_changes.touch(slots, generation)
 
+    def add_single_pods(
+        self,
+        slots: arrays.Int32Array,
+        count: int,
+        requests: arrays.Int64Array,
+        nonzero: arrays.Int64Array,
+        generation: int,
+    ) -> None:
+        """Count a pod of its own more (`count` -1: fewer) on each of the slots, which may repeat.
+
+        Shapes: slots (n,); requests (resource, n); nonzero (2, n).
+        """
+        self.ensure_resource_rows()
+        for resource in np.flatnonzero(requests.any(axis=1)).tolist():
+            np.add.at(self.requested[resource], slots, requests[resource] * count)
+        for row, amounts in zip(self.nonzero, nonzero, strict=True):
+            np.add.at(row, slots, amounts * count)
+        np.add.at(self.pod_count, slots, count)
+        self.pod_changes.touch(slots.astype(np.intp), generation)
+
     def add_pods_unrecorded(
         self, slot: int, count: int, requests: arrays.Int64Array, nonzero: arrays.Int64Array
     ) -> None:

@@ -366,7 +366,7 @@ class Snapshot:
         self.pods.clear_names(rows.tolist())
 
     def _add_or_subtract_pods_on_nodes(self, rows: arrays.RowArray, sign: int, generation: int) -> None:
-        """Add the pods of these rows to their nodes (or subtract them), vectorised per class if they are many."""
+        """Add the pods of these rows to their nodes (or subtract them), vectorised if they are many."""
         if not rows.size:
             return
         names = self.nodes.resource_names
@@ -382,8 +382,16 @@ class Snapshot:
                 )
             self.nodes.pod_changes.touch(on.astype(np.intp), generation)
             return
-        for class_id in np.unique(class_ids).tolist():
-            pod_class = self.classes[class_id]
-            slots, counts = np.unique(on[class_ids == class_id], return_counts=True)
-            requests = pod_class.placed_requests(names)
-            self.nodes.add_pods(slots, counts * sign, requests, pod_class.placed_nonzero_requests, generation)
+        distinct, which = np.unique(class_ids, return_inverse=True)
+        of_class = [self.classes[class_id] for class_id in distinct.tolist()]
+        if len(of_class) == 1:
+            slots, counts = np.unique(on, return_counts=True)
+            requests, nonzero = of_class[0].placed_requests(names), of_class[0].placed_nonzero_requests
+            self.nodes.add_pods(slots, counts * sign, requests, nonzero, generation)
+            return
+        requests = np.zeros((len(names), len(of_class)), dtype=np.int64)
+        for column, pod_class in enumerate(of_class):
+            own = pod_class.placed_requests(names)
+            requests[: own.shape[0], column] = own
+        nonzero = np.stack([pod_class.placed_nonzero_requests for pod_class in of_class], axis=1)
+        self.nodes.add_single_pods(on, sign, requests[:, which], nonzero[:, which], generation)

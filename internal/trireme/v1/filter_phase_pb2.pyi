@@ -151,6 +151,7 @@ class FilterPhaseFilterResponse(_message.Message):
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     NODES_LEFT_FIELD_NUMBER: _builtins.int
     DEMAND_FIELD_NUMBER: _builtins.int
+    ADMITTED_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
@@ -159,13 +160,17 @@ class FilterPhaseFilterResponse(_message.Message):
     """OPTIONAL. PreBind must be called for pods of this class."""
     evaluated_generation: _builtins.int
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
+    admitted: _builtins.bytes
+    """REQUIRED of FilterClasses, which leaves out the columns. The nodes that take a pod: a bit for each slot, the lowest
+    bit of the first byte for slot 0.
+    """
     @_builtins.property
     def pre_filter(self) -> _filter_pb2.PreFilterResponse:
         """REQUIRED where PreFilter did not pass or narrowed: its outcome."""
 
     @_builtins.property
     def columns(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED unless PreFilter refused."""
+        """REQUIRED unless PreFilter refused. FilterClasses answers the generation and the size alone, with `admitted`."""
 
     @_builtins.property
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainConstraint]:
@@ -220,10 +225,11 @@ class FilterPhaseFilterResponse(_message.Message):
         evaluated_generation: _builtins.int = ...,
         nodes_left: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         demand: Global___ResourceDemand | None = ...,
+        admitted: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "demand", b"demand", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "demand", b"demand", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nodes_left", b"nodes_left", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "columns", b"columns", "constraints", b"constraints", "demand", b"demand", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nodes_left", b"nodes_left", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -305,29 +311,25 @@ Global___FilterClassesRequest: _TypeAlias = FilterClassesRequest  # noqa: Y015
 
 @_typing.final
 class ClassToFilter(_message.Message):
-    """ClassToFilter is a class, as in FilterPhaseFilterRequest."""
+    """ClassToFilter is a class of pods."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     POD_CLASS_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
-    BASE_GENERATION_FIELD_NUMBER: _builtins.int
     pod_class: _builtins.int
     """REQUIRED. The class."""
     count: _builtins.int
     """REQUIRED. How many pods of it are pending, from 1."""
-    base_generation: _builtins.int
-    """OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do."""
     def __init__(
         self,
         *,
         pod_class: _builtins.int = ...,
         count: _builtins.int = ...,
-        base_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_generation", b"base_generation", "count", b"count", "pod_class", b"pod_class"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "pod_class", b"pod_class"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,7 +28,7 @@ from trireme.v1 import filter_phase_pb2 as trireme_dot_v1_dot_filter__phase__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrireme/v1/score_phase.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x1dtrireme/v1/filter_phase.proto\x1a\x17trireme/v1/status.proto\"<\n\x18ScorePhasePrepareRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\"9\n\x19ScorePhasePrepareResponse\x12\x1c\n\x14\x65valuated_generation\x18\x01 \x01(\x04\"\xc3\x01\n\x0cPlaceRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12+\n\ncapacities\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x04 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\x14\n\x0c\x65xtra_scores\x18\x05 \x03(\x12\x12\x0c\n\x04seed\x18\x06 \x01(\x04\"\x8f\x01\n\x13PlaceClassesRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\x07\x63lasses\x18\x02 \x03(\x0b\x32\x18.trireme.v1.ClassToPlace\x12+\n\ncapacities\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\"n\n\x0c\x43lassToPlace\x12\x11\n\tpod_class\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x10\n\x08\x61\x64mitted\x18\x03 \x01(\x0c\x12*\n\x06\x64\x65mand\x18\x04 \x01(\x0b\x32\x1a.trireme.v1.ResourceDemand\"`\n\x14PlaceClassesResponse\x12*\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PlaceResponse\x12\x1c\n\x14\x65valuated_generation\x18\x02 \x01(\x04\"\xd6\x01\n\rPlaceResponse\x12\r\n\x05slots\x18\x01 \x03(\r\x12\x0e\n\x06totals\x18\x02 \x03(\x03\x12#\n\x07timings\x18\x03 \x03(\x0b\x32\x12.trireme.v1.Timing\x12\"\n\x06status\x18\x04 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0c\n\x04more\x18\x05 \x01(\x08\x12\x19\n\x11\x65valuated_plugins\x18\x06 \x03(\t\x12\x1c\n\x14\x65valuated_generation\x18\x07 \x01(\x04\x12\x16\n\x0eremote_answers\x18\x08 \x01(\x0c\"\xb7\x01\n\x1eScorePodGroupPlacementsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12,\n\x07plugins\x18\x02 \x03(\x0b\x32\x1b.trireme.v1.PlacementPlugin\x12\x32\n\nplacements\x18\x03 \x03(\x0b\x32\x1e.trireme.v1.CandidatePlacement\x12\x11\n\tscheduled\x18\x04 \x01(\r\"1\n\x0fPlacementPlugin\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\"8\n\x12\x43\x61ndidatePlacement\x12\r\n\x05slots\x18\x01 \x03(\r\x12\x13\n\x0bpod_classes\x18\x02 \x03(\r\"s\n\x1fScorePodGroupPlacementsResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06totals\x18\x02 \x03(\x12\x12\x1c\n\x14\x65valuated_generation\x18\x03 \x01(\x04\x32\xe9\x02\n\nScorePhase\x12V\n\x07Prepare\x12$.trireme.v1.ScorePhasePrepareRequest\x1a%.trireme.v1.ScorePhasePrepareResponse\x12<\n\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponse\x12Q\n\x0cPlaceClasses\x12\x1f.trireme.v1.PlaceClassesRequest\x1a .trireme.v1.PlaceClassesResponse\x12r\n\x17ScorePodGroupPlacements\x12*.trireme.v1.ScorePodGroupPlacementsRequest\x1a+.trireme.v1.ScorePodGroupPlacementsResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrireme/v1/score_phase.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x1dtrireme/v1/filter_phase.proto\x1a\x17trireme/v1/status.proto\"<\n\x18ScorePhasePrepareRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\"9\n\x19ScorePhasePrepareResponse\x12\x1c\n\x14\x65valuated_generation\x18\x01 \x01(\x04\"\xc3\x01\n\x0cPlaceRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12+\n\ncapacities\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x04 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\x14\n\x0c\x65xtra_scores\x18\x05 \x03(\x12\x12\x0c\n\x04seed\x18\x06 \x01(\x04\"b\n\x13PlaceClassesRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\x07\x63lasses\x18\x02 \x03(\x0b\x32\x18.trireme.v1.ClassToPlace\"n\n\x0c\x43lassToPlace\x12\x11\n\tpod_class\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x10\n\x08\x61\x64mitted\x18\x03 \x01(\x0c\x12*\n\x06\x64\x65mand\x18\x04 \x01(\x0b\x32\x1a.trireme.v1.ResourceDemand\"`\n\x14PlaceClassesResponse\x12*\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PlaceResponse\x12\x1c\n\x14\x65valuated_generation\x18\x02 \x01(\x04\"\xd6\x01\n\rPlaceResponse\x12\r\n\x05slots\x18\x01 \x03(\r\x12\x0e\n\x06totals\x18\x02 \x03(\x03\x12#\n\x07timings\x18\x03 \x03(\x0b\x32\x12.trireme.v1.Timing\x12\"\n\x06status\x18\x04 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0c\n\x04more\x18\x05 \x01(\x08\x12\x19\n\x11\x65valuated_plugins\x18\x06 \x03(\t\x12\x1c\n\x14\x65valuated_generation\x18\x07 \x01(\x04\x12\x16\n\x0eremote_answers\x18\x08 \x01(\x0c\"\xb7\x01\n\x1eScorePodGroupPlacementsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12,\n\x07plugins\x18\x02 \x03(\x0b\x32\x1b.trireme.v1.PlacementPlugin\x12\x32\n\nplacements\x18\x03 \x03(\x0b\x32\x1e.trireme.v1.CandidatePlacement\x12\x11\n\tscheduled\x18\x04 \x01(\r\"1\n\x0fPlacementPlugin\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\"8\n\x12\x43\x61ndidatePlacement\x12\r\n\x05slots\x18\x01 \x03(\r\x12\x13\n\x0bpod_classes\x18\x02 \x03(\r\"s\n\x1fScorePodGroupPlacementsResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06totals\x18\x02 \x03(\x12\x12\x1c\n\x14\x65valuated_generation\x18\x03 \x01(\x04\x32\xe9\x02\n\nScorePhase\x12V\n\x07Prepare\x12$.trireme.v1.ScorePhasePrepareRequest\x1a%.trireme.v1.ScorePhasePrepareResponse\x12<\n\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponse\x12Q\n\x0cPlaceClasses\x12\x1f.trireme.v1.PlaceClassesRequest\x1a .trireme.v1.PlaceClassesResponse\x12r\n\x17ScorePodGroupPlacements\x12*.trireme.v1.ScorePodGroupPlacementsRequest\x1a+.trireme.v1.ScorePodGroupPlacementsResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,22 +42,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCOREPHASEPREPARERESPONSE']._serialized_end=268
   _globals['_PLACEREQUEST']._serialized_start=271
   _globals['_PLACEREQUEST']._serialized_end=466
-  _globals['_PLACECLASSESREQUEST']._serialized_start=469
-  _globals['_PLACECLASSESREQUEST']._serialized_end=612
-  _globals['_CLASSTOPLACE']._serialized_start=614
-  _globals['_CLASSTOPLACE']._serialized_end=724
-  _globals['_PLACECLASSESRESPONSE']._serialized_start=726
-  _globals['_PLACECLASSESRESPONSE']._serialized_end=822
-  _globals['_PLACERESPONSE']._serialized_start=825
-  _globals['_PLACERESPONSE']._serialized_end=1039
-  _globals['_SCOREPODGROUPPLACEMENTSREQUEST']._serialized_start=1042
-  _globals['_SCOREPODGROUPPLACEMENTSREQUEST']._serialized_end=1225
-  _globals['_PLACEMENTPLUGIN']._serialized_start=1227
-  _globals['_PLACEMENTPLUGIN']._serialized_end=1276
-  _globals['_CANDIDATEPLACEMENT']._serialized_start=1278
-  _globals['_CANDIDATEPLACEMENT']._serialized_end=1334
-  _globals['_SCOREPODGROUPPLACEMENTSRESPONSE']._serialized_start=1336
-  _globals['_SCOREPODGROUPPLACEMENTSRESPONSE']._serialized_end=1451
-  _globals['_SCOREPHASE']._serialized_start=1454
-  _globals['_SCOREPHASE']._serialized_end=1815
+  _globals['_PLACECLASSESREQUEST']._serialized_start=468
+  _globals['_PLACECLASSESREQUEST']._serialized_end=566
+  _globals['_CLASSTOPLACE']._serialized_start=568
+  _globals['_CLASSTOPLACE']._serialized_end=678
+  _globals['_PLACECLASSESRESPONSE']._serialized_start=680
+  _globals['_PLACECLASSESRESPONSE']._serialized_end=776
+  _globals['_PLACERESPONSE']._serialized_start=779
+  _globals['_PLACERESPONSE']._serialized_end=993
+  _globals['_SCOREPODGROUPPLACEMENTSREQUEST']._serialized_start=996
+  _globals['_SCOREPODGROUPPLACEMENTSREQUEST']._serialized_end=1179
+  _globals['_PLACEMENTPLUGIN']._serialized_start=1181
+  _globals['_PLACEMENTPLUGIN']._serialized_end=1230
+  _globals['_CANDIDATEPLACEMENT']._serialized_start=1232
+  _globals['_CANDIDATEPLACEMENT']._serialized_end=1288
+  _globals['_SCOREPODGROUPPLACEMENTSRESPONSE']._serialized_start=1290
+  _globals['_SCOREPODGROUPPLACEMENTSRESPONSE']._serialized_end=1405
+  _globals['_SCOREPHASE']._serialized_start=1408
+  _globals['_SCOREPHASE']._serialized_end=1769
 # @@protoc_insertion_point(module_scope)

@@ -130,7 +130,6 @@ class PlaceClassesRequest(_message.Message):
 
     CYCLE_FIELD_NUMBER: _builtins.int
     CLASSES_FIELD_NUMBER: _builtins.int
-    CAPACITIES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The profile and the state of the cluster; its class does not matter."""
@@ -139,20 +138,15 @@ class PlaceClassesRequest(_message.Message):
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClassToPlace]:
         """REQUIRED. The classes in the order in which their pods are tried, at least one."""
 
-    @_builtins.property
-    def capacities(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED. Filter's answer about the first class, as in PlaceRequest."""
-
     def __init__(
         self,
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
         classes: _abc.Iterable[Global___ClassToPlace] | None = ...,
-        capacities: _filter_pb2.NodeColumns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "cycle", b"cycle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "classes", b"classes", "cycle", b"cycle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "cycle", b"cycle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -173,9 +167,7 @@ class ClassToPlace(_message.Message):
     count: _builtins.int
     """REQUIRED. How many pods are to be placed, from 1."""
     admitted: _builtins.bytes
-    """REQUIRED. The nodes that take a pod by filter's answer: a bit for each slot, the lowest bit of the first byte for
-    slot 0. Slots beyond take none.
-    """
+    """REQUIRED. Filter's `admitted`. Slots beyond take none."""
     @_builtins.property
     def demand(self) -> _filter_phase_pb2.ResourceDemand:
         """REQUIRED. Filter's demand."""
@@ -208,7 +200,9 @@ class PlaceClassesResponse(_message.Message):
     """REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one."""
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlaceResponse]:
-        """REQUIRED. In the order of the request, at least one."""
+        """OPTIONAL. In the order of the request; there is none where the choice for the first class depends on more than what
+        pods take of their nodes. Call Filter and Place about it then.
+        """
 
     def __init__(
         self,

@@ -47,10 +47,19 @@ class FilterAnswer:
     # What must be free on a node for one pod, where a placed pod changes nothing but this for pods of classes that have
     # it too. Amounts above 0 by resource; None: it may change more. FilterClasses alone answers it.
     demand: Mapping[str, int] | None = None
+    # FilterClasses alone: which nodes pass, a bit for each slot (`packing.to_bits`), instead of the columns' arrays.
+    admitted_nodes: bytes = b""
     # How many of the nominees, from the first, may run on the nodes that they are nominated for (FilterNominated).
     admitted: int = 0
     # The message that brought `columns` up to date, if one did: score gets it as it is.
     update: filter_pb2.NodeColumns | None = None
+
+    @property
+    def feasible_count(self) -> int:
+        """How many nodes pass."""
+        if self.admitted_nodes:
+            return int.from_bytes(self.admitted_nodes, "little").bit_count()
+        return self.columns.feasible_count
 
     def is_refused_everywhere(self, nominated: int) -> bool:
         """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them.
@@ -108,6 +117,7 @@ def write_filter_response(answer: FilterAnswer, response: filter_phase_pb2.Filte
     if answer.demand is not None:
         response.demand.amounts.update(answer.demand)
         response.demand.SetInParent()
+    response.admitted = answer.admitted_nodes
     if answer.refusal is None:
         node_columns.write_to(answer.columns, response.columns)
 
@@ -117,6 +127,8 @@ def filter_answer(
 ) -> FilterAnswer:
     """Decode Filter's answer, which has `known` as its columns, brought up to date unless PreFilter refused the class.
 
+    FilterClasses answers only their generation and size.
+
     Raises: ValueError for columns that do not fit together, or patch other ones.
     """
     refusal, narrowed = None, None
@@ -124,7 +136,9 @@ def filter_answer(
         pre_filter = wire_status.from_message(response.pre_filter.status)
         refusal = None if pre_filter.code is status.Code.SUCCESS else pre_filter
         narrowed = frozenset(response.pre_filter.node_names) if response.pre_filter.narrowed else None
-    if refusal is None:
+    if response.admitted:
+        known.generation, known.size = response.columns.generation, response.columns.size
+    elif refusal is None:
         known.update(node_columns.from_message(response.columns))
     return FilterAnswer(
         columns=known,
@@ -140,6 +154,7 @@ def filter_answer(
         timings=response.timings,
         post_filter_results=response.post_filter_results,
         demand=dict(response.demand.amounts) if response.HasField("demand") else None,
+        admitted_nodes=response.admitted,
         update=response.columns,
     )
 

@@ -195,7 +195,7 @@ type FilterPhaseFilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED where PreFilter did not pass or narrowed: its outcome.
 	PreFilter *PreFilterResponse `protobuf:"bytes,1,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
-	// REQUIRED unless PreFilter refused.
+	// REQUIRED unless PreFilter refused. FilterClasses answers the generation and the size alone, with `admitted`.
 	Columns *NodeColumns `protobuf:"bytes,2,opt,name=columns,proto3" json:"columns,omitempty"`
 	// OPTIONAL. How placements of the class change other nodes.
 	Constraints []*DomainConstraint `protobuf:"bytes,3,rep,name=constraints,proto3" json:"constraints,omitempty"`
@@ -223,7 +223,10 @@ type FilterPhaseFilterResponse struct {
 	// OPTIONAL. What a pod of the class takes of its node. Set where a placed pod of the class changes nothing for pods of
 	// classes that have this set too, but what is left of its node's resources and room for pods, and for classes with
 	// claims or volumes what is left of those on its node: PlaceClasses puts their pods on no node of a pod before them.
-	Demand        *ResourceDemand `protobuf:"bytes,13,opt,name=demand,proto3" json:"demand,omitempty"`
+	Demand *ResourceDemand `protobuf:"bytes,13,opt,name=demand,proto3" json:"demand,omitempty"`
+	// REQUIRED of FilterClasses, which leaves out the columns. The nodes that take a pod: a bit for each slot, the lowest
+	// bit of the first byte for slot 0.
+	Admitted      []byte `protobuf:"bytes,14,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +352,13 @@ func (x *FilterPhaseFilterResponse) GetDemand() *ResourceDemand {
 	return nil
 }
 
+func (x *FilterPhaseFilterResponse) GetAdmitted() []byte {
+	if x != nil {
+		return x.Admitted
+	}
+	return nil
+}
+
 // ResourceDemand is what must be free on a node for one pod of a class, beside room for one more pod.
 type ResourceDemand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -450,17 +460,15 @@ func (x *FilterClassesRequest) GetClasses() []*ClassToFilter {
 	return nil
 }
 
-// ClassToFilter is a class, as in FilterPhaseFilterRequest.
+// ClassToFilter is a class of pods.
 type ClassToFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class.
 	PodClass uint32 `protobuf:"varint,1,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
 	// REQUIRED. How many pods of it are pending, from 1.
-	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do.
-	BaseGeneration uint64 `protobuf:"varint,3,opt,name=base_generation,json=baseGeneration,proto3" json:"base_generation,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClassToFilter) Reset() {
@@ -503,13 +511,6 @@ func (x *ClassToFilter) GetPodClass() uint32 {
 func (x *ClassToFilter) GetCount() uint32 {
 	if x != nil {
 		return x.Count
-	}
-	return 0
-}
-
-func (x *ClassToFilter) GetBaseGeneration() uint64 {
-	if x != nil {
-		return x.BaseGeneration
 	}
 	return 0
 }
@@ -2591,7 +2592,7 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x0fbase_generation\x18\x03 \x01(\x04R\x0ebaseGeneration\x125\n" +
 	"\n" +
 	"preemptors\x18\x04 \x03(\v2\x15.trireme.v1.PreemptorR\n" +
-	"preemptors\"\xf8\x05\n" +
+	"preemptors\"\x94\x06\n" +
 	"\x19FilterPhaseFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -2609,7 +2610,8 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x14evaluated_generation\x18\v \x01(\x04R\x13evaluatedGeneration\x12S\n" +
 	"\n" +
 	"nodes_left\x18\f \x03(\v24.trireme.v1.FilterPhaseFilterResponse.NodesLeftEntryR\tnodesLeft\x122\n" +
-	"\x06demand\x18\r \x01(\v2\x1a.trireme.v1.ResourceDemandR\x06demand\x1a<\n" +
+	"\x06demand\x18\r \x01(\v2\x1a.trireme.v1.ResourceDemandR\x06demand\x12\x1a\n" +
+	"\badmitted\x18\x0e \x01(\fR\badmitted\x1a<\n" +
 	"\x0eNodesLeftEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x8f\x01\n" +
@@ -2620,11 +2622,10 @@ const file_trireme_v1_filter_phase_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"t\n" +
 	"\x14FilterClassesRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x123\n" +
-	"\aclasses\x18\x02 \x03(\v2\x19.trireme.v1.ClassToFilterR\aclasses\"k\n" +
+	"\aclasses\x18\x02 \x03(\v2\x19.trireme.v1.ClassToFilterR\aclasses\"B\n" +
 	"\rClassToFilter\x12\x1b\n" +
 	"\tpod_class\x18\x01 \x01(\rR\bpodClass\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\x12'\n" +
-	"\x0fbase_generation\x18\x03 \x01(\x04R\x0ebaseGeneration\"\x8b\x01\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\x8b\x01\n" +
 	"\x15FilterClassesResponse\x12?\n" +
 	"\aanswers\x18\x01 \x03(\v2%.trireme.v1.FilterPhaseFilterResponseR\aanswers\x121\n" +
 	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"r\n" +

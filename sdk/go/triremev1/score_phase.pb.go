@@ -213,9 +213,7 @@ type PlaceClassesRequest struct {
 	// REQUIRED. The profile and the state of the cluster; its class does not matter.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. The classes in the order in which their pods are tried, at least one.
-	Classes []*ClassToPlace `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
-	// REQUIRED. Filter's answer about the first class, as in PlaceRequest.
-	Capacities    *NodeColumns `protobuf:"bytes,3,opt,name=capacities,proto3" json:"capacities,omitempty"`
+	Classes       []*ClassToPlace `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,13 +262,6 @@ func (x *PlaceClassesRequest) GetClasses() []*ClassToPlace {
 	return nil
 }
 
-func (x *PlaceClassesRequest) GetCapacities() *NodeColumns {
-	if x != nil {
-		return x.Capacities
-	}
-	return nil
-}
-
 // ClassToPlace is pods of a class to place.
 type ClassToPlace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -278,8 +269,7 @@ type ClassToPlace struct {
 	PodClass uint32 `protobuf:"varint,1,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
 	// REQUIRED. How many pods are to be placed, from 1.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// REQUIRED. The nodes that take a pod by filter's answer: a bit for each slot, the lowest bit of the first byte for
-	// slot 0. Slots beyond take none.
+	// REQUIRED. Filter's `admitted`. Slots beyond take none.
 	Admitted []byte `protobuf:"bytes,3,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// REQUIRED. Filter's demand.
 	Demand        *ResourceDemand `protobuf:"bytes,4,opt,name=demand,proto3" json:"demand,omitempty"`
@@ -348,7 +338,8 @@ func (x *ClassToPlace) GetDemand() *ResourceDemand {
 // PlaceClassesResponse is about the first classes.
 type PlaceClassesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. In the order of the request, at least one.
+	// OPTIONAL. In the order of the request; there is none where the choice for the first class depends on more than what
+	// pods take of their nodes. Call Filter and Place about it then.
 	Answers []*PlaceResponse `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
@@ -776,13 +767,10 @@ const file_trireme_v1_score_phase_proto_rawDesc = "" +
 	"capacities\x12>\n" +
 	"\vconstraints\x18\x04 \x03(\v2\x1c.trireme.v1.DomainConstraintR\vconstraints\x12!\n" +
 	"\fextra_scores\x18\x05 \x03(\x12R\vextraScores\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\x04R\x04seed\"\xab\x01\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\"r\n" +
 	"\x13PlaceClassesRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x122\n" +
-	"\aclasses\x18\x02 \x03(\v2\x18.trireme.v1.ClassToPlaceR\aclasses\x127\n" +
-	"\n" +
-	"capacities\x18\x03 \x01(\v2\x17.trireme.v1.NodeColumnsR\n" +
-	"capacities\"\x91\x01\n" +
+	"\aclasses\x18\x02 \x03(\v2\x18.trireme.v1.ClassToPlaceR\aclasses\"\x91\x01\n" +
 	"\fClassToPlace\x12\x1b\n" +
 	"\tpod_class\x18\x01 \x01(\rR\bpodClass\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x1a\n" +
@@ -865,28 +853,27 @@ var file_trireme_v1_score_phase_proto_depIdxs = []int32{
 	13, // 3: trireme.v1.PlaceRequest.constraints:type_name -> trireme.v1.DomainConstraint
 	11, // 4: trireme.v1.PlaceClassesRequest.cycle:type_name -> trireme.v1.Cycle
 	4,  // 5: trireme.v1.PlaceClassesRequest.classes:type_name -> trireme.v1.ClassToPlace
-	12, // 6: trireme.v1.PlaceClassesRequest.capacities:type_name -> trireme.v1.NodeColumns
-	14, // 7: trireme.v1.ClassToPlace.demand:type_name -> trireme.v1.ResourceDemand
-	6,  // 8: trireme.v1.PlaceClassesResponse.answers:type_name -> trireme.v1.PlaceResponse
-	15, // 9: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing
-	16, // 10: trireme.v1.PlaceResponse.status:type_name -> trireme.v1.Status
-	11, // 11: trireme.v1.ScorePodGroupPlacementsRequest.cycle:type_name -> trireme.v1.Cycle
-	8,  // 12: trireme.v1.ScorePodGroupPlacementsRequest.plugins:type_name -> trireme.v1.PlacementPlugin
-	9,  // 13: trireme.v1.ScorePodGroupPlacementsRequest.placements:type_name -> trireme.v1.CandidatePlacement
-	16, // 14: trireme.v1.ScorePodGroupPlacementsResponse.status:type_name -> trireme.v1.Status
-	0,  // 15: trireme.v1.ScorePhase.Prepare:input_type -> trireme.v1.ScorePhasePrepareRequest
-	2,  // 16: trireme.v1.ScorePhase.Place:input_type -> trireme.v1.PlaceRequest
-	3,  // 17: trireme.v1.ScorePhase.PlaceClasses:input_type -> trireme.v1.PlaceClassesRequest
-	7,  // 18: trireme.v1.ScorePhase.ScorePodGroupPlacements:input_type -> trireme.v1.ScorePodGroupPlacementsRequest
-	1,  // 19: trireme.v1.ScorePhase.Prepare:output_type -> trireme.v1.ScorePhasePrepareResponse
-	6,  // 20: trireme.v1.ScorePhase.Place:output_type -> trireme.v1.PlaceResponse
-	5,  // 21: trireme.v1.ScorePhase.PlaceClasses:output_type -> trireme.v1.PlaceClassesResponse
-	10, // 22: trireme.v1.ScorePhase.ScorePodGroupPlacements:output_type -> trireme.v1.ScorePodGroupPlacementsResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 6: trireme.v1.ClassToPlace.demand:type_name -> trireme.v1.ResourceDemand
+	6,  // 7: trireme.v1.PlaceClassesResponse.answers:type_name -> trireme.v1.PlaceResponse
+	15, // 8: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing
+	16, // 9: trireme.v1.PlaceResponse.status:type_name -> trireme.v1.Status
+	11, // 10: trireme.v1.ScorePodGroupPlacementsRequest.cycle:type_name -> trireme.v1.Cycle
+	8,  // 11: trireme.v1.ScorePodGroupPlacementsRequest.plugins:type_name -> trireme.v1.PlacementPlugin
+	9,  // 12: trireme.v1.ScorePodGroupPlacementsRequest.placements:type_name -> trireme.v1.CandidatePlacement
+	16, // 13: trireme.v1.ScorePodGroupPlacementsResponse.status:type_name -> trireme.v1.Status
+	0,  // 14: trireme.v1.ScorePhase.Prepare:input_type -> trireme.v1.ScorePhasePrepareRequest
+	2,  // 15: trireme.v1.ScorePhase.Place:input_type -> trireme.v1.PlaceRequest
+	3,  // 16: trireme.v1.ScorePhase.PlaceClasses:input_type -> trireme.v1.PlaceClassesRequest
+	7,  // 17: trireme.v1.ScorePhase.ScorePodGroupPlacements:input_type -> trireme.v1.ScorePodGroupPlacementsRequest
+	1,  // 18: trireme.v1.ScorePhase.Prepare:output_type -> trireme.v1.ScorePhasePrepareResponse
+	6,  // 19: trireme.v1.ScorePhase.Place:output_type -> trireme.v1.PlaceResponse
+	5,  // 20: trireme.v1.ScorePhase.PlaceClasses:output_type -> trireme.v1.PlaceClassesResponse
+	10, // 21: trireme.v1.ScorePhase.ScorePodGroupPlacements:output_type -> trireme.v1.ScorePodGroupPlacementsResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_score_phase_proto_init() }

@@ -8,7 +8,7 @@ import pytest
 
 from trireme.framework import status
 from trireme.v1 import filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
-from trireme.wire import node_columns, phase_answers
+from trireme.wire import node_columns, packing, phase_answers
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 FULL = status.unschedulable("Fit", "Too many pods")
@@ -55,6 +55,12 @@ FILTERED = FilterAnswer(
     demand={"cpu": 100},
     update=node_columns.to_message(COLUMNS),
 )
+IN_TURN = FilterAnswer(
+    columns=node_columns.NodeColumns(7, size=2),
+    demand={"cpu": 100},
+    admitted_nodes=packing.to_bits(np.array([True, False])),
+    update=filter_pb2.NodeColumns(generation=7, size=2),
+)
 REFUSED = FilterAnswer(refusal=FULL, evaluated=["Fit"], update=filter_pb2.NodeColumns())
 NOMINATED = FilterAnswer(
     columns=node_columns.NodeColumns(7),
@@ -82,7 +88,7 @@ def _assert_equal(found: Any, expected: Any) -> None:
             assert after == before, field.name
 
 
-@pytest.mark.parametrize("answer", [FILTERED, REFUSED], ids=["some-pass", "refused"])
+@pytest.mark.parametrize("answer", [FILTERED, IN_TURN, REFUSED], ids=["some-pass", "in-turn", "refused"])
 def test_each_field_of_filters_answer_crosses_the_wire(answer: FilterAnswer) -> None:
     """A field that one conversion lacks would have its default in one process."""
     sent = phase_answers.filter_response(answer).SerializeToString()
@@ -102,7 +108,9 @@ def test_each_field_of_the_answer_about_nominated_pods_crosses_the_wire() -> Non
     _assert_equal(phase_answers.nominated_answer(response, 7), NOMINATED)
 
 
-@pytest.mark.parametrize("samples", [(FILTERED, REFUSED, NOMINATED), (PLACED, FAILED)], ids=["filter", "place"])
+@pytest.mark.parametrize(
+    "samples", [(FILTERED, IN_TURN, REFUSED, NOMINATED), (PLACED, FAILED)], ids=["filter", "place"]
+)
 def test_a_sample_has_each_field(samples: tuple[Any, ...]) -> None:
     """A new field would be compared by its default: give it a value in a sample above."""
     plain = type(samples[0])()

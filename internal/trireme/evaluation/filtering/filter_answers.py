@@ -3,6 +3,7 @@
 Tests: tests/unit/plugins/default_preemption/test_post_filter.py, tests/unit/filter/test_post_filter_results.py.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from trireme.evaluation import plugin_timer
@@ -10,7 +11,7 @@ from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
-from trireme.wire import domain_constraints, node_columns, phase_answers
+from trireme.wire import domain_constraints, node_columns, packing, phase_answers
 
 
 class FilterAnswers:
@@ -51,6 +52,19 @@ class FilterAnswers:
             evaluated=self._evaluated_plugins(verdicts),
             timings=tuple(timer.timing_messages()),
         )
+
+    def answer_of_class_in_turn(
+        self,
+        verdicts: class_verdicts.ClassVerdicts,
+        demand: Mapping[str, int],
+        timer: plugin_timer.PluginTimer,
+    ) -> phase_answers.FilterAnswer:
+        """Make the answer about a class with this demand: which nodes pass, and nothing else about them."""
+        size = self._snap.nodes.size
+        columns = node_columns.NodeColumns(verdicts.generation, size=size)
+        passing = (verdicts.index[:size] == interfaces.PASSES) & (verdicts.capacity[:size] > 0)
+        answer = self.answer_of_class(verdicts, columns, (), timer)
+        return dataclasses.replace(answer, demand=demand, admitted_nodes=packing.to_bits(passing))
 
     def answer_of_nominated(
         self, admitted: int, generation: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer

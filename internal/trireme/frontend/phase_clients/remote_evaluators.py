@@ -28,7 +28,7 @@ from trireme.v1 import (
     score_phase_pb2,
     score_phase_pb2_grpc,
 )
-from trireme.wire import identities, node_columns, packing, phase_answers
+from trireme.wire import identities, node_columns, phase_answers
 from trireme.wire import status as wire_status
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
@@ -46,7 +46,6 @@ class _HasEvaluatedGeneration(Protocol):
 
 Evaluated = TypeVar("Evaluated", bound=_HasEvaluatedGeneration)
 Response = TypeVar("Response")
-CapacityRequest = score_phase_pb2.PlaceRequest | score_phase_pb2.PlaceClassesRequest
 
 
 class RemoteEvaluators:
@@ -302,51 +301,41 @@ class RemoteEvaluators:
         async def call_place_classes(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceClassesResponse:
             request = score_phase_pb2.PlaceClassesRequest(cycle=cycle)
             for (class_id, count), answer in zip(wanted, filtered, strict=False):
-                admitted = packing.to_bits(answer.columns.feasible)
-                each = request.classes.add(pod_class=class_id, count=count, admitted=admitted)
+                each = request.classes.add(pod_class=class_id, count=count, admitted=answer.admitted_nodes)
                 each.demand.amounts.update(answer.demand or {})
                 each.demand.SetInParent()
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
-            first = (profile, wanted[0][0])
-            return await self._call_with_capacities(link, first, filtered[0], request, stub.PlaceClasses)
+            return await stub.PlaceClasses(request, timeout=self._scores.deadline_seconds)
 
         answering = self._scores.call(profile, wanted[0][0], call_place_classes)
         response = await self._measure_and_map_errors("score", "PlaceClasses", answering)
         _check_generation("score", response.evaluated_generation, cycle.generation)
-        if not 1 <= len(response.answers) <= len(filtered):
+        if len(response.answers) > len(filtered):
             raise ports.PhaseFault(f"score answered about {len(response.answers)} classes of {len(filtered)}")
         return list(zip(filtered, map(phase_answers.place_answer, response.answers), strict=False))
 
     async def _filter_classes(
         self, profile: str, wanted: Sequence[tuple[int, int]], generation: int
     ) -> list[FilterAnswer]:
-        """Have filter answer about the first classes; a replica that gave the last answer sends what changed."""
-        known = [self._answers.get_or_add((profile, class_id)) for class_id, _ in wanted]
+        """Have filter answer about the first classes."""
         request = filter_phase_pb2.FilterClassesRequest(cycle=self.cycle(profile, 0, generation))
-        answered_by: list[tuple[str, int]] = []
+        for class_id, count in wanted:
+            request.classes.add(pod_class=class_id, count=count)
 
         async def call_filter_classes(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterClassesResponse:
-            del request.classes[:]
-            for (class_id, count), each in zip(wanted, known, strict=True):
-                base = each.base_generation_for(link.identity)
-                request.classes.add(pod_class=class_id, count=count, base_generation=base)
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
-            response = await stub.FilterClasses(request, timeout=self._filters.deadline_seconds)
-            answered_by.append(link.identity)
-            return response
+            return await stub.FilterClasses(request, timeout=self._filters.deadline_seconds)
 
         answering = self._filters.call(profile, wanted[0][0], call_filter_classes)
         response = await self._measure_and_map_errors("filter", "FilterClasses", answering)
         _check_generation("filter", response.evaluated_generation, generation)
         out = []
-        try:
-            for answer, each in zip(response.answers, known, strict=False):
-                out.append(phase_answers.filter_answer(answer, each.columns))
-                each.source = answered_by[-1]
-                if out[-1].demand is None:
-                    raise ports.PhaseFault("filter answered about a class without its demand")
-        except ValueError as error:
-            raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
+        for response_of_class in response.answers:
+            answer = phase_answers.filter_answer(response_of_class, node_columns.NodeColumns())
+            if answer.demand is None or not answer.admitted_nodes:
+                raise ports.PhaseFault("filter answered about a class without its demand, or the nodes that take it")
+            _check_generation("filter", answer.columns.generation, generation)
+            out.append(answer)
         return out
 
     async def _call_with_capacities(
@@ -354,7 +343,7 @@ class RemoteEvaluators:
         link: replica_link.ReplicaLink,
         key: ports.ClassKey,
         filtered: FilterAnswer,
-        request: CapacityRequest,
+        request: score_phase_pb2.PlaceRequest,
         call: Callable[..., Awaitable[Response]],
     ) -> Response:
         """Call score with filter's answer about a class: what changed, where the replica has the rest.

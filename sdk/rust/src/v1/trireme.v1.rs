@@ -8474,7 +8474,7 @@ pub struct FilterPhaseFilterResponse {
     /// REQUIRED where PreFilter did not pass or narrowed: its outcome.
     #[prost(message, optional, tag = "1")]
     pub pre_filter: ::core::option::Option<PreFilterResponse>,
-    /// REQUIRED unless PreFilter refused.
+    /// REQUIRED unless PreFilter refused. FilterClasses answers the generation and the size alone, with `admitted`.
     #[prost(message, optional, tag = "2")]
     pub columns: ::core::option::Option<NodeColumns>,
     /// OPTIONAL. How placements of the class change other nodes.
@@ -8515,6 +8515,10 @@ pub struct FilterPhaseFilterResponse {
     /// claims or volumes what is left of those on its node: PlaceClasses puts their pods on no node of a pod before them.
     #[prost(message, optional, tag = "13")]
     pub demand: ::core::option::Option<ResourceDemand>,
+    /// REQUIRED of FilterClasses, which leaves out the columns. The nodes that take a pod: a bit for each slot, the lowest
+    /// bit of the first byte for slot 0.
+    #[prost(bytes = "vec", tag = "14")]
+    pub admitted: ::prost::alloc::vec::Vec<u8>,
 }
 /// ResourceDemand is what must be free on a node for one pod of a class, beside room for one more pod.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8533,7 +8537,7 @@ pub struct FilterClassesRequest {
     #[prost(message, repeated, tag = "2")]
     pub classes: ::prost::alloc::vec::Vec<ClassToFilter>,
 }
-/// ClassToFilter is a class, as in FilterPhaseFilterRequest.
+/// ClassToFilter is a class of pods.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClassToFilter {
     /// REQUIRED. The class.
@@ -8542,9 +8546,6 @@ pub struct ClassToFilter {
     /// REQUIRED. How many pods of it are pending, from 1.
     #[prost(uint32, tag = "2")]
     pub count: u32,
-    /// OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do.
-    #[prost(uint64, tag = "3")]
-    pub base_generation: u64,
 }
 /// FilterClassesResponse answers about the first classes, all of which have a `demand`, and some node that takes them.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -11963,9 +11964,6 @@ pub struct PlaceClassesRequest {
     /// REQUIRED. The classes in the order in which their pods are tried, at least one.
     #[prost(message, repeated, tag = "2")]
     pub classes: ::prost::alloc::vec::Vec<ClassToPlace>,
-    /// REQUIRED. Filter's answer about the first class, as in PlaceRequest.
-    #[prost(message, optional, tag = "3")]
-    pub capacities: ::core::option::Option<NodeColumns>,
 }
 /// ClassToPlace is pods of a class to place.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -11976,8 +11974,7 @@ pub struct ClassToPlace {
     /// REQUIRED. How many pods are to be placed, from 1.
     #[prost(uint32, tag = "2")]
     pub count: u32,
-    /// REQUIRED. The nodes that take a pod by filter's answer: a bit for each slot, the lowest bit of the first byte for
-    /// slot 0. Slots beyond take none.
+    /// REQUIRED. Filter's `admitted`. Slots beyond take none.
     #[prost(bytes = "vec", tag = "3")]
     pub admitted: ::prost::alloc::vec::Vec<u8>,
     /// REQUIRED. Filter's demand.
@@ -11987,7 +11984,8 @@ pub struct ClassToPlace {
 /// PlaceClassesResponse is about the first classes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlaceClassesResponse {
-    /// REQUIRED. In the order of the request, at least one.
+    /// OPTIONAL. In the order of the request; there is none where the choice for the first class depends on more than what
+    /// pods take of their nodes. Call Filter and Place about it then.
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<PlaceResponse>,
     /// REQUIRED. The generation that the answers were computed from: that of the cycle, or a later one.
