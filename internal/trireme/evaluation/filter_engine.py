@@ -87,9 +87,7 @@ class FilterEngine:
         """
         pod_class, timer = self._class_of_cycle(cycle), self._timers.timer_of_next_call()
         answers = self._answers[cycle.profile]
-        cached, own = await self.evaluator.evaluate_new(cycle.profile, pod_class, timer), None
-        if cached is None:
-            cached, own = await self._evaluate_with_own_nomination(cycle, timer)
+        cached, own = await self._evaluate_with_own_nomination(cycle, timer)
         if own is not None:
             columns = answers.columns_with_own_verdict(cached, own)
         elif cached.refusal is None:
@@ -127,18 +125,17 @@ class FilterEngine:
             if each.count > 1 and pod_class.has_claims:
                 break
             timer = self._timers.timer_of_next_call()
-            cached = await self.evaluator.evaluate_new(about.profile, pod_class, timer)
-            if cached is None:
-                cached = await self.evaluate(about, timer)
-            answers = self._answers[about.profile]
-            if not cached.is_passing:
+            new = await self.evaluator.evaluate_new(about.profile, pod_class, timer)
+            verdicts = await self.evaluate(about, timer) if new is None else new.verdicts
+            if new is None and not verdicts.is_passing:
                 break
-            demand = answers.demand_of_class(pod_class, cached)
-            takes = answers.taken_objects(cached)
+            answers = self._answers[about.profile]
+            demand, takes = answers.demand_of_class(pod_class, verdicts), answers.taken_objects(verdicts)
             if demand is None or not taken.isdisjoint(takes):
                 break
             taken |= takes
-            out.append(answers.answer_of_class_in_turn(cached, demand, timer))
+            passing = verdicts.passing(self._snap.nodes.size) if new is None else new.passing
+            out.append(answers.answer_of_class_in_turn(verdicts, passing, demand, timer))
         return out
 
     async def filter_nominated(

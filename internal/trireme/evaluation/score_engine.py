@@ -182,16 +182,8 @@ class ScoreEngine:
         Raises: StaleRequestError for a patch to another answer than was given last.
         """
         pod_class = self._class_of_cycle(cycle)
-        answers: Sequence[phase_answers.PlaceAnswer] = ()
-        is_new = not self.evaluator.knows(cycle.profile, pod_class)
-        if is_new and count == 1 and not capacities.base_generation and not constraints and not extra_scores:
-            # It may never come again: the scores of its family, and those by usage, will do.
-            only = classes_in_turn.PodsToPlace(pod_class.id, 1, {}, capacities.feasible)
-            answers = await self._place_in_turn(cycle, [only], node_usage.UsageWithPods(self._snap))
         known = self.evaluator.columns_of(cycle.profile, pod_class)
         known.store_filter_answer(capacities)
-        if answers:
-            return answers[0]
         known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_on_at_most_one_node(count, known, bool(constraints))

@@ -222,8 +222,8 @@ class NodeTable(forkable_columns.ForkableColumns):
         self.ensure_resource_rows()
         for resource in np.flatnonzero(requests.any(axis=1)).tolist():
             np.add.at(self.requested[resource], slots, requests[resource] * count)
-        for row, amounts in zip(self.nonzero, nonzero, strict=True):
-            np.add.at(row, slots, amounts * count)
+        for row, used in zip(self.nonzero, nonzero, strict=True):
+            np.add.at(row, slots, used * count)
         np.add.at(self.pod_count, slots, count)
         self.pod_changes.touch(slots.astype(np.intp), generation)
 

@@ -6,7 +6,7 @@ was prepared before (`preparing`).
 Tests: tests/unit/evaluation/test_filtering.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,30 +19,51 @@ from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class _OtherVerdicts:
-    """What the plugins before one in order, and those after it, answer about a family. Shapes: (live slot,)."""
+class NewClass:
+    """What is known of a class beside another one of its family: what its plugins' PreFilter said, and where it fits.
 
-    key: tuple[object, int]
-    before: arrays.Int16Array
-    after: arrays.Int16Array
-    capacity: arrays.Int32Array
+    Shape: passing (slot,).
+    """
 
-    def with_verdicts(
-        self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int
-    ) -> tuple[arrays.Int16Array, arrays.Int32Array]:
-        """The statuses' numbers and the capacities with that one's verdicts on these live slots. Shapes: (slot,)."""
-        index, capacity = verdicts.index, self.capacity
-        if self.after.any():
-            index = np.where(index == interfaces.PASSES, self.after, index)
-        if self.before.any():
-            index = np.where(self.before == interfaces.PASSES, index, self.before)
-        if verdicts.capacity is not None:
-            capacity = np.minimum(capacity, verdicts.capacity)
-        if slots.shape[0] == size:
-            return index, capacity
-        all_index, all_capacity = np.zeros(size, dtype=np.int16), np.zeros(size, dtype=np.int32)
-        all_index[slots], all_capacity[slots] = index, capacity
-        return all_index, all_capacity
+    verdicts: class_verdicts.ClassVerdicts
+    passing: arrays.BoolArray
+
+
+class _Family:
+    """Which nodes take a pod of a family by all that does not depend on requests, and what is free on them."""
+
+    def __init__(self, snap: snapshot.Snapshot, key: tuple[object, int], passing: arrays.BoolArray) -> None:
+        """Shape: passing (live slot,)."""
+        self.key = key
+        self._snap = snap
+        self._slots = snap.nodes.live_slots()
+        self._passing = passing
+        self._free: dict[str, arrays.Int64Array] = {}
+
+    def slots_with_room(self, demand: Mapping[str, int]) -> arrays.BoolArray:
+        """Which slots pass and have these amounts, all above 0, free. Shape: (slot,)."""
+        passing = self._passing.copy()
+        for name, amount in demand.items():
+            passing &= self._free_amounts(name) >= amount
+        if self._slots.shape[0] == self._snap.nodes.size:
+            return passing
+        out = np.zeros(self._snap.nodes.size, dtype=np.bool_)
+        out[self._slots] = passing
+        return out
+
+    def _free_amounts(self, name: str) -> arrays.Int64Array:
+        """What is free of the resource. Shape: (live slot,)."""
+        free = self._free.get(name)
+        if free is None:
+            nodes, number = self._snap.nodes, self._snap.nodes.resource_names.find(name)
+            nodes.ensure_resource_rows()
+            if number is None:
+                free = np.zeros(self._slots.shape[0], dtype=np.int64)
+            else:
+                where = arrays.slot_index(self._slots)
+                free = nodes.allocatable[number, where] - self._snap.requested(number, self._slots)
+            self._free[name] = free
+        return free
 
 
 class ClassFilter:
@@ -55,7 +76,7 @@ class ClassFilter:
         self._chain = chain
         self._nominated = nominated
         self._pre_filtering = pre_filtering.PreFiltering(snap, chain)
-        self._others: _OtherVerdicts | None = None
+        self._family: _Family | None = None
         #: Nodes that synchronous plugins filtered, once for each evaluation.
         self.slots_evaluated = 0
 
@@ -100,13 +121,13 @@ class ClassFilter:
             cached.generation = -1
         timer.record_point("PreFilter", started)
 
-    def verdicts_beside(
+    def new_class_beside(
         self, pod_class: classes.PodClass, sibling: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
-    ) -> class_verdicts.ClassVerdicts | None:
-        """The verdicts of a class that differs from its sibling, which is up to date, in requests alone.
+    ) -> NewClass | None:
+        """Where a class fits that differs from its sibling, which is up to date, in requests alone.
 
-        They are not to be brought up to date. None: more than free resources tells the two apart, nominated pods count,
-        or PreFilter refuses a class or names nodes.
+        None: more than free resources tells the two apart, nominated pods count, or PreFilter refuses a class or names
+        nodes.
         """
         chain, demanding = self._chain, self._chain.demanding
         if demanding is None or chain.asynchronous or sibling.refusal is not None or sibling.narrowed is not None:
@@ -115,37 +136,38 @@ class ClassFilter:
             return None
         started = timer.now()
         plugins = dict(sibling.plugins)
+        demand: Mapping[str, int] | None = None
         for plugin in chain.reading_requests:
             answer = plugin.pre_filter(pod_class, self._snap, sibling.table)
             if plugin is demanding:
                 if answer.skip or answer.status is not None or answer.nodes is not None:
                     return None
                 plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
+                demand = demanding.demand(pod_class, answer.state)
             elif not answer.skip or not sibling.plugins[plugin.name].prefilter.skip:
                 return None
         timer.record_point("PreFilter", started)
+        if demand is None:
+            return None
         started = timer.now()
-        others, slots = self._verdicts_of_others(sibling, demanding.name), self._snap.nodes.live_slots()
-        verdicts = demanding.filter(
-            pod_class, self._snap, plugins[demanding.name].prefilter.state, slots, sibling.table
-        )
-        self.slots_evaluated += slots.size
-        out = class_verdicts.ClassVerdicts(sibling.table, plugins, self._snap.generation)
-        out.index, out.capacity = others.with_verdicts(slots, verdicts, self._snap.nodes.size)
+        passing = self._family_of(sibling, demanding.name).slots_with_room(demand)
+        self.slots_evaluated += passing.shape[0]
         timer.record_point("Filter", started)
-        return out
+        return NewClass(class_verdicts.ClassVerdicts(sibling.table, plugins, self._snap.generation), passing)
 
-    def _verdicts_of_others(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> "_OtherVerdicts":
-        """What all plugins but one answer about the sibling's family, as the snapshot is now."""
+    def _family_of(self, sibling: class_verdicts.ClassVerdicts, demanding: str) -> _Family:
+        """What all plugins but one answer about the sibling's family, as the snapshot is now, and room for a pod."""
         key = (sibling.identity, self._snap.generation)
-        if self._others is None or self._others.key != key:
-            slots, nodes, at = self._snap.nodes.live_slots(), self._snap.nodes, self._chain.order.index(demanding)
+        if self._family is None or self._family.key != key:
+            nodes, slots = self._snap.nodes, self._snap.nodes.live_slots()
             capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
-            before, after = np.zeros((2, slots.shape[0]), dtype=np.int16)
-            sibling.merge_in_order(slots, self._chain.order[:at], nodes, before, capacity)
-            sibling.merge_in_order(slots, self._chain.order[at + 1 :], nodes, after, capacity)
-            self._others = _OtherVerdicts(key, before, after, capacity)
-        return self._others
+            index = np.zeros(slots.shape[0], dtype=np.int16)
+            others = [name for name in self._chain.order if name != demanding]
+            sibling.merge_in_order(slots, others, nodes, index, capacity)
+            room = nodes.allowed_pods[arrays.slot_index(slots)] - self._snap.pod_count(slots)
+            passing = (index == interfaces.PASSES) & (capacity > 0) & (room > 0)
+            self._family = _Family(self._snap, key, passing)
+        return self._family
 
     def constraints(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts

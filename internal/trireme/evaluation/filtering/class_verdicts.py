@@ -63,10 +63,14 @@ class ClassVerdicts:
         self.table = sibling.table
         self.plugins = {name: sibling.plugins[name].copy() for name in plugins if name in sibling.plugins}
 
+    def passing(self, size: int) -> arrays.BoolArray:
+        """Which of the first slots, so many, take the class. Shape: (slot,)."""
+        return (self.index[:size] == interfaces.PASSES) & (self.capacity[:size] > 0)
+
     @property
     def has_feasible_node(self) -> bool:
         """Whether some node takes the class."""
-        return bool(((self.index == interfaces.PASSES) & (self.capacity > 0)).any())
+        return bool(self.passing(self.index.shape[0]).any())
 
     @property
     def is_passing(self) -> bool:

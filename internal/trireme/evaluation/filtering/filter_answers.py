@@ -10,7 +10,7 @@ from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated_filter
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
-from trireme.snapshot import classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot
 from trireme.wire import domain_constraints, node_columns, packing, phase_answers
 
 
@@ -56,13 +56,15 @@ class FilterAnswers:
     def answer_of_class_in_turn(
         self,
         verdicts: class_verdicts.ClassVerdicts,
+        passing: arrays.BoolArray,
         demand: Mapping[str, int],
         timer: plugin_timer.PluginTimer,
     ) -> phase_answers.FilterAnswer:
-        """Make the answer about a class with this demand: which nodes pass, and nothing else about them."""
-        size = self._snap.nodes.size
-        columns = node_columns.NodeColumns(verdicts.generation, size=size)
-        passing = (verdicts.index[:size] == interfaces.PASSES) & (verdicts.capacity[:size] > 0)
+        """Make the answer about a class with this demand: which nodes pass, and nothing else about them.
+
+        Shape: passing (slot,).
+        """
+        columns = node_columns.NodeColumns(verdicts.generation, size=passing.shape[0])
         answer = self.answer_of_class(verdicts, columns, (), timer)
         return dataclasses.replace(answer, demand=demand, admitted_nodes=packing.to_bits(passing))
 

@@ -121,8 +121,8 @@ class FilterEvaluator:
 
     async def evaluate_new(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
-    ) -> class_verdicts.ClassVerdicts | None:
-        """The verdicts of a class that is new, and may never come again; they are not cached.
+    ) -> class_filter.NewClass | None:
+        """Where a class fits that is new, and may never come again: nothing is cached.
 
         None: it is not new, its family does not tell, or no node takes it. It is to be evaluated then.
 
@@ -135,8 +135,8 @@ class FilterEvaluator:
         if sibling is None:
             return None
         known = await self.evaluate(profile, sibling[0])
-        found = self._profiles[profile].filter.verdicts_beside(pod_class, known, timer)
-        return found if found is not None and found.is_passing else None
+        found = self._profiles[profile].filter.new_class_beside(pod_class, known, timer)
+        return found if found is not None and found.passing.any() else None
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
