@@ -8,7 +8,7 @@ a while, since the next pod of its controller may come, and is then dropped; its
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from trireme.cache.pod_projection import Labels
 from trireme.framework import amounts, resizes
@@ -43,8 +43,8 @@ class InvalidPod(ValueError):
 class ClassEntry:
     """One class of pods.
 
-    `pod` is its message; `pods` counts the placed and pending pods that belong to it; `derived` is for who derives
-    something from it.
+    `pod` is its message; `pods` counts the placed and pending pods that belong to it. `takes_from_own_node_only`:
+    see scheduling/batches_in_turn.py; None: not known yet.
     """
 
     id: int
@@ -52,7 +52,7 @@ class ClassEntry:
     pod: core_pb2.Pod
     projected: bool
     pods: int = 0
-    derived: Any = None
+    takes_from_own_node_only: bool | None = None
 
 
 @dataclass(slots=True)

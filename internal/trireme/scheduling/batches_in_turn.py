@@ -90,7 +90,10 @@ class BatchesInTurn:
         first = head.record
         if first.profile not in self._profiles or first.nominated or first.pod.has_deferred_resize:
             return False
-        return takes_from_own_node_only(self._cache.registry[ahead.key].pod)
+        entry = self._cache.registry[ahead.key]
+        if entry.takes_from_own_node_only is None:
+            entry.takes_from_own_node_only = takes_from_own_node_only(entry.pod)
+        return entry.takes_from_own_node_only
 
     def note_placed(self, tried: int, placed: int) -> None:
         """So many batches were tried together, and so many of them were placed.

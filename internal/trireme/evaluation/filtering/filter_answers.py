@@ -3,7 +3,6 @@
 Tests: tests/unit/plugins/default_preemption/test_post_filter.py, tests/unit/filter/test_post_filter_results.py.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 from trireme.evaluation import plugin_timer
@@ -32,8 +31,11 @@ class FilterAnswers:
         columns: node_columns.NodeColumns,
         constraints: Sequence[domain_rules.DomainConstraint],
         timer: plugin_timer.PluginTimer,
+        *,
+        demand: Mapping[str, int] | None = None,
+        admitted_nodes: bytes = b"",
     ) -> phase_answers.FilterAnswer:
-        """Make the answer about all nodes.
+        """Make the answer about all nodes; a `demand` and `admitted_nodes` are added as they are.
 
         The batch is as small as the plugins want it: 1 where pods are placed one at a time, 0 where none has a limit.
         """
@@ -51,6 +53,8 @@ class FilterAnswers:
             needs_pre_bind=needs_pre_bind,
             evaluated=self._evaluated_plugins(verdicts),
             timings=tuple(timer.timing_messages()),
+            demand=demand,
+            admitted_nodes=admitted_nodes,
         )
 
     def answer_of_class_in_turn(
@@ -65,8 +69,8 @@ class FilterAnswers:
         Shape: passing (slot,).
         """
         columns = node_columns.NodeColumns(verdicts.generation, size=passing.shape[0])
-        answer = self.answer_of_class(verdicts, columns, (), timer)
-        return dataclasses.replace(answer, demand=demand, admitted_nodes=packing.to_bits(passing))
+        admitted = packing.to_bits(passing)
+        return self.answer_of_class(verdicts, columns, (), timer, demand=demand, admitted_nodes=admitted)
 
     def answer_of_nominated(
         self, admitted: int, generation: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
