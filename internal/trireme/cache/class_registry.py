@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from trireme.cache.pod_projection import Labels
 from trireme.framework import amounts, resizes
+from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import normalization
 
@@ -43,8 +44,8 @@ class InvalidPod(ValueError):
 class ClassEntry:
     """One class of pods.
 
-    `pod` is its message; `pods` counts the placed and pending pods that belong to it. `takes_from_own_node_only`:
-    see scheduling/batches_in_turn.py; None: not known yet.
+    `pod` is its message; `pods` counts the placed and pending pods that belong to it. Derived from its pod, when it is
+    asked for: `pod_class` for hints (queueing/hints/cluster_view.py), `takes_from_own_node_only` for placing in turn.
     """
 
     id: int
@@ -52,6 +53,7 @@ class ClassEntry:
     pod: core_pb2.Pod
     projected: bool
     pods: int = 0
+    pod_class: classes.PodClass | None = None
     takes_from_own_node_only: bool | None = None
 
 
@@ -220,9 +222,9 @@ class ClassRegistry:
     def _new_base(self, base: bytes) -> int:
         """Number a new base. One whose status only reports what is requested gets the plain one's number."""
         pod = core_pb2.Pod.FromString(base)
-        requested = _pod_amounts(pod, self.rules)
+        _normalize(pod)
         if pod.HasField("status") and not (self.keep_deferred and resizes.is_deferred(pod.status)):
-            plain = _without_resources_in_status(pod)
+            plain, requested = _without_resources_in_status(pod), _pod_amounts(pod, self.rules)
             if plain != pod and _pod_amounts(plain, self.rules) == requested:
                 # The kubelet reports exactly the requested resources: use the class without the report.
                 return self.intern_base(plain.SerializeToString(deterministic=True))
@@ -264,25 +266,33 @@ class ClassRegistry:
 def selected_keys(pod: core_pb2.Pod) -> set[str]:
     """Return the label keys by which the pod selects other pods: in affinities and spread constraints."""
     keys: set[str] = set()
-    affinity = pod.spec.affinity
-    for either in (affinity.pod_affinity, affinity.pod_anti_affinity):
+    spec = pod.spec
+    affinity = spec.affinity if spec.HasField("affinity") else None
+    for either in () if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity):
         terms = list(either.required_during_scheduling_ignored_during_execution)
         preferred = either.preferred_during_scheduling_ignored_during_execution
         terms += [weighted.pod_affinity_term for weighted in preferred]
         for term in terms:
             keys.update(term.label_selector.match_labels)
             keys.update(expression.key for expression in term.label_selector.match_expressions)
-    for constraint in pod.spec.topology_spread_constraints:
+    for constraint in spec.topology_spread_constraints:
         keys.update(constraint.label_selector.match_labels)
         keys.update(expression.key for expression in constraint.label_selector.match_expressions)
         keys.update(constraint.match_label_keys)
     return keys
 
 
-def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
-    """Normalise the pod's quantities, and return what it requests. Raises: InvalidPod."""
+def _normalize(pod: core_pb2.Pod) -> None:
+    """Check the pod's quantities, and clear zero times. Raises: InvalidPod."""
     try:
         normalization.normalize(pod)
+    except ValueError as error:
+        raise InvalidPod(str(error)) from error
+
+
+def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
+    """What the pod, whose quantities were checked, requests. Raises: InvalidPod."""
+    try:
         return amounts.pod_amounts(pod, rules)
     except ValueError as error:
         raise InvalidPod(str(error)) from error

@@ -253,19 +253,25 @@ def _parse_shared_part(text: bytes) -> _SharedPart:
 
 def _drop_irrelevant_fields(pod: projection_pb2.ProjectedPod) -> None:
     """Remove what no plugin distinguishes, and write what means the same in one way."""
-    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-    _keep_elements(pod.metadata.owner_references, [] if owner is None else [owner])
+    owners = pod.metadata.owner_references
+    if owners:
+        owner = next((owner for owner in owners if owner.controller), None)
+        _keep_elements(owners, [] if owner is None else [owner])
     spec = pod.spec
     for containers in (spec.containers, spec.init_containers):
         for container in containers:
             _drop_irrelevant_container_fields(container)
-    for ephemeral in spec.ephemeral_containers:
-        _drop_irrelevant_container_fields(ephemeral.ephemeral_container_common)
-    if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
-        spec.ClearField("ephemeral_containers")
-    _normalize_quantities(pod)
+    if spec.ephemeral_containers:
+        for ephemeral in spec.ephemeral_containers:
+            _drop_irrelevant_container_fields(ephemeral.ephemeral_container_common)
+        if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
+            spec.ClearField("ephemeral_containers")
+    # The only times that are left are those of templates of claims; quantities are checked with the class.
+    if any(volume.volume_source.HasField("ephemeral") for volume in spec.volumes):
+        _normalize_valid(pod)
     _drop_unset_fields(spec)
-    _drop_irrelevant_status(pod)
+    if pod.HasField("status"):
+        _drop_irrelevant_status(pod)
 
 
 def _drop_unset_fields(spec: projection_pb2.ProjectedPodSpec) -> None:
@@ -295,8 +301,8 @@ def _drop_irrelevant_status(pod: projection_pb2.ProjectedPod) -> None:
     _drop_empty_message_field(pod, "status")
 
 
-def _normalize_quantities(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
-    """Write equal quantities alike; those of an invalid pod stay as they are."""
+def _normalize_valid(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
+    """Clear zero times; an invalid pod may stay as it is."""
     # Ignore invalid quantities: the class registry reports them.
     with contextlib.suppress(FieldError):
         normalization.normalize(pod)
@@ -304,8 +310,11 @@ def _normalize_quantities(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> No
 
 def _drop_irrelevant_container_fields(container: projection_pb2.ProjectedContainer) -> None:
     """Remove what no plugin reads: ports without a host port, most volume mounts, defaults."""
-    _keep_elements(container.ports, [port for port in container.ports if port.host_port])
-    _keep_elements(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
+    if container.ports:
+        _keep_elements(container.ports, [port for port in container.ports if port.host_port])
+    if container.volume_mounts:
+        mounts = [mount for mount in container.volume_mounts if mount.bind_mount_options]
+        _keep_elements(container.volume_mounts, mounts)
     _drop_empty_message_field(container, "resources")
     if not container.restart_policy:
         container.ClearField("restart_policy")
@@ -338,7 +347,7 @@ def _with_extra_fields(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> byt
         for field, _ in getattr(pod, part).ListFields()
     }
     _pod_fields_of_paths(frozenset(paths) - present).complete(whole, pod)
-    _normalize_quantities(pod)
+    _normalize_valid(pod)
     canaries.remove_marks(pod.metadata.annotations)
     return pod.SerializeToString(deterministic=True)
 

@@ -33,10 +33,9 @@ class CacheView:
     def class_of_waiting_pod(self, class_id: int) -> classes.PodClass:
         """The class of a pod that waits. Raises: KeyError for a pod whose fields cannot be read."""
         entry = self._cache.registry[class_id]
-        if entry.derived is None:
-            entry.derived = classes.PodClass(class_id, entry.pod, rules=self._cache.registry.rules)
-        known: classes.PodClass = entry.derived
-        return known
+        if entry.pod_class is None:
+            entry.pod_class = classes.PodClass(class_id, entry.pod, rules=self._cache.registry.rules)
+        return entry.pod_class
 
     def class_of(self, pod: core_pb2.Pod) -> classes.PodClass:
         """The class of the pod of an event."""
