@@ -6,7 +6,7 @@ done at once; each action may be repeated, and one that is done already is a suc
 once the tenure of the calling leader is over.
 
 Also change: internal/trireme/plugin_verification/filter_step_specifications.py (actions that a plugin may ask for).
-Also change: internal/trireme/plugins/dynamic_resources/claim_writes.py,
+Also change: internal/trireme/plugins/dynamic_resources/claim_api_calls.py,
 internal/trireme/plugins/volume_binding/bind.py (deadlines of writes in PreBind).
 Also change: internal/trireme/bind/binding_writer.py, internal/trireme/bind/pre_binder.py (limits of waiting work).
 Also change: protos/trireme/v1/bind.proto (the messages).

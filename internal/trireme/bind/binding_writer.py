@@ -178,7 +178,8 @@ class BindingWriter:
         elif job.target.node != target.node:
             message = f"pod {target.pod.name} is being bound to node {job.target.node} by another call"
             results.put(
-                index, binding_retries.not_bound(message, Reason.of("alreadyBinding", {"node": job.target.node}))
+                index,
+                binding_retries.status_of_not_bound(message, Reason.of("alreadyBinding", {"node": job.target.node})),
             )
             return
         else:
@@ -229,7 +230,7 @@ class BindingWriter:
         Nothing is sent for a job that no call waits for at its beginning.
         """
         if job.abandoned:
-            return binding_retries.not_bound(f"not bound: {job.ended_because}", Reason("notBegun"))
+            return binding_retries.status_of_not_bound(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = job.attempt = BindingRetries(job.target, self._jitter)
         with self._in_flight.track(job.tenure.leader, 0.0) as work:
             if job.active:

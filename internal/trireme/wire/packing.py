@@ -40,7 +40,7 @@ def delimited_field(field_number: int, payload: bytes) -> bytes:
 
 def extend_fixed32(target: message.Message, field_number: int, values: npt.NDArray[Any]) -> None:
     """Append to a packed fixed32 or sfixed32 field. Shape: values (n,)."""
-    _merge_field(target, field_number, np.ascontiguousarray(values, dtype="<i4").tobytes())
+    _append_to_packed_field(target, field_number, np.ascontiguousarray(values, dtype="<i4").tobytes())
 
 
 def extend_varint(target: message.Message, field_number: int, values: npt.NDArray[Any]) -> None:
@@ -48,7 +48,7 @@ def extend_varint(target: message.Message, field_number: int, values: npt.NDArra
     if values.size == 0:
         return
     if int(values.max()) < 128:
-        _merge_field(target, field_number, values.astype(np.uint8).tobytes())
+        _append_to_packed_field(target, field_number, values.astype(np.uint8).tobytes())
         return
     field = target.DESCRIPTOR.fields_by_number[field_number]
     getattr(target, field.name).extend(values.tolist())
@@ -69,7 +69,7 @@ def from_bits(bits: bytes) -> npt.NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little").view(np.bool_)
 
 
-def _merge_field(target: message.Message, field_number: int, payload: bytes) -> None:
+def _append_to_packed_field(target: message.Message, field_number: int, payload: bytes) -> None:
     """Append the packed payload to the field; nothing if it is empty."""
     if payload:
         target.MergeFromString(delimited_field(field_number, payload))

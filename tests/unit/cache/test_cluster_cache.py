@@ -241,7 +241,7 @@ def test_the_end_of_a_pod_is_told_once(how: str) -> None:
         followed.assume("p", "n0")
     else:
         followed.show_pod("p", "n0")
-    with _called(lambda callback: followed.cache.on_deletion("p", callback)) as calls:
+    with _called(lambda callback: followed.cache.call_on_deletion("p", callback)) as calls:
         if how == "removed":
             followed.cache.remove_pod("p")
         elif how == "forgotten":
@@ -254,8 +254,8 @@ def test_the_end_of_a_pod_is_told_once(how: str) -> None:
 
 def test_the_end_of_a_node_is_told_once_and_to_nobody_who_has_given_up() -> None:
     followed = Followed()
-    with _called(lambda callback: followed.cache.on_node_removal("n0", callback)) as calls:
-        given_up = followed.cache.on_node_removal("n0", lambda: calls.append("given up"))
+    with _called(lambda callback: followed.cache.call_on_node_removal("n0", callback)) as calls:
+        given_up = followed.cache.call_on_node_removal("n0", lambda: calls.append("given up"))
         given_up()
         followed.cache.remove_node("n1")
         assert calls == []

@@ -146,7 +146,7 @@ def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() 
     builder.apply(objects=[snapshot_pb2.ClusterObject(device_class=entry)])
     assert set(answers.refusals()) == {"n1"}
     assert answers.copies() == {"n0": 5, "n1": 0, "n2": 1}
-    without = filter_plugins.filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
+    without = filter_plugins.make_filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
     refused = Answers(builder, without, pod_of(requesting(**{"example.com/gpu": "2"}))).refusals()
     assert set(refused) == {"n0", "n1"}, "no devices stand for it in an emulated version without the gate"
 

@@ -63,7 +63,7 @@ class World:
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
         self.metrics = scheduler_metrics.SchedulerMetrics(groups=True)
         cache: Any = SimpleNamespace(
-            pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
+            pod=self.placed.get, set_evicting=self._set_evicting, call_on_deletion=self._call_on_deletion
         )
         results: Any = SimpleNamespace(report_preempted=self._preempted, report_not_preempted=self._not_preempted)
         self.under_way = preemptions_under_way.PreemptionsUnderWay(cache)
@@ -101,7 +101,7 @@ class World:
         for callback in self.deletion_callbacks.pop(uid, ()):
             callback()
 
-    def _on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
+    def _call_on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
         callbacks = self.deletion_callbacks.setdefault(uid, [])
         callbacks.append(callback)
         return lambda: callbacks.remove(callback) if callback in callbacks else None
@@ -531,7 +531,7 @@ def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
     told: list[str] = []
     for uid in ("a", "b"):
         _show(cache, registry, uid)
-        cache.on_deletion(uid, functools.partial(told.append, uid))
+        cache.call_on_deletion(uid, functools.partial(told.append, uid))
         _show(cache, registry, uid)
     assert told == []
     _show(cache, registry, "a", deletionTimestamp="2026-01-01T00:00:00Z")
@@ -540,7 +540,7 @@ def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
     cache.remove_pod("a")
     assert told == ["a", "b"]
     _show(cache, registry, "c")
-    cancels = [cache.on_deletion("c", functools.partial(told.append, text)) for text in ("one", "two")]
+    cancels = [cache.call_on_deletion("c", functools.partial(told.append, text)) for text in ("one", "two")]
     for _ in range(2):
         cancels[0]()
     cache.remove_pod("c")

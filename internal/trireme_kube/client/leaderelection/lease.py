@@ -53,7 +53,7 @@ MAX_TRUST_SECONDS = 60.0
 """The most that one read of the Lease is trusted for, so that a wrong duration does not fence for an hour."""
 
 
-def new_identity() -> str:
+def make_identity() -> str:
     """Make a holderIdentity for one term, in kube-scheduler's form: `<hostname>_<uuid>`."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
