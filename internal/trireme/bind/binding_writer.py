@@ -19,7 +19,7 @@ from typing import Protocol
 
 from trireme.bind import binding_retries
 from trireme.bind.binding_retries import BindingRetries, ReadStep
-from trireme.bind.call_results import BusyError, CallResults
+from trireme.bind.call_results import CallResults, check_not_busy
 from trireme.bind.work_in_flight import Work, WorkInFlight
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework import status
@@ -29,11 +29,6 @@ from trireme.rpc.fencing import Tenure
 from trireme_kube.apimachinery import api_writes
 
 log = logging.getLogger(__name__)
-
-WAITING_LIMIT = 20_000
-"""Once so many bindings wait for a turn a call is refused and goes to another replica. While fewer wait a call of any
-size is taken: one that was refused for its own size would be refused forever.
-"""
 
 
 class BindingClient(Protocol):
@@ -144,8 +139,7 @@ class BindingWriter:
         Raises:
             BusyError: too many bindings wait already.
         """
-        if len(self._turns) >= WAITING_LIMIT:
-            raise BusyError(f"{len(self._turns)} bindings wait already")
+        check_not_busy(len(self._turns), "{} bindings wait")
         results: CallResults[BindOutcome] = CallResults()
         try:
             for index, target in enumerate(targets):
