@@ -15,6 +15,8 @@ vain. kube-scheduler, which knows of the victims only from their objects, has th
 evicted once, for both.
 
 Source: pkg/scheduler/framework/preemption/executor.go.
+
+Tests: tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_preemption_failures.py.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """What the cache does and takes back: afterwards it is as before, for replicas and in memory."""
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -447,3 +448,35 @@ def test_an_assumed_pod_is_neither_terminating_nor_a_victim_and_has_no_version()
     pod = followed.cache.pod("p")
     assert pod is not None
     assert (pod.flags, pod.evicting, pod.version, pod.generation, pod.start) == (0, 0, 0, 0, 0)
+
+
+def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
+    """A preemptor would be held back forever, and its room stay empty."""
+    registry = class_registry.ClassRegistry()
+    cache = cluster_cache.ClusterCache(registry)
+    told: list[str] = []
+    for uid in ("a", "b"):
+        _show(cache, registry, uid)
+        cache.call_on_deletion(uid, functools.partial(told.append, uid))
+        _show(cache, registry, uid)
+    assert told == []
+    _show(cache, registry, "a", deletionTimestamp="2026-01-01T00:00:00Z")
+    cache.remove_pod("b")
+    assert told == ["a", "b"]
+    cache.remove_pod("a")
+    assert told == ["a", "b"]
+    _show(cache, registry, "c")
+    cancels = [cache.call_on_deletion("c", functools.partial(told.append, text)) for text in ("one", "two")]
+    for _ in range(2):
+        cancels[0]()
+    cache.remove_pod("c")
+    cancels[1]()
+    assert told == ["a", "b", "two"]
+    assert not cache._deletion_callbacks
+
+
+def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegistry, uid: str, **metadata: str) -> None:
+    raw = {"metadata": {"namespace": "ns", "name": uid, "uid": uid, **metadata}, "spec": {"nodeName": "node"}}
+    parsed = pod_projection.parse(raw)
+    base = registry.intern_base(parsed.base)
+    cache.set_pod(parsed, registry.intern(base, parsed.labels), base)

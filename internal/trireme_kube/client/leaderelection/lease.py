@@ -21,7 +21,7 @@ holderIdentity, and bind reads the Lease (one GET, which the scheduler's role al
 The times in the Lease are the holder's wall clock and prove nothing. The remaining validity travels with each call; the
 holder measures it on its monotonic clock from before it sent its last renewal.
 
-Tests: tests/unit/client/leaderelection/test_election.py, tests/contract/test_kube_lease.py.
+Tests: tests/unit/client/leaderelection/test_lease_records.py, tests/contract/test_kube_lease.py.
 """
 
 from __future__ import annotations
