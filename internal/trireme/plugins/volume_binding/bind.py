@@ -11,6 +11,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
 
 Also change: internal/trireme/plugins/dynamic_resources/claim_api_calls.py,
 internal/trireme/bind/action_executor.py (deadlines of writes in PreBind).
+Also change: internal/trireme/framework/selectors.py (the operators).
 """
 
 import asyncio
