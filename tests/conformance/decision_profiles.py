@@ -125,8 +125,8 @@ def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) ->
     features = chosen.all()
     order = default.names(ExtensionPoint.FILTER)
     scoring = default.names(ExtensionPoint.SCORE)
-    filters = tuple(name for name in order if _has(filter_plugins.filter_plugin, name, default, features))
-    scores = tuple(name for name in scoring if _has(score_plugins.score_plugin, name, default, features))
+    filters = tuple(name for name in order if _has(filter_plugins.make_filter_plugin, name, default, features))
+    scores = tuple(name for name in scoring if _has(score_plugins.make_score_plugin, name, default, features))
     configuration = snapshot_pb2.Configuration(feature_gates=features)
     for named, profile in completed.items():
         left_out = {*order, *scoring} - {*filters, *scores}

@@ -36,15 +36,15 @@ class Bench:
         await self._stack.enter_async_context(scripted(target, plugin))
         return target
 
-    def filter_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_filter.RemoteFilterPlugin:
+    def make_filter_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_filter.RemoteFilterPlugin:
         """The plugin P at Filter, beside so many nodes."""
-        made = self.plugins.filter_plugin(remote(*targets, **fields), PROFILE)
+        made = self.plugins.make_filter_plugin(remote(*targets, **fields), PROFILE)
         self.pod_class = fill(self.snap, nodes)
         return made
 
-    def score_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_score.RemoteScorePlugin:
+    def make_score_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_score.RemoteScorePlugin:
         """The plugin P at Score, beside so many nodes."""
-        made = self.plugins.score_plugin(remote(*targets, **fields), PROFILE)
+        made = self.plugins.make_score_plugin(remote(*targets, **fields), PROFILE)
         self.pod_class = fill(self.snap, nodes)
         return made
 

@@ -36,8 +36,8 @@ class Hosts:
         self.config = config
         self.snap = snapshot.Snapshot()
         self.remotes = remote_plugins.RemotePlugins(self.snap)
-        self.filter = self.remotes.filter_plugin(config, "p")
-        self.score = self.remotes.score_plugin(config, "p")
+        self.filter = self.remotes.make_filter_plugin(config, "p")
+        self.score = self.remotes.make_score_plugin(config, "p")
         self.client = remote_client.connect(config)
         self.queue = remote_queue.RemoteQueuePlugin(self.client)
         self.queue_sort = remote_queue_sort.RemoteQueueSortPlugin(self.client)

@@ -10,9 +10,9 @@ _PROGRAM = """
 import signal, sys, time
 from trireme.frontend import reload_signal, stop_signal
 stop = stop_signal.StopSignal()
-stop.on_stop(lambda: sys.exit(7))
+stop.call_on_stop(lambda: sys.exit(7))
 reload = reload_signal.ReloadSignal(stop.stop)
-reload.on_reload(lambda: print("reload", file=sys.stderr, flush=True))
+reload.call_on_reload(lambda: print("reload", file=sys.stderr, flush=True))
 print("ready", file=sys.stderr, flush=True)
 while True:
     signal.pause()

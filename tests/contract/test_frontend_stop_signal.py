@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-_EARLY = "os.kill(os.getpid(), number); stop.on_stop(lambda: print('stops', flush=True))"
-_LATE = "stop.on_stop(lambda: print('stops', flush=True)); os.kill(os.getpid(), number)"
+_EARLY = "os.kill(os.getpid(), number); stop.call_on_stop(lambda: print('stops', flush=True))"
+_LATE = "stop.call_on_stop(lambda: print('stops', flush=True)); os.kill(os.getpid(), number)"
 
 
 @pytest.mark.parametrize("when", [pytest.param(_EARLY, id="while it loads"), pytest.param(_LATE, id="at work")])

@@ -58,7 +58,9 @@ class Insight:
         self.plugin = plugin
         self.snap = snapshot.Snapshot()
         self.remotes = remote_plugins.RemotePlugins(self.snap)
-        self.service = service.InsightService(self.snap, self.remotes.filter_plugin, self.remotes.score_plugin)
+        self.service = service.InsightService(
+            self.snap, self.remotes.make_filter_plugin, self.remotes.make_score_plugin
+        )
         configuration = phase_calls.configuration(["OddNodes"], [("OddNodes", 2)])
         configuration.remote_plugins.append(config)
         self._configuration = configuration

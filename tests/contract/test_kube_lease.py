@@ -168,6 +168,6 @@ async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
 
 def test_identities_are_never_the_same() -> None:
     """If this fails, two terms share an identity, and bind cannot tell them apart."""
-    identities = {lease.new_identity() for _ in range(100)}
+    identities = {lease.make_identity() for _ in range(100)}
     assert len(identities) == 100
     assert all("_" in identity for identity in identities)

@@ -14,7 +14,7 @@ from trireme.config import trireme_configuration
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import wake_up_check
 from trireme.frontend.serving import frontend_state, scheduler_status
-from trireme.queueing.hints.queueing_hint_map import Hint
+from trireme.queueing.hints.queueing_hint_map import HintAnswer
 from trireme.queueing.states import Unschedulable
 from trireme.v1 import scheduler_status_pb2
 
@@ -22,9 +22,9 @@ from trireme.v1 import scheduler_status_pb2
 _CPU_SECONDS = 10.0
 
 
-def _helps_nobody(event: ClusterEvent, old: Any, new: Any, pods: Sequence[Any]) -> Sequence[Hint]:
+def _helps_nobody(event: ClusterEvent, old: Any, new: Any, pods: Sequence[Any]) -> Sequence[HintAnswer]:
     """A hint of a plugin whose author forgot something."""
-    return [Hint.SKIP for _ in pods]
+    return [HintAnswer.SKIP for _ in pods]
 
 
 class _World:

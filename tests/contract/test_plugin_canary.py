@@ -63,8 +63,8 @@ class Sides:
             entries = profile.plugin_sets.add(extension_point=point).plugins
             for config in configs:
                 entries.add(name=config.name, weight=1)
-        filters = filter_profiles.make_filter_chains(configuration, self.remotes.filter_plugin)
-        scores = score_profiles.make_score_chains(configuration, self.remotes.score_plugin)
+        filters = filter_profiles.make_filter_chains(configuration, self.remotes.make_filter_plugin)
+        scores = score_profiles.make_score_chains(configuration, self.remotes.make_score_plugin)
         self._filter = filter_evaluator.FilterEvaluator(self.snap, filters)
         self._score = score_evaluator.ScoreEvaluator(self.snap, scores)
 

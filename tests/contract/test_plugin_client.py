@@ -52,7 +52,7 @@ async def test_verdicts_come_in_the_order_of_the_slots(bench: Bench) -> None:
 
     target = await bench.serve(ScriptedPlugin({FILTER: answer}))
     # More than one call, so that the parts are put together too.
-    plugin = bench.filter_plugin(4500, target, info={"depends_on": plugin_pb2.DEPENDENCY_NODE_PODS})
+    plugin = bench.make_filter_plugin(4500, target, info={"depends_on": plugin_pb2.DEPENDENCY_NODE_PODS})
     verdicts = await bench.filter(plugin)
     assert isinstance(verdicts, interfaces.Verdicts)
     assert verdicts.capacity is not None
@@ -64,7 +64,7 @@ async def test_verdicts_come_in_the_order_of_the_slots(bench: Bench) -> None:
 async def test_the_plugin_sees_the_cycle_and_only_what_it_reads(bench: Bench) -> None:
     """If this fails, a plugin decides by nothing, or is told more of the pod than it asked for."""
     served = ScriptedPlugin({FILTER: passing})
-    plugin = bench.filter_plugin(1, await bench.serve(served), info={"pod_fields": ["metadata.namespace"]})
+    plugin = bench.make_filter_plugin(1, await bench.serve(served), info={"pod_fields": ["metadata.namespace"]})
     await bench.filter(plugin, b"my state")
     (request,) = served.requests
     cycle = request.cycle
@@ -85,7 +85,7 @@ async def test_a_plugin_that_reads_nodes_gets_node_objects(
 ) -> None:
     """If this fails, a plugin gets nodes without the data that it decides by."""
     served = ScriptedPlugin({FILTER: passing})
-    plugin = bench.filter_plugin(1, await bench.serve(served), info={"node_data": form})
+    plugin = bench.make_filter_plugin(1, await bench.serve(served), info={"node_data": form})
     await bench.filter(plugin)
     (view,) = served.requests[0].nodes.nodes
     assert (view.name, view.node.metadata.name, view.json) == ("node-0", message, json)
@@ -112,7 +112,7 @@ async def test_a_failed_call_follows_the_failure_policy(bench: Bench, answer: An
     target = await bench.serve(ScriptedPlugin({FILTER: answer}))
     policy = IGNORE if ignore else {}
     deadline_ms = 200 if "within 200 ms" in detail else 20_000
-    plugin = bench.filter_plugin(2, target, deadline_ms=deadline_ms, **policy)
+    plugin = bench.make_filter_plugin(2, target, deadline_ms=deadline_ms, **policy)
     outcome = await bench.filter(plugin)
     if ignore:
         assert outcome is None
@@ -128,7 +128,7 @@ async def test_an_error_status_of_one_node_is_worded_as_kube_scheduler_does(benc
     failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk on fire"])
     columns = filter_pb2.NodeColumns(size=2, statuses=[failed], status_index=[0, 1], capacity=[UNLIMITED, 0])
     target = await bench.serve(ScriptedPlugin({FILTER: lambda _: filter_pb2.FilterResponse(columns=columns)}))
-    outcome = await bench.filter(bench.filter_plugin(2, target))
+    outcome = await bench.filter(bench.make_filter_plugin(2, target))
     assert outcome == status.error("P", 'running "P" filter plugin: disk on fire')
 
 
@@ -141,7 +141,7 @@ async def test_one_failed_part_fails_the_question(bench: Bench) -> None:
         return passing(request)
 
     target = await bench.serve(ScriptedPlugin({FILTER: answer}))
-    outcome = await bench.filter(bench.filter_plugin(9000, target))
+    outcome = await bench.filter(bench.make_filter_plugin(9000, target))
     assert isinstance(outcome, status.Status)
     assert outcome.message.endswith("INTERNAL: boom")
 
@@ -150,7 +150,7 @@ async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: P
     """If this fails, one dead replica of a plugin makes every second question fail."""
     served = ScriptedPlugin({FILTER: passing})
     target = await bench.serve(served)
-    plugin = bench.filter_plugin(1, f"unix:{tmp_path}/nobody.sock", target, info=CALLED_EACH_TIME)
+    plugin = bench.make_filter_plugin(1, f"unix:{tmp_path}/nobody.sock", target, info=CALLED_EACH_TIME)
     for _ in range(3):
         assert isinstance(await bench.filter(plugin), interfaces.Verdicts)
     assert len(served.requests) == 3
@@ -166,7 +166,7 @@ async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench, code: grpc
     failing = ScriptedPlugin({FILTER: lambda _: (code, "going down")})
     well = ScriptedPlugin({FILTER: passing})
     targets = await bench.serve(failing, "a.sock"), await bench.serve(well, "b.sock")
-    plugin = bench.filter_plugin(1, *targets, info=CALLED_EACH_TIME)
+    plugin = bench.make_filter_plugin(1, *targets, info=CALLED_EACH_TIME)
     for _ in range(3):
         assert isinstance(await bench.filter(plugin), interfaces.Verdicts)
     assert (len(failing.requests), len(well.requests)) == (1, 3)
@@ -174,7 +174,7 @@ async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench, code: grpc
 
 async def test_all_endpoints_down_names_the_last(bench: Bench, tmp_path: Path) -> None:
     """If this fails, the pod's event does not say where nobody answers."""
-    plugin = bench.filter_plugin(1, f"unix:{tmp_path}/one.sock", f"unix:{tmp_path}/two.sock")
+    plugin = bench.make_filter_plugin(1, f"unix:{tmp_path}/one.sock", f"unix:{tmp_path}/two.sock")
     outcome = await bench.filter(plugin)
     assert isinstance(outcome, status.Status)
     assert outcome.message.startswith(f'running "P" filter plugin: unix:{tmp_path}/two.sock: UNAVAILABLE: ')
@@ -187,7 +187,7 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
     monkeypatch.setattr(remote_connection, "PluginConnection", connection)
     served = ScriptedPlugin({FILTER: lambda _: None})
     target = await bench.serve(served)
-    plugin = bench.filter_plugin(1, target, deadline_ms=200, breaker_failures=2, breaker_open_ms=300)
+    plugin = bench.make_filter_plugin(1, target, deadline_ms=200, breaker_failures=2, breaker_open_ms=300)
     for _ in range(2):
         await bench.filter(plugin)
     assert bench.plugins.connections.statistics()["P"].breaker is State.OPEN
@@ -219,7 +219,7 @@ async def test_an_rpc_that_always_fails_is_not_called_though_another_answers(ben
     points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
     info = {"extension_points": points, "depends_on": plugin_pb2.DEPENDENCY_CLUSTER}
     target = await bench.serve(served)
-    plugin = bench.score_plugin(1, target, info=info, deadline_ms=200, breaker_failures=2, breaker_open_ms=60_000)
+    plugin = bench.make_score_plugin(1, target, info=info, deadline_ms=200, breaker_failures=2, breaker_open_ms=60_000)
     for _ in range(4):
         failed = await bench.score(plugin)
     assert isinstance(failed, status.Status)
@@ -239,7 +239,7 @@ async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> Non
     """If this fails, a plugin that answers nothing usable looks healthy, and nobody learns which answer is wrong."""
     unknown = status_pb2.Status.FromString(bytes([1 << 3, 42]))
     target = await bench.serve(ScriptedPlugin({SCORE: lambda _: score_pb2.ScoreResponse(status=unknown)}))
-    plugin = bench.score_plugin(2, target, breaker_failures=2, breaker_open_ms=60_000)
+    plugin = bench.make_score_plugin(2, target, breaker_failures=2, breaker_open_ms=60_000)
     for _ in range(2):
         failed = await bench.score(plugin)
         text = f"{target}: the answer to Score is wrong: status.code: 42 is not known here"
@@ -290,7 +290,7 @@ async def test_a_probe_that_is_never_sent_leaves_room_for_the_next(bench: Bench,
 async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:
     """If this fails, one odd pod opens the breaker for all others."""
     target = await bench.serve(ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.INVALID_ARGUMENT, "odd")}))
-    plugin = bench.filter_plugin(1, target, breaker_failures=1, breaker_open_ms=60_000)
+    plugin = bench.make_filter_plugin(1, target, breaker_failures=1, breaker_open_ms=60_000)
     for _ in range(3):
         await bench.filter(plugin)
     assert bench.plugins.connections.statistics()["P"].breaker is State.CLOSED
@@ -300,7 +300,7 @@ async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None
     """If this fails, a plugin that serves one call at a time is asked for eight, and misses its deadlines."""
     served = ScriptedPlugin({FILTER: passing})
     served.gate.clear()
-    plugin = bench.filter_plugin(9000, await bench.serve(served), info={"max_concurrent_calls": 2})
+    plugin = bench.make_filter_plugin(9000, await bench.serve(served), info={"max_concurrent_calls": 2})
     asking = asyncio.create_task(bench.filter(plugin))
     await served.until_running(2)
     await asyncio.sleep(0.05)
@@ -315,7 +315,7 @@ async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None
 async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Bench) -> None:
     """If this fails, the last of many classes fails though the plugin answers each in time."""
     served = ScriptedPlugin({FILTER: passing})
-    plugin = bench.filter_plugin(1, await bench.serve(served), deadline_ms=900, info={"max_concurrent_calls": 1})
+    plugin = bench.make_filter_plugin(1, await bench.serve(served), deadline_ms=900, info={"max_concurrent_calls": 1})
 
     async def slowly() -> None:
         for _ in range(5):
@@ -331,7 +331,7 @@ async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Ben
 async def test_a_cancelled_caller_cancels_its_call(bench: Bench) -> None:
     """If this fails, abandoned questions keep a plugin busy that takes few at once."""
     served = ScriptedPlugin({FILTER: lambda _: None})
-    plugin = bench.filter_plugin(1, await bench.serve(served), info={"max_concurrent_calls": 1})
+    plugin = bench.make_filter_plugin(1, await bench.serve(served), info={"max_concurrent_calls": 1})
     asking = asyncio.create_task(bench.filter(plugin))
     await served.until_running(1)
     asking.cancel()
@@ -345,7 +345,7 @@ async def test_a_cancelled_caller_cancels_its_call(bench: Bench) -> None:
 async def test_a_closed_connection_is_a_failure_and_no_cancellation(bench: Bench) -> None:
     """If this fails, a phase that takes a new configuration cancels the calls of its clients."""
     served = ScriptedPlugin({FILTER: lambda _: None})
-    plugin = bench.filter_plugin(1, await bench.serve(served))
+    plugin = bench.make_filter_plugin(1, await bench.serve(served))
     asking = asyncio.create_task(bench.filter(plugin))
     await served.until_running(1)
     await bench.plugins.connections.close()
@@ -358,8 +358,8 @@ async def test_profiles_share_the_plugins_turns(bench: Bench) -> None:
     """If this fails, two profiles ask a plugin twice as much at once as it takes."""
     served = ScriptedPlugin({FILTER: passing})
     target = await bench.serve(served)
-    one = bench.filter_plugin(1, target, info={"max_concurrent_calls": 1})
-    other = bench.filter_plugin(1, target, info={"max_concurrent_calls": 1})
+    one = bench.make_filter_plugin(1, target, info={"max_concurrent_calls": 1})
+    other = bench.make_filter_plugin(1, target, info={"max_concurrent_calls": 1})
     await asyncio.gather(*(bench.filter(plugin) for plugin in (one, other) * 4))
     assert served.most_running == 1
 
@@ -370,13 +370,13 @@ async def test_profiles_share_the_plugins_turns(bench: Bench) -> None:
 def pre_filter_plugin(bench: Bench, target: str, **fields: Any) -> remote_filter.RemoteFilterPlugin:
     """P with PreFilter."""
     points = [plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER]
-    return bench.filter_plugin(1, target, info={"extension_points": points}, **fields)
+    return bench.make_filter_plugin(1, target, info={"extension_points": points}, **fields)
 
 
 async def test_pre_filter_is_called_only_where_it_is_implemented(bench: Bench) -> None:
     """If this fails, each class costs one call more, to a plugin that answers UNIMPLEMENTED."""
     served = ScriptedPlugin({FILTER: passing})
-    plugin = bench.filter_plugin(1, await bench.serve(served))
+    plugin = bench.make_filter_plugin(1, await bench.serve(served))
     result = await plugin.pre_filter(bench.pod_class, bench.snap)
     assert result == interfaces.PreFilterResult(state=result.state)
     assert result.state.pre_filter == b""
@@ -406,7 +406,7 @@ async def test_a_plugin_without_filter_counts_where_its_pre_filter_says_somethin
 ) -> None:
     """If this fails, Filter is called though it is not served, or what PreFilter said is lost."""
     target = await bench.serve(ScriptedPlugin({PRE_FILTER: lambda _: answer}))
-    plugin = bench.filter_plugin(1, target, info={"extension_points": [plugin_pb2.EXTENSION_POINT_PRE_FILTER]})
+    plugin = bench.make_filter_plugin(1, target, info={"extension_points": [plugin_pb2.EXTENSION_POINT_PRE_FILTER]})
     result = await plugin.pre_filter(bench.pod_class, bench.snap)
     assert (result.skip, result.nodes, result.status is not None) == (
         skips,
@@ -442,7 +442,7 @@ async def test_a_failed_pre_filter_follows_the_failure_policy(bench: Bench, answ
 
 async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
     """If this fails, a score lands on another node."""
-    plugin = bench.score_plugin(4500, await bench.serve(ScriptedPlugin({SCORE: scored})))
+    plugin = bench.make_score_plugin(4500, await bench.serve(ScriptedPlugin({SCORE: scored})))
     assert (await bench.score(plugin)).tolist() == [min(slot, 100) for slot in range(4500)]
 
 
@@ -469,10 +469,10 @@ async def test_a_failed_score_follows_the_failure_policy(bench: Bench, answers: 
     if PRE_SCORE in answers:
         points.append(plugin_pb2.EXTENSION_POINT_PRE_SCORE)
     target = await bench.serve(ScriptedPlugin(answers))
-    outcome = await bench.score(bench.score_plugin(2, target, info={"extension_points": points}))
+    outcome = await bench.score(bench.make_score_plugin(2, target, info={"extension_points": points}))
     assert isinstance(outcome, status.Status)
     assert outcome.message.startswith(words.replace("{target}", target))
-    assert await bench.score(bench.score_plugin(2, target, info={"extension_points": points}, **IGNORE)) is None
+    assert await bench.score(bench.make_score_plugin(2, target, info={"extension_points": points}, **IGNORE)) is None
 
 
 @pytest.mark.parametrize(
@@ -493,7 +493,7 @@ async def test_pre_score_is_cached_while_its_result_is_valid(
     )
     points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
     target = await bench.serve(served)
-    plugin = bench.score_plugin(2, target, info={"extension_points": points, "depends_on": depends_on})
+    plugin = bench.make_score_plugin(2, target, info={"extension_points": points, "depends_on": depends_on})
     for _ in range(3):
         assert (await bench.score(plugin)).tolist() == [0, 1]
     pre_scores = [request for request in served.requests if isinstance(request, score_pb2.PreScoreRequest)]
@@ -507,7 +507,7 @@ async def test_pre_score_that_skips_costs_no_further_call(bench: Bench) -> None:
     skip = status_pb2.Status(code=status_pb2.CODE_SKIP)
     served = ScriptedPlugin({SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=skip)})
     points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
-    plugin = bench.score_plugin(2, await bench.serve(served), info={"extension_points": points})
+    plugin = bench.make_score_plugin(2, await bench.serve(served), info={"extension_points": points})
     for _ in range(3):
         assert await bench.score(plugin) is None
     assert len(served.requests) == 1
@@ -525,7 +525,7 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
     target = await bench.serve(ScriptedPlugin({NORMALIZE: normalize}))
     points = [plugin_pb2.EXTENSION_POINT_SCORE, plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE]
     info = {"extension_points": points, "normalization": plugin_pb2.NORMALIZATION_CUSTOM}
-    plugin = bench.score_plugin(3, target, info=info)
+    plugin = bench.make_score_plugin(3, target, info=info)
     state = remote_score.RemoteScoreState()
     answer = await plugin.normalize(bench.pod_class, bench.snap, state, np.array([0, 2]), np.array([5, 20]))
     assert isinstance(answer, np.ndarray)
@@ -535,6 +535,6 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
 
 async def test_a_call_where_no_endpoint_is_ready_fails_at_once(bench: Bench) -> None:
     """If this fails, a Service whose last pod is not ready breaks the phase instead of its plugin's pods."""
-    failed = await bench.filter(bench.filter_plugin(1))
+    failed = await bench.filter(bench.make_filter_plugin(1))
     assert isinstance(failed, status.Status)
     assert failed.message == 'running "P" filter plugin: none of its endpoints is ready'

@@ -61,7 +61,7 @@ class Cluster:
             self.builder.set_node(name, allocatable={"cpu": "4", "pods": "110"})
         self.builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "priority": 100}))
         self.remotes = remote_plugins.RemotePlugins(self.builder.snap)
-        self.phase = service.FilterPhase(self.builder.snap, self.remotes.filter_plugin)
+        self.phase = service.FilterPhase(self.builder.snap, self.remotes.make_filter_plugin)
         self._config = config
 
     async def serve(self) -> None:

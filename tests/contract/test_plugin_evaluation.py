@@ -53,8 +53,8 @@ class Evaluation:
         self.plugin = plugin
         self.snap = snapshot.Snapshot()
         self.remotes = remote_plugins.RemotePlugins(self.snap)
-        filters = filter_chain.FilterChain((self.remotes.filter_plugin(config, "p"),))
-        scores = score_chain.ScoreChain({"Counting": 1}, (self.remotes.score_plugin(config, "p"),))
+        filters = filter_chain.FilterChain((self.remotes.make_filter_plugin(config, "p"),))
+        scores = score_chain.ScoreChain({"Counting": 1}, (self.remotes.make_score_plugin(config, "p"),))
         self._filter = filter_evaluator.FilterEvaluator(self.snap, {"p": filters})
         self._score = score_evaluator.ScoreEvaluator(self.snap, {"p": scores})
         fill(self.snap, NODES)

@@ -136,19 +136,19 @@ async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[
     """If this fails, a mistyped address shows as a pod that is never scheduled."""
     endpoints = fields.pop("endpoints", ["127.0.0.1:1"])
     with pytest.raises(ValueError, match="plugin P: ") as caught:
-        bench.plugins.filter_plugin(remote(*endpoints, **fields), PROFILE)
+        bench.plugins.make_filter_plugin(remote(*endpoints, **fields), PROFILE)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("target", ["h:1", "[::1]:80", "dns:///h:1", "dns://1.1.1.1/h:1", "unix:/p", "unix:p"])
 async def test_grpc_targets_are_taken(bench: Bench, target: str) -> None:
     """If this fails, a good address is refused at the start."""
-    assert bench.plugins.filter_plugin(remote(target), PROFILE).name == "P"
+    assert bench.plugins.make_filter_plugin(remote(target), PROFILE).name == "P"
 
 
 async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> None:
     """If this fails, each new configuration leaves a connection behind."""
-    plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"), PROFILE)
+    plugin = bench.plugins.make_filter_plugin(remote("127.0.0.1:1"), PROFILE)
     assert set(bench.plugins.connections.statistics()) == {plugin.name}
     del plugin
     assert bench.plugins.connections.statistics() == {}

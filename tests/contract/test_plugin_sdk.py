@@ -170,7 +170,7 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
             config = snapshot_pb2.RemotePlugin(name="PerNode", endpoints=[address], deadline_ms=5000, tls=tls)
             snap = snapshot.Snapshot()
             remotes = remote_plugins.RemotePlugins(snap)
-            plugin = remotes.filter_plugin(config, "p")
+            plugin = remotes.make_filter_plugin(config, "p")
             outcomes.append(await plugin.pre_filter(fill(snap, 1), snap))
             await remotes.connections.close()
     finally:

@@ -60,7 +60,7 @@ class Side:
             verdicts.index[list(refused)] = verdicts.table.intern(status.unschedulable("Own", "full"))
             return verdicts
 
-        made = self.remotes.filter_plugin(self.config, "p")
+        made = self.remotes.make_filter_plugin(self.config, "p")
         self.comparisons = made.comparisons
         return compared_filters.ComparedFilters(self.snap, {"p": [made]}, evaluate), self.config
 
@@ -70,7 +70,7 @@ class Side:
         async def find_totals(profile: str, class_id: int) -> compared_scores.Totals | None:
             return np.arange(len(totals)), np.array(totals, dtype=np.int64)
 
-        made = self.remotes.score_plugin(self.config, "p")
+        made = self.remotes.make_score_plugin(self.config, "p")
         self.comparisons = made.comparisons
         return compared_scores.ComparedScores(self.snap, {"p": [(made, weight)]}, find_totals)
 
@@ -157,9 +157,9 @@ async def test_no_profile_runs_it(side: Side) -> None:
         entry = profile.plugin_sets.add(extension_point=point)
         entry.plugins.add(name="NodeName" if point == plugin_pb2.EXTENSION_POINT_FILTER else "ImageLocality", weight=1)
         entry.plugins.add(name="Picky", weight=3)
-    chains = filter_profiles.make_filter_chains(configuration, side.remotes.filter_plugin)
+    chains = filter_profiles.make_filter_chains(configuration, side.remotes.make_filter_plugin)
     assert [plugin.name for plugin in chains["p"].plugins] == ["NodeName"]
-    scores = score_profiles.make_score_chains(configuration, side.remotes.score_plugin)
+    scores = score_profiles.make_score_chains(configuration, side.remotes.make_score_plugin)
     assert [plugin.name for plugin in scores["p"].plugins] == ["ImageLocality"]
     found = compared_plugins.compared_plugins(configuration, plugin_pb2.EXTENSION_POINT_SCORE)
     assert [(remote.name, weight) for remote, weight in found["p"]] == [("Picky", 3)]

@@ -70,7 +70,7 @@ async def test_the_present_scheduler_filters_by_a_released_plugin(address: str) 
     snap = snapshot.Snapshot()
     remotes = remote_plugins.RemotePlugins(snap)
     evaluator = filter_evaluator.FilterEvaluator(
-        snap, {"p": filter_chain.FilterChain((remotes.filter_plugin(config, "p"),))}
+        snap, {"p": filter_chain.FilterChain((remotes.make_filter_plugin(config, "p"),))}
     )
     pod_class = fill(snap, 3)
     labels = {"example.com/maintenance": ""}

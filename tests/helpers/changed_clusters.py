@@ -195,7 +195,7 @@ def apply(change: Change, over: overlay.SnapshotOverlay) -> None:
 
 def verdicts(seen: snapshot_view.SnapshotView, name: str) -> Any:
     """What the plugin answers for the wanted class: PreFilter's decision, or refusal and capacity of each slot."""
-    plugin = filter_plugins.filter_plugin(name, b"{}", {})
+    plugin = filter_plugins.make_filter_plugin(name, b"{}", {})
     assert plugin is not None
     table = interfaces.StatusTable()
     wanted, slots = seen.classes[WANTED], seen.nodes.live_slots()

@@ -40,7 +40,7 @@ def _lines(row: gate_effects.Row) -> Iterator[str]:
     if row.ineffective is not None:
         effect = f"`{str(row.ineffective).lower()}` has {effect}"
     for default in (True, False):
-        names = [f"`{gate}`" for gate in row.gates if gates.table().at(gate, versions.DEFAULT).default is default]
+        names = [f"`{gate}`" for gate in row.gates if gates.read_table().at(gate, versions.DEFAULT).default is default]
         if names:
             yield f"| {', '.join(names)} | {'on' if default else 'off'} | {effect} |\n"
 

@@ -21,7 +21,7 @@ from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 
-QUEUE, SKIP, ERROR = (hint.value for hint in queueing_hint_map.Hint)
+QUEUE, SKIP, ERROR = (hint.value for hint in queueing_hint_map.HintAnswer)
 
 
 def pod(

@@ -9,7 +9,7 @@ from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.backoff import BackoffPolicy
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, HintFunction, QueueingHintMap
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, HintFunction, QueueingHintMap
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import PodInfo, make_pod_info
 from trireme.queueing.pre_enqueue import PreEnqueueResult
@@ -26,23 +26,23 @@ T0 = 1_000_000.0
 
 
 # Evaluates one pod: (pod, event, old object, new object).
-OneHint = Callable[[QueuedPodInfo, ClusterEvent, Any, Any], Hint]
+OneHint = Callable[[QueuedPodInfo, ClusterEvent, Any, Any], HintAnswer]
 
 
 def one_by_one(hint: OneHint) -> HintFunction:
     """A function of one pod as one of many. It may raise for one pod without an effect on the others."""
 
-    def hint_all(event: ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[Hint]:
+    def hint_all(event: ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[HintAnswer]:
         return [_hint_one(hint, pod, event, old, new) for pod in pods]
 
     return hint_all
 
 
-def _hint_one(hint: OneHint, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
+def _hint_one(hint: OneHint, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> HintAnswer:
     try:
         return hint(pod, event, old, new)
     except Exception:
-        return Hint.ERROR
+        return HintAnswer.ERROR
 
 
 @functools.cache
@@ -60,10 +60,10 @@ def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **mor
 def helps(answer: bool, evaluated: list[tuple[str, Any]] | None = None) -> Any:
     """A hint that always answers the same, and records the pods that it evaluates."""
 
-    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
+    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> HintAnswer:
         if evaluated is not None:
             evaluated.append((pod.record.key, new if new is not None else old))
-        return Hint.QUEUE if answer else Hint.SKIP
+        return HintAnswer.QUEUE if answer else HintAnswer.SKIP
 
     return one_by_one(hint)
 

@@ -108,12 +108,12 @@ class RecordedCluster:
         self._services = (
             filter_service.FilterPhase(
                 self.builder.snap,
-                no_remote_plugins if plugin is None else self.remotes.filter_plugin,
-                self.remotes.reserve_plugin,
-                self.remotes.post_filter_plugin,
+                no_remote_plugins if plugin is None else self.remotes.make_filter_plugin,
+                self.remotes.make_reserve_plugin,
+                self.remotes.make_post_filter_plugin,
             ),
             score_service.ScorePhase(
-                self.builder.snap, no_remote_plugins if plugin is None else self.remotes.score_plugin
+                self.builder.snap, no_remote_plugins if plugin is None else self.remotes.make_score_plugin
             ),
         )
         phases = (FakePhase(self._respond, lambda request: None) for _ in self._services)

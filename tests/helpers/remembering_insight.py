@@ -17,8 +17,8 @@ class RememberingInsight:
         remotes = cluster.remotes if cluster.configuration.remote_plugins else None
         self.service = service.InsightService(
             snapshot.Snapshot(),
-            no_remote_plugins if remotes is None else remotes.filter_plugin,
-            no_remote_plugins if remotes is None else remotes.score_plugin,
+            no_remote_plugins if remotes is None else remotes.make_filter_plugin,
+            no_remote_plugins if remotes is None else remotes.make_score_plugin,
         )
         self.service.configure(cluster.configuration)
         self._taken = 0

@@ -314,13 +314,13 @@ async def test_loopback_without_reviews_answers_its_own_machine(tmp_path: Path, 
 class _Users:
     """Callers are whom the header says; each may see all."""
 
-    async def user_of(self, request: web.Request) -> User:
+    async def authenticate(self, request: web.Request) -> User:
         return User(request.headers["X-User"])
 
     async def check_may_get_pod(self, user: User, namespace: str, name: str) -> None:
         pass
 
-    async def viewer(self, user: User) -> visibility.Viewer:
+    async def find_viewer(self, user: User) -> visibility.Viewer:
         return visibility.Viewer(lists_nodes=True, lists_pods=True)
 
 
@@ -474,11 +474,11 @@ async def test_unknown_callers_of_one_address_hold_no_place_of_known_ones(tmp_pa
     arrived, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(_Users):
-        async def user_of(self, request: web.Request) -> User:
+        async def authenticate(self, request: web.Request) -> User:
             if request.headers["X-User"] == "unknown":
                 arrived.set()
                 await goes_on.wait()
-            return await super().user_of(request)
+            return await super().authenticate(request)
 
     slow: access.Access = Slow()
     replica = await support.replica()

@@ -75,7 +75,7 @@ class ConfigurationChecks:
         for name, (process, reloader) in self._reloaders.items():
             if process.state is State.RUNNING:
                 said = reloader.statistics()
-                if said.is_refused or said.content_hash != reloader._files.content_hash():
+                if said.is_refused or said.content_hash != reloader._files.hash_content():
                     found.append(f"{name} has not got the configuration of its files: {said.last_refusal}")
         return found
 

@@ -397,11 +397,11 @@ class _Signal:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def on_stop(self, action: Callable[[], object]) -> None:
+    def call_on_stop(self, action: Callable[[], object]) -> None:
         """Call `action` when the process gets SIGTERM."""
         self._process.signal_handlers[signal.SIGTERM] = action
 
-    def on_reload(self, action: Callable[[], object]) -> None:
+    def call_on_reload(self, action: Callable[[], object]) -> None:
         """Call `action` when the process gets SIGHUP."""
         self._process.signal_handlers[signal.SIGHUP] = action
 

@@ -116,10 +116,10 @@ class Scheduler:
     """Filter and score evaluators over one snapshot."""
 
     def __init__(self, snap: snapshot.Snapshot, scores: tuple[str, ...]) -> None:
-        local = [p for p in (filter_plugins.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
+        local = [p for p in (filter_plugins.make_filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
         self.filters = filter_evaluator.FilterEvaluator(snap, {"p": filter_chain.FilterChain(local)})
         weights = {name: default_profile.WEIGHTS[name] for name in scores}
-        plugins = [p for p in (score_plugins.score_plugin(name, b"", {}) for name in scores) if p is not None]
+        plugins = [p for p in (score_plugins.make_score_plugin(name, b"", {}) for name in scores) if p is not None]
         self.scores = score_evaluator.ScoreEvaluator(snap, {"p": score_chain.ScoreChain(weights, plugins)})
         self.snap = snap
         self.plugins = plugins

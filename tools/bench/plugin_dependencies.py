@@ -55,9 +55,9 @@ class Measured:
         filters: tuple[interfaces.AnyFilterPlugin, ...] = ()
         scores: tuple[scorers.AnyScorePlugin, ...] = ()
         if plugin_pb2.EXTENSION_POINT_FILTER in points:
-            filters = (self.remotes.filter_plugin(config, _PROFILE),)
+            filters = (self.remotes.make_filter_plugin(config, _PROFILE),)
         if plugin_pb2.EXTENSION_POINT_SCORE in points:
-            scores = (self.remotes.score_plugin(config, _PROFILE),)
+            scores = (self.remotes.make_score_plugin(config, _PROFILE),)
         weights = {plugin.name: 1 for plugin in scores}
         chain = filter_chain.FilterChain(filters)
         self._filter = filter_evaluator.FilterEvaluator(self.snap, {_PROFILE: chain})

@@ -6,7 +6,7 @@ done at once; each action may be repeated, and one that is done already is a suc
 once the tenure of the calling leader is over.
 
 Also change: internal/trireme/plugin_verification/filter_step_specifications.py (actions that a plugin may ask for).
-Also change: internal/trireme/plugins/dynamic_resources/claim_writes.py,
+Also change: internal/trireme/plugins/dynamic_resources/claim_api_calls.py,
 internal/trireme/plugins/volume_binding/bind.py (deadlines of writes in PreBind).
 Also change: internal/trireme/bind/binding_writer.py, internal/trireme/bind/pre_binder.py (limits of waiting work).
 Also change: protos/trireme/v1/bind.proto (the messages).
@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from trireme.bind import patch_bodies, work_in_flight
-from trireme.bind.call_results import BusyError, CallResults
+from trireme.bind.call_results import CallResults, check_not_busy
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
@@ -44,11 +44,6 @@ ROUNDS = 4
 
 ROUND_SECONDS = 3 * DEADLINE_SECONDS
 """For how long a round may have effects: it reads an object, and writes it twice at most."""
-
-WAITING_LIMIT = 20_000
-"""Once actions for so many pods wait a call is refused. While fewer wait, a call of any size is taken, as in
-`binding_writer`.
-"""
 
 
 class ActionExecutor:
@@ -90,8 +85,7 @@ class ActionExecutor:
         Those for one pod go in order, behind those of earlier calls; pods go concurrently. If the caller goes away,
         actions that have not begun are not executed.
         """
-        if len(self._tasks) >= WAITING_LIMIT:
-            raise BusyError(f"actions for {len(self._tasks)} pods wait already")
+        check_not_busy(len(self._tasks), "actions for {} pods wait")
         results: CallResults[Status] = CallResults()
         by_pod: dict[str, list[int]] = {}
         for index, action in enumerate(actions):

@@ -109,7 +109,7 @@ class BindingRetries:
                 self._conflict = message
                 return self._begin_to_read_back(now)
             case api_writes.Gone(message):
-                return not_bound(message, Reason("podNotFound"))
+                return status_of_not_bound(message, Reason("podNotFound"))
             case api_writes.Uncertain(message):
                 self._message = message
                 self._doubt = True
@@ -117,7 +117,9 @@ class BindingRetries:
             case api_writes.Refused(message) | api_writes.Unavailable(message):
                 self._message = message
                 return (
-                    self._begin_to_read_back(now) if self._doubt else not_bound(message, _reason_for_not_bound(outcome))
+                    self._begin_to_read_back(now)
+                    if self._doubt
+                    else status_of_not_bound(message, _reason_for_not_bound(outcome))
                 )
 
     def on_posting_ended(self, why: str, now: float) -> Step:
@@ -126,7 +128,7 @@ class BindingRetries:
         An earlier POST that may have bound the pod has it read back; else it is not bound.
         """
         self._message = self._message or why
-        return self._begin_to_read_back(now) if self._doubt else not_bound(why, Reason("notBegun"))
+        return self._begin_to_read_back(now) if self._doubt else status_of_not_bound(why, Reason("notBegun"))
 
     def on_read(self, outcome: api_writes.SettledBinding, now: float, active: bool) -> Step:
         """Take what reading the pod back found; `active`: the binding may be posted again.
@@ -138,9 +140,9 @@ class BindingRetries:
             case api_writes.Written():
                 return READ_BACK
             case api_writes.Conflict(message):
-                return not_bound(self._conflict or self._conflict_text(message), Reason("alreadyAssigned"))
+                return status_of_not_bound(self._conflict or self._conflict_text(message), Reason("alreadyAssigned"))
             case api_writes.Gone(message):
-                return not_bound(message, Reason("podNotFound"))
+                return status_of_not_bound(message, Reason("podNotFound"))
             case api_writes.Unbound():
                 return self._after_pod_read_unbound(active)
             case api_writes.Uncertain(message):
@@ -154,7 +156,9 @@ class BindingRetries:
         if self._doubt and not self._settled:
             self._settled = True
             return ReadStep(SETTLE_SECONDS)
-        return not_bound(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
+        return status_of_not_bound(
+            self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered")
+        )
 
     def _after_failed_read(self, message: str, now: float) -> Step:
         """Read again after a growing wait; Uncertain once the time for reading is over."""
@@ -174,8 +178,8 @@ class BindingRetries:
         return f'Operation cannot be fulfilled on pods/binding "{self._target.pod.name}": {message}'
 
 
-def not_bound(message: str, reason: Reason) -> status.Status:
-    """It is certain that we did not bind the pod, and will not."""
+def status_of_not_bound(message: str, reason: Reason) -> status.Status:
+    """Make the status of a pod that is certain not to be bound: we did not bind it, and will not."""
     return status.Status(status.Code.ERROR, "", (message,), (reason,))
 
 

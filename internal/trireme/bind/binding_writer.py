@@ -19,7 +19,7 @@ from typing import Protocol
 
 from trireme.bind import binding_retries
 from trireme.bind.binding_retries import BindingRetries, ReadStep
-from trireme.bind.call_results import BusyError, CallResults
+from trireme.bind.call_results import CallResults, check_not_busy
 from trireme.bind.work_in_flight import Work, WorkInFlight
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework import status
@@ -29,11 +29,6 @@ from trireme.rpc.fencing import Tenure
 from trireme_kube.apimachinery import api_writes
 
 log = logging.getLogger(__name__)
-
-WAITING_LIMIT = 20_000
-"""Once so many bindings wait for a turn a call is refused and goes to another replica. While fewer wait a call of any
-size is taken: one that was refused for its own size would be refused forever.
-"""
 
 
 class BindingClient(Protocol):
@@ -144,8 +139,7 @@ class BindingWriter:
         Raises:
             BusyError: too many bindings wait already.
         """
-        if len(self._turns) >= WAITING_LIMIT:
-            raise BusyError(f"{len(self._turns)} bindings wait already")
+        check_not_busy(len(self._turns), "{} bindings wait")
         results: CallResults[BindOutcome] = CallResults()
         try:
             for index, target in enumerate(targets):
@@ -178,7 +172,8 @@ class BindingWriter:
         elif job.target.node != target.node:
             message = f"pod {target.pod.name} is being bound to node {job.target.node} by another call"
             results.put(
-                index, binding_retries.not_bound(message, Reason.of("alreadyBinding", {"node": job.target.node}))
+                index,
+                binding_retries.status_of_not_bound(message, Reason.of("alreadyBinding", {"node": job.target.node})),
             )
             return
         else:
@@ -229,7 +224,7 @@ class BindingWriter:
         Nothing is sent for a job that no call waits for at its beginning.
         """
         if job.abandoned:
-            return binding_retries.not_bound(f"not bound: {job.ended_because}", Reason("notBegun"))
+            return binding_retries.status_of_not_bound(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = job.attempt = BindingRetries(job.target, self._jitter)
         with self._in_flight.track(job.tenure.leader, 0.0) as work:
             if job.active:

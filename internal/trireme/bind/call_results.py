@@ -12,11 +12,23 @@ from typing import Generic, TypeVar
 
 LINGER_SECONDS = 0.025
 
+WAITING_LIMIT = 20_000
+"""Once so many pods wait, for bindings, PreBind or actions each, a call is refused and goes to another replica.
+
+While fewer wait a call of any size is taken: one that was refused for its own size would be refused forever.
+"""
+
 T = TypeVar("T")
 
 
 class BusyError(Exception):
     """Too much is queued here; nothing of the call was begun, and another replica may take it."""
+
+
+def check_not_busy(waiting: int, text: str) -> None:
+    """Raise BusyError with a text about so many that wait, if they are too many."""
+    if waiting >= WAITING_LIMIT:
+        raise BusyError(f"{text.format(waiting)} already")
 
 
 class CallResults(Generic[T]):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from trireme.bind import binding_retries, profile_plugins
-from trireme.bind.call_results import BusyError, CallResults
+from trireme.bind.call_results import CallResults, check_not_busy
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
@@ -28,11 +28,6 @@ from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme.wire.status import to_message
 
 log = logging.getLogger(__name__)
-
-WAITING_LIMIT = 20_000
-"""Once so many pods have jobs a call is refused and goes to another replica. While fewer have, a call of any size is
-taken, as in `binding_writer`.
-"""
 
 
 class _NotBegun(Exception):
@@ -97,8 +92,7 @@ class PreBinder:
 
         If the caller goes away, the steps are cancelled.
         """
-        if len(self._jobs) >= WAITING_LIMIT:
-            raise BusyError(f"{len(self._jobs)} pods are in PreBind already")
+        check_not_busy(len(self._jobs), "{} pods are in PreBind")
         results: CallResults[Result] = CallResults()
         tasks: list[asyncio.Task[Result]] = []
         for pods in classes:

@@ -6,6 +6,7 @@ the epoch that it belongs to, because bind follows no stream.
 
 Also change: docs/protocol.md.
 Also change: protos/trireme/v1/bind_phase.proto (the messages).
+Also change: protos/trireme/v1/plugin.proto (the service).
 
 Tests: tests/contract/test_bind_service.py, tests/contract/test_bind_large_calls.py.
 """

@@ -213,15 +213,15 @@ class ClusterCache:
         self._notify_deletion(_POD, uid)
         return pod
 
-    def on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
+    def call_on_deletion(self, uid: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` once, when the placed pod is deleted or terminating, before any other notification.
 
         Returns a function that cancels the callback: a pod may never be deleted.
         """
         return self._add_deletion_callback((_POD, uid), callback)
 
-    def on_node_removal(self, name: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once, when the node is removed; returns a function that ends that, as `on_deletion` does."""
+    def call_on_node_removal(self, name: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once, when the node is removed; returns a function that ends that."""
         return self._add_deletion_callback((_NODE, name), callback)
 
     def _add_deletion_callback(self, key: tuple[str, str], callback: Callable[[], None]) -> Callable[[], None]:

@@ -179,7 +179,7 @@ def _parse_projected(
         base += core_pb2.Pod(metadata=meta_pb2.ObjectMeta(name=name, uid=uid)).SerializeToString()
     if whole is not None:
         base = _with_extra_fields(base, whole, extra)
-    base = _with_canaries(base, shares.chosen(shared.scheduler_name, uid))
+    base = _add_canary_marks(base, shares.chosen(shared.scheduler_name, uid))
     return ParsedPod(
         namespace,
         name,
@@ -353,8 +353,8 @@ def _with_extra_fields(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> byt
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _with_canaries(base: bytes, plugins: tuple[str, ...]) -> bytes:
-    """The base key of pods for which the canaries of these plugins answer."""
+def _add_canary_marks(base: bytes, plugins: tuple[str, ...]) -> bytes:
+    """Mark the base key of pods for which the canaries of these plugins answer."""
     if not plugins:
         return base
     pod = core_pb2.Pod.FromString(base)

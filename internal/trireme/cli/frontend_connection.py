@@ -60,8 +60,8 @@ def default_socket() -> pathlib.Path:
     return pathlib.Path(path) if path else pathlib.Path(folder, "trireme-admin.sock")
 
 
-def socket_for_new_frontend(folder: pathlib.Path) -> pathlib.Path:
-    """The socket for a new installation of this user.
+def choose_socket_for_new_frontend(folder: pathlib.Path) -> pathlib.Path:
+    """Choose the socket for a new installation of this user, and make its folder.
 
     That is the default socket, or one in a folder of its own if that is in use, or in a folder that others can write
     to.

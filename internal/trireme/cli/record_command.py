@@ -96,7 +96,7 @@ def run_export(options: argparse.Namespace) -> int:
         advice = "" if options.dir.exists() else f". {_HOW_TO_RECORD}"
         return _print_error(error, advice)
     except export.NothingToExportError as error:
-        advice = segment_folder.inner_folders_text(options.dir) or _advice_without(options.dir)
+        advice = segment_folder.describe_inner_folders(options.dir) or _advice_without(options.dir)
         print(f"Error: {options.dir}: {error}{advice}", file=sys.stderr)
         return 1
     except ValueError as error:
@@ -196,7 +196,7 @@ def _time(nanoseconds: int) -> str | None:
 
 def _advice_without(folder: pathlib.Path) -> str:
     """How to make a recording, if the folder has none at all."""
-    return "" if segment_folder.segments(folder) else f". {_HOW_TO_RECORD}"
+    return "" if segment_folder.list_segments(folder) else f". {_HOW_TO_RECORD}"
 
 
 def _print_error(error: OSError, advice: str = "") -> int:

@@ -18,7 +18,7 @@ from trireme_kube.apimachinery import timestamps
 def run(options: argparse.Namespace) -> int:
     """Print the explanation as of that time. Returns the exit code."""
     try:
-        report = json_documents.document(asyncio.run(_explanation(options)))
+        report = json_documents.document(asyncio.run(_explain_by_recording(options)))
     except OSError as error:
         print(f"Error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
@@ -34,8 +34,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _explanation(options: argparse.Namespace) -> insight_pb2.ExplainResponse:
-    """The explanation as of the moment. Raises: OSError, RecordingError, NotAnsweredError, ValueError."""
+async def _explain_by_recording(options: argparse.Namespace) -> insight_pb2.ExplainResponse:
+    """Replay to the moment and explain. Raises: OSError, RecordingError, NotAnsweredError, ValueError."""
     with options.file.open("rb") as file:
         reader = segment_reader.SegmentReader(file, str(options.file))
         if reader.header is None:

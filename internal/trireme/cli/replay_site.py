@@ -43,7 +43,7 @@ async def _serve(options: argparse.Namespace) -> None:
     site = recorded_site.RecordedSite(options.file)
     with contextlib.closing(site):
         await site.open(options.at)
-        with http_server.listener(address, "--serve") as listener:
+        with http_server.open_listener(address, "--serve") as listener:
             url = f"http://{address.with_port(listener.getsockname()[1]).text}"
             async with plain_server.serve_application(site.application(), sock=listener):
                 print(f"the console of {options.file.resolve().name}: {url}/\nCtrl-C ends it", flush=True)

@@ -139,9 +139,9 @@ def run(options: argparse.Namespace) -> int:
 async def _run_until_stopped(options: argparse.Namespace) -> int:
     """Start the processes in their order, show their output, and stop them in reverse; returns the exit code."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
-    free = frontend_connection.socket_for_new_frontend(folder)
+    free = frontend_connection.choose_socket_for_new_frontend(folder)
     held = contextlib.ExitStack()
-    kubeconfig = _kubeconfig_path(options, folder, held)
+    kubeconfig = _choose_kubeconfig_path(options, folder, held)
     layout = Layout(folder, kubeconfig, _admin_socket_path(options, free))
     stopping = asyncio.Event()
     output = processes.SharedOutput(stopping.set)
@@ -188,8 +188,10 @@ def _admin_socket_path(options: argparse.Namespace, free: pathlib.Path) -> pathl
     return pathlib.Path(path) if path else free
 
 
-def _kubeconfig_path(options: argparse.Namespace, folder: pathlib.Path, held: contextlib.ExitStack) -> pathlib.Path:
-    """The kubeconfig named on the command line, or the file for that of the embedded cluster.
+def _choose_kubeconfig_path(
+    options: argparse.Namespace, folder: pathlib.Path, held: contextlib.ExitStack
+) -> pathlib.Path:
+    """Choose the kubeconfig named on the command line, or the file for that of the embedded cluster.
 
     Only its owner may read the latter. It is in the same place each time, unless another `up` uses that, however it was
     started, or this user has no writable home: then it is in `folder`. The place is this run's until `held` is closed.
@@ -237,10 +239,10 @@ async def _follow_configuration(options: argparse.Namespace, layout: Layout, out
     What is wrong goes to the frontend as well, which refuses it, and says so in its status and by an event.
     """
     paths = [pathlib.Path(path) for path in (options.config, options.trireme_config) if path]
-    taken = seen = _contents(paths)
+    taken = seen = _read_contents(paths)
     while paths:
         await asyncio.sleep(_LOOK_SECONDS)
-        before, seen = seen, _contents(paths)
+        before, seen = seen, _read_contents(paths)
         if seen == taken or seen != before:
             continue  # known, or still being written
         taken = seen
@@ -253,8 +255,8 @@ async def _follow_configuration(options: argparse.Namespace, layout: Layout, out
             output.print_message("the changed configuration goes to the frontend, which reloads it")
 
 
-def _contents(paths: Sequence[pathlib.Path]) -> list[bytes | None]:
-    """What the files have; None for one that cannot be read."""
+def _read_contents(paths: Sequence[pathlib.Path]) -> list[bytes | None]:
+    """Read the files; None for one that cannot be read."""
     found: list[bytes | None] = []
     for path in paths:
         try:

@@ -104,7 +104,7 @@ class DeprecatedOptions:
 
 def known_gates(effective: Effective = versions.DEFAULT) -> list[str]:
     """The gates that help lists: those of alpha and beta features, with stage and default."""
-    table = gates.table()
+    table = gates.read_table()
     lines: list[str] = []
     newest = Effective(effective.emulated, effective.emulated)
     for name in table.gates:

@@ -307,7 +307,7 @@ class Start:
             raise self._log_failure("construct", str(error)) from error
         completed = CompletedConfig(
             constructed.configuration,
-            profiles.profiles_with_canaries(constructed.profiles, trireme),
+            profiles.add_canaries_to_profiles(constructed.profiles, trireme),
             gates.with_corrections(trireme.corrected),
             settings,
             trireme,

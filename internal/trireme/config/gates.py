@@ -83,8 +83,8 @@ def _parse_spec(text: str) -> GateSpec:
 
 
 @cache
-def table() -> GateTable:
-    """The table of this version."""
+def read_table() -> GateTable:
+    """Read the table of this version, once."""
     data = orjson.loads(resources.files("trireme.config").joinpath("feature_gates.json").read_bytes())
     return GateTable(
         {name: tuple(_parse_spec(text) for text in history.split("; ")) for name, history in data["gates"].items()},
@@ -106,11 +106,11 @@ class FeatureGates:
             return self.values[name]
         if name == feature_gates.CORRECTED:
             return False
-        return table().at(name, self.effective).default
+        return read_table().at(name, self.effective).default
 
     def all(self) -> dict[str, bool]:
         """Every gate that exists in the effective version, and whether it is on."""
-        gate_table = table()
+        gate_table = read_table()
         return {
             name: self.enabled(name)
             for name in sorted(gate_table.gates)
@@ -127,7 +127,7 @@ class FeatureGates:
 
     def experimental(self) -> list[str]:
         """The alpha features that are on."""
-        gate_table = table()
+        gate_table = read_table()
         return [
             name
             for name in sorted(gate_table.gates)
@@ -180,7 +180,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
     Raises:
         GateError: a gate is unknown, locked or not yet there, or depends on one that is off.
     """
-    gate_table = table()
+    gate_table = read_table()
     values: dict[str, bool] = {}
     problems: list[str] = []
     logs: list[str] = []
@@ -220,7 +220,7 @@ def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult
 
 def _set_all_gates_of_stage(name: str, value: bool, effective: Effective, values: dict[str, bool]) -> None:
     """`AllAlpha` and `AllBeta`: every gate of that stage that has not been set by then."""
-    gate_table = table()
+    gate_table = read_table()
     stage = GateStage.ALPHA if name == ALL_ALPHA else GateStage.BETA
     for other in gate_table.gates:
         if other not in (ALL_ALPHA, ALL_BETA) and gate_table.at(other, effective).stage is stage:
@@ -231,7 +231,7 @@ def _set_all_gates_of_stage(name: str, value: bool, effective: Effective, values
 def _unmet_dependencies(gates: FeatureGates) -> list[str]:
     """An error message for each gate that is on and needs one that is off."""
     problems: list[str] = []
-    for name, needs in table().dependencies.items():
+    for name, needs in read_table().dependencies.items():
         missing = [need for need in needs if not gates.enabled(need)]
         if missing and gates.enabled(name):
             problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")

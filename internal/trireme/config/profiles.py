@@ -375,12 +375,12 @@ def _log_missing_gang_plugin(gates: FeatureGates, needed: Sequence[str], log: Lo
 # Canaries of remote plugins.
 
 
-def profiles_with_canaries(
+def add_canaries_to_profiles(
     profiles: Sequence[CompletedProfile], config: TriremeConfiguration
 ) -> tuple[CompletedProfile, ...]:
-    """The profiles with each canary after its plugin, wherever that runs, with the same weight and arguments."""
+    """Add each canary after its plugin, wherever that runs, with the same weight and arguments."""
     names = {plugin.canary_of for plugin in config.remote_plugins if plugin.canary_of}
-    return tuple(_with_canaries(profile, names) if names else profile for profile in profiles)
+    return tuple(_add_canaries(profile, names) if names else profile for profile in profiles)
 
 
 def canary_shares(
@@ -399,11 +399,13 @@ def canary_shares(
     return {profile: entries for profile, entries in found.items() if entries}
 
 
-def _with_canaries(profile: CompletedProfile, names: set[str]) -> CompletedProfile:
-    """The profile with the canaries of these plugins."""
+def _add_canaries(profile: CompletedProfile, names: set[str]) -> CompletedProfile:
+    """Add the canaries of these plugins to the profile."""
     plugins = {
         point: tuple(
-            entry for plugin in found for entry in (plugin, *([_canary_entry(plugin)] if plugin.name in names else ()))
+            entry
+            for plugin in found
+            for entry in (plugin, *([_make_canary_entry(plugin)] if plugin.name in names else ()))
         )
         for point, found in profile.plugins.items()
     }
@@ -415,6 +417,6 @@ def _with_canaries(profile: CompletedProfile, names: set[str]) -> CompletedProfi
     return replace(profile, plugins=MappingProxyType(plugins), plugin_config=(*profile.plugin_config, *configs))
 
 
-def _canary_entry(plugin: Plugin) -> Plugin:
+def _make_canary_entry(plugin: Plugin) -> Plugin:
     """The entry of a plugin's canary."""
     return replace(plugin, name=canaries.canary_name(plugin.name))

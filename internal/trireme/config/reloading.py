@@ -37,7 +37,7 @@ def load_again(current: commandline.CompletedConfig, log: commandline.Log) -> co
     new = dataclasses.replace(
         current,
         configuration=constructed.configuration,
-        profiles=profiles.profiles_with_canaries(constructed.profiles, trireme),
+        profiles=profiles.add_canaries_to_profiles(constructed.profiles, trireme),
         trireme=trireme,
         registry=registry,
         retired_profiles=frozenset(),

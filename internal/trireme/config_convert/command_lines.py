@@ -220,7 +220,7 @@ def _keep_flags_without_field(parsed: Parsed, draft: Draft) -> None:
 
 def _keep_feature_gates(parsed: Parsed, draft: Draft) -> None:
     """Keep the feature gates that still exist on the command line."""
-    table = gates.table().gates
+    table = gates.read_table().gates
     remaining: list[str] = []
     for values in parsed["feature-gates"].values():
         for name, on in gates.parse_gates(",".join(values)).items():

@@ -66,6 +66,6 @@ class DelegatedGuard:
             authorization_options.deny_cache_ttl.seconds,
             time.monotonic,
         )
-        self.user_of = authenticator.user_of
-        self.verdict = authorizer.verdict
-        self.resource_verdict = authorizer.resource_verdict
+        self.authenticate = authenticator.authenticate
+        self.authorize = authorizer.authorize
+        self.authorize_resource = authorizer.authorize_resource

@@ -105,7 +105,7 @@ class InTreeReserver:
 
 
 # Makes a plugin that is a service of its own.
-# Implementers: trireme.remote.remote_plugins.RemotePlugins.reserve_plugin,
+# Implementers: trireme.remote.remote_plugins.RemotePlugins.make_reserve_plugin,
 # trireme.remote.recorded_makers.RecordedMakers.make_reserver.
 MakeRemoteReserver = Callable[[snapshot_pb2.RemotePlugin], Reserver]
 

@@ -104,16 +104,16 @@ class _TlsContext:
         """Raises: OSError or ValueError: a certificate or key cannot be used."""
         self._config = config
         self._clock = clock
-        self._stamp = _file_versions(config)
+        self._stamp = _read_file_versions(config)
         self._checked_at = clock()
-        self._context = tls_context(config)
+        self._context = load_tls_context(config)
 
     def context(self) -> ssl.SSLContext:
         """The context for the next request."""
         now = self._clock()
         if now - self._checked_at >= CHECK_SECONDS:
             self._checked_at = now
-            stamp = _file_versions(self._config)
+            stamp = _read_file_versions(self._config)
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._reload_context()
@@ -122,15 +122,15 @@ class _TlsContext:
     def _reload_context(self) -> None:
         """Read the certificate files again; if they cannot be used, the context before stays in use."""
         try:
-            self._context = tls_context(self._config)
+            self._context = load_tls_context(self._config)
         except (OSError, ValueError) as error:  # one of the files may not be written yet
             log.warning("extender %s: keeping the certificate in use: %s", self._config.url_prefix, error)
 
 
-def _file_versions(config: scheduler_configuration.Extender) -> tuple[object, ...]:
+def _read_file_versions(config: scheduler_configuration.Extender) -> tuple[object, ...]:
     tls = config.tls_config or ClientTLS()
     files = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
-    return tuple(credentials.file_version(Path(file)) for data, file in files if file and not data)
+    return tuple(credentials.read_file_version(Path(file)) for data, file in files if file and not data)
 
 
 async def _decode_json(body: bytes) -> Any:
@@ -185,8 +185,8 @@ def _go_os_error_text(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def tls_context(config: scheduler_configuration.Extender) -> ssl.SSLContext:
-    """Make the TLS context of an extender. Raises: OSError or ValueError."""
+def load_tls_context(config: scheduler_configuration.Extender) -> ssl.SSLContext:
+    """Load the TLS context of an extender. Raises: OSError or ValueError."""
     tls = config.tls_config or ClientTLS()
     has_authorities = bool(tls.ca_data or tls.ca_file)
     insecure = tls.insecure or (config.enable_https and not has_authorities)
@@ -201,15 +201,15 @@ def tls_context(config: scheduler_configuration.Extender) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if has_pair:
         with (
-            _file_with_data(tls.cert_data, tls.cert_file) as certificate,
-            _file_with_data(tls.key_data, tls.key_file) as key,
+            _write_temporary_file(tls.cert_data, tls.cert_file) as certificate,
+            _write_temporary_file(tls.key_data, tls.key_file) as key,
         ):
             context.load_cert_chain(certificate, key, password=_refuse_encrypted_key)
     return context
 
 
 @contextlib.contextmanager
-def _file_with_data(data: bytes, file: str) -> Iterator[str]:
+def _write_temporary_file(data: bytes, file: str) -> Iterator[str]:
     """Yield the name of a temporary file with the data, or `file` if there is none: OpenSSL reads only files."""
     if not data:
         yield file

@@ -15,7 +15,11 @@ PHASE = phase_process.Phase(
     point=plugin_pb2.EXTENSION_POINT_FILTER,
     descriptor=filter_phase_pb2.DESCRIPTOR.services_by_name["FilterPhase"],
     make=lambda snap, remotes: service.FilterPhase(
-        snap, remotes.filter_plugin, remotes.reserve_plugin, remotes.post_filter_plugin, remotes.filter_plugin
+        snap,
+        remotes.make_filter_plugin,
+        remotes.make_reserve_plugin,
+        remotes.make_post_filter_plugin,
+        remotes.make_filter_plugin,
     ),
     add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
 )

@@ -4,6 +4,8 @@ A selector that cannot be parsed is an error of the pod that has it. The error t
 in the pod's condition. An unset selector matches nothing, an empty one everything.
 
 Source: k8s.io/apimachinery meta/v1 LabelSelectorAsSelector, labels.NewRequirement.
+
+Also change: internal/trireme/framework/selectors.py (the operators).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

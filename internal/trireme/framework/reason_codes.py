@@ -3,6 +3,8 @@
 A plugin declares those of its refusals in its `explain.py`. Codes only come: docs/reference/reason-codes.md lists them,
 and a test holds each to its parameters.
 
+Also change: internal/trireme/scheduling/failure.py (the reasons of the condition).
+
 Tests: tests/unit/project/test_reason_codes.py.
 """
 

@@ -5,6 +5,8 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 Also change: internal/trireme_kube/apimachinery/field_errors.py, internal/trireme_kube/cel/library/named_formats.py,
 internal/trireme_kube/embedded/validation/name_validation.py (Kubernetes' rules for names and labels).
 Also change: internal/trireme/plugins/node_affinity/args.py (rules of node selectors).
+Also change: internal/trireme/framework/label_selectors.py, internal/trireme/snapshot/node_selection.py,
+internal/trireme/plugins/volume_binding/bind.py (what each operator means).
 
 Tests: tests/conformance/test_selectors.py, tests/unit/plugins/test_node_affinity.py,
 tests/unit/framework/test_label_selectors.py.

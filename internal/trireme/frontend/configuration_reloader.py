@@ -73,7 +73,7 @@ class ConfigurationReloader:
         self._monotonic = monotonic
         self._wall = wall
         self._requested = asyncio.Event()
-        content = self._files.content_hash()
+        content = self._files.hash_content()
         self._identity = self._files.identity()
         # If they changed while the process started, what is in force is not what they contain: they are read again.
         self._changed = self._identity != current().files
@@ -135,7 +135,7 @@ class ConfigurationReloader:
 
     async def _reload_if_different(self) -> None:
         """Reload if the contents are others than those that were read last."""
-        content = await asyncio.to_thread(self._files.content_hash)
+        content = await asyncio.to_thread(self._files.hash_content)
         if content == self._in_force:
             # Set back to what is in force: nothing is refused any more.
             self._refused_hash, self._retry_at = "", None
@@ -144,10 +144,10 @@ class ConfigurationReloader:
 
     async def _reload(self) -> None:
         """Read the files, check them, and put them in force, or keep what is in force."""
-        content = await asyncio.to_thread(self._files.content_hash)
+        content = await asyncio.to_thread(self._files.hash_content)
         try:
             new = await asyncio.to_thread(self._load, content)
-            if content != await asyncio.to_thread(self._files.content_hash):
+            if content != await asyncio.to_thread(self._files.hash_content):
                 self._changed = True  # written meanwhile: read again
                 return
             await self._apply(new)

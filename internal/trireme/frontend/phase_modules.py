@@ -1,4 +1,7 @@
-"""The modules of the phases that a frontend has its forker import, by name: the frontend itself needs none of them."""
+"""The modules of the phases that a frontend has its forker import, by name: the frontend itself needs none of them.
+
+Tests: tests/unit/project/test_start_imports.py, tests/contract/test_local_phases.py.
+"""
 
 from types import MappingProxyType
 

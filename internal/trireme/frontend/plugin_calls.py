@@ -1,6 +1,7 @@
 """Statistics of the calls to remote plugins, by the frontend and by every replica of a phase.
 
 Also change: docs/operating-plugins.md.
+Also change: protos/trireme/v1/plugin.proto (the service).
 """
 
 import asyncio

@@ -78,9 +78,9 @@ def registrations(
 
 def _hint_for_plugin_event(
     name: str, event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
-) -> list[queueing_hint_map.Hint]:
+) -> list[queueing_hint_map.HintAnswer]:
     """The hint for an event about a remote plugin: it may help the pods that this plugin refused."""
-    return [queueing_hint_map.Hint.QUEUE if new == name else queueing_hint_map.Hint.SKIP] * len(pods)
+    return [queueing_hint_map.HintAnswer.QUEUE if new == name else queueing_hint_map.HintAnswer.SKIP] * len(pods)
 
 
 class QueuePluginCaller:
@@ -201,7 +201,9 @@ class QueuePluginCaller:
         if answers is None:
             self._hint_answered(call.call_id, None)
             return
-        hints = [queueing_hint_map.Hint.QUEUE if helps else queueing_hint_map.Hint.SKIP for helps in answers]
+        hints = [
+            queueing_hint_map.HintAnswer.QUEUE if helps else queueing_hint_map.HintAnswer.SKIP for helps in answers
+        ]
         self._hint_answered(call.call_id, hints)
 
 

@@ -24,7 +24,7 @@ class ReloadSignal:
         self._has_terminal = _is_on_terminal()
         signal.signal(signal.SIGHUP, self._on_signal)
 
-    def on_reload(self, action: Callable[[], object]) -> None:
+    def call_on_reload(self, action: Callable[[], object]) -> None:
         """Call `action` at each signal; at once if there has been one."""
         self._action = action
         if self._received:

@@ -29,7 +29,7 @@ async def find_difference(name: str, connection: replica_channels.ReplicaChannel
     Those that cannot be reached are left out: no call reaches them either.
     """
     dialer = connection.dialer
-    targets = await _addresses(connection.targets, dialer)
+    targets = await _resolve_targets(connection.targets, dialer)
     if len(targets) < 2:
         return ""
     descriptions = await asyncio.gather(*(_describe(name, target, dialer) for target in targets))
@@ -42,8 +42,8 @@ async def find_difference(name: str, connection: replica_channels.ReplicaChannel
     return ""
 
 
-async def _addresses(targets: Sequence[str], dialer: dialing.Dialer) -> list[str]:
-    """The addresses that calls go to: those of a name one by one, where they are called so."""
+async def _resolve_targets(targets: Sequence[str], dialer: dialing.Dialer) -> list[str]:
+    """Find the addresses that calls go to: those of a name one by one, where they are called so."""
     found: dict[str, None] = {}
     for target in targets:
         addresses: Sequence[str] = ()

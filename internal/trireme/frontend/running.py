@@ -122,7 +122,7 @@ async def _run_until_ended(
     """
     stopping = asyncio.Event()
     # Set from the loop, so that the loop wakes up.
-    stop.on_stop(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
+    stop.call_on_stop(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
     monitor = plugin_monitor.PluginMonitor(completed)
     await monitor.start()
     supervisor = supervision.Supervisor()
@@ -161,7 +161,9 @@ async def _run_until_ended(
             reloader = _make_reloader(built, changes)
             supervisor.keep("configuration", reloader.run)
             if reload is not None:
-                reload.on_reload(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, reloader.request))
+                reload.call_on_reload(
+                    functools.partial(asyncio.get_running_loop().call_soon_threadsafe, reloader.request)
+                )
             elector = Elector(completed, early.settings, built.context.leader.observe_holder)
             state = frontend_state.state_of_app(
                 built, local, calls.plugins, elector.candidate_synced, elector.lease_error
@@ -302,7 +304,7 @@ class Elector:
         if not self._config.leader_elect:
             return await self._term_without_election()
         config = self._config
-        identity = lease.new_identity()
+        identity = lease.make_identity()
         coordinated = self._completed.gates.enabled(lease_candidate.GATE)
         self._elector = lease.LeaseElector(
             election.ElectionSettings(
@@ -374,8 +376,8 @@ class Elector:
         async with await client.connect(self._settings) as connection:
             while True:
                 try:
-                    epoch = await informer.newest_version(connection, resources.PODS, 10.0)
-                    scheduler_id = await self._scheduler_id(connection)
+                    epoch = await informer.fetch_newest_version(connection, resources.PODS, 10.0)
+                    scheduler_id = await self._fetch_scheduler_id(connection)
                     break
                 except (ApiError, ApiUnreachable) as error:
                     log.warning("the API server does not report its version: %s", error)
@@ -389,7 +391,7 @@ class Elector:
             scheduler_id=scheduler_id,
         )
 
-    async def _scheduler_id(self, connection: client.ApiClient) -> str:
+    async def _fetch_scheduler_id(self, connection: client.ApiClient) -> str:
         """The scope of an epoch without a Lease.
 
         A cluster is identified by the UID of its namespace kube-system, or by its address where we may not read that; a

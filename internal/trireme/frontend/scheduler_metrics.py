@@ -240,8 +240,10 @@ class SchedulerMetrics:
         """An extension point ran for so many pods at once."""
         self.instruments.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
 
-    def on_extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
-        """So many pods passed these extension points, at which no plugin applies to them."""
+    def record_skipped_extension_points(
+        self, points: Iterable[str], code: status.Code, profile: str, pods: int
+    ) -> None:
+        """Record runs that took no time: at these extension points no plugin applies to so many pods."""
         for point in points if pods else ():
             self.instruments.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
@@ -331,13 +333,15 @@ class SchedulerMetrics:
 
         def timed(
             event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
-        ) -> Sequence[queueing_hint_map.Hint]:
+        ) -> Sequence[queueing_hint_map.HintAnswer]:
             started = self.clock()
-            answers: Sequence[queueing_hint_map.Hint] | None = None
-            errors = [queueing_hint_map.Hint.ERROR] * len(pods)
+            answers: Sequence[queueing_hint_map.HintAnswer] | None = None
+            errors = [queueing_hint_map.HintAnswer.ERROR] * len(pods)
             try:
                 # Without a function every event helps.
-                answers = [queueing_hint_map.Hint.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
+                answers = (
+                    [queueing_hint_map.HintAnswer.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
+                )
                 return answers
             finally:
                 share = (self.clock() - started) / max(len(pods), 1)

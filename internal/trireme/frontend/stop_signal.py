@@ -26,7 +26,7 @@ class StopSignal:
         """Stop as at a signal."""
         self._on_signal(signal.SIGTERM, None)
 
-    def on_stop(self, action: Callable[[], object]) -> None:
+    def call_on_stop(self, action: Callable[[], object]) -> None:
         """Call `action` when a signal to stop arrives; at once if one has."""
         self._action = action
         if self._received:

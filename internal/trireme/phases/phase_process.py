@@ -4,6 +4,8 @@ They share flags, the snapshot, remote plugins, metrics, the services that all h
 
 None has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
 
+Also change: protos/trireme/v1/plugin.proto (the service).
+
 Tests: tests/contract/test_replica_stream.py, tests/contract/test_local_phases.py.
 """
 

@@ -89,6 +89,6 @@ def never(old: Any, new: Any) -> ClassHint:
     return helps_none
 
 
-def on_node(pod: Any) -> bool:
+def is_on_node(pod: Any) -> bool:
     """Whether the pod of an event is on a node, or nominated to one."""
     return bool(pod.node_name or pod.nominated_node)

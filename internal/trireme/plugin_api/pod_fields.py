@@ -5,6 +5,8 @@ every container), `metadata.labels` or one label alone, `metadata.labels['exampl
 not sent to it, and does not take part in telling pods' classes apart on its behalf; so a path that names no field that
 we carry is a fault of the plugin, an error at the handshake instead of a pod that never matches.
 
+Also change: protos/trireme/v1/plugin.proto (how paths are written).
+
 Tests: tests/unit/plugin_api/test_pod_fields.py, tests/unit/cache/test_pod_fields_of_specs.py.
 """
 

@@ -48,7 +48,7 @@ class Normalization(enum.IntEnum):
 class ScorePlugin(Protocol):
     """Ranks the nodes that passed.
 
-    Implementers: trireme.plugins.*.score.
+    Implementers: trireme.plugins.*.score, trireme.plugin_kit.resource_scorer.ResourceScorer.
     """
 
     name: str
@@ -175,8 +175,7 @@ class AsyncCopyScore(AsyncScore, Protocol):
 class OwnNodeScore(Protocol):
     """A score plugin for which a placement changes only the score of its own node.
 
-    Implementers: trireme.plugins.node_resources_balanced_allocation.score.NodeResourcesBalancedAllocation,
-    trireme.plugins.node_resources_fit.score.NodeResourcesFitScore.
+    Implementers: trireme.plugin_kit.resource_scorer.ResourceScorer.
     """
 
     def score_copies(
@@ -208,8 +207,7 @@ class UsageScore(ScorePlugin, Protocol):
 
     Only where its `depends_on` is NODE_PODS.
 
-    Implementers: trireme.plugins.node_resources_balanced_allocation.score.NodeResourcesBalancedAllocation,
-    trireme.plugins.node_resources_fit.score.NodeResourcesFitScore.
+    Implementers: trireme.plugin_kit.resource_scorer.ResourceScorer.
     """
 
     def pods_of_classes(self, states: Sequence[Any]) -> Any:

@@ -16,10 +16,10 @@ from trireme.plugin_verification import (
     handshake_specifications,
     node_answer_specifications,
     queue_specifications,
-    robustness_specifications,
     score_specifications,
     status_specifications,
     stream_specifications,
+    transport_specifications,
 )
 from trireme.plugin_verification.specification import Specification
 
@@ -35,7 +35,7 @@ _MODULES: Sequence[ModuleType] = (
     filter_step_specifications,
     binding_specifications,
     queue_specifications,
-    robustness_specifications,
+    transport_specifications,
     stream_specifications,
 )
 

@@ -2,6 +2,7 @@
 
 Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/plugin_control.py,
 internal/trireme/rpc/follower.py (the stream of deltas).
+Also change: protos/trireme/v1/snapshot.proto (the service).
 
 Tests: tests/contract/test_plugin_verification.py.
 """

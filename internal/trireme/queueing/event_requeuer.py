@@ -14,7 +14,7 @@ from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator
-from trireme.queueing.hints.queueing_hint_map import Hint
+from trireme.queueing.hints.queueing_hint_map import HintAnswer
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import PodTarget, RefusalGroupTarget, RemoteCalls, Target
 from trireme.queueing.states import Gated, Unschedulable
@@ -70,14 +70,14 @@ class EventRequeuer:
                     self._move_to_queue(pod, Decision.AFTER_BACKOFF, event, now, counted=False)
                     break
 
-    def on_hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> None:
+    def on_hint_answered(self, call_id: int, hints: Sequence[HintAnswer] | None, now: float) -> None:
         """Moves the pods that the answer of a remote plugin concerns; see `SchedulingQueue.hint_answered`."""
         call = self._calls.close_hint(call_id, hints)
         if call is None or call.answers is None:
             return
         for targets, hint in zip(call.targets, call.answers, strict=True):
             self._hints.results[call.plugin, call.event.label, hint.value] += 1
-            if hint is not Hint.SKIP:
+            if hint is not HintAnswer.SKIP:
                 for pod in [pod for target in targets for pod in self._unmoved_pods_of_target(target)]:
                     if not self._transitions.still_gated(pod):
                         pending = call.plugin in pod.pending_plugins

@@ -11,7 +11,7 @@ from typing import Any
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
 from trireme.queueing.in_flight_events import EventCursor, InFlightEvents
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import QueueingHintCall, RemoteCalls
@@ -128,7 +128,7 @@ class InFlightEventEvaluator:
         for call in calls:
             if call.answers is None:
                 still_open.append(call)
-            elif call.answers[0] is not Hint.SKIP:
+            elif call.answers[0] is not HintAnswer.SKIP:
                 pending = call.plugin in pod.pending_plugins
                 return Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, []
         for hint in own:

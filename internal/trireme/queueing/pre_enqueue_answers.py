@@ -56,7 +56,7 @@ class PreEnqueueAnswers:
         """
         pod, groups = self._calls.pod_of_pre_enqueue_call(call_id), self._groups
         if pod is not None and groups is not None and (group := groups.group_of_member(pod.uid)) is not None:
-            groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
+            groups.apply_pre_enqueue_answer(group, pod, gated_by, now, reason)
             return
         self._calls.close_pre_enqueue(call_id)
         if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:

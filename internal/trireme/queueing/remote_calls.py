@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.event_audience import EventAudience
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.unschedulable import RefusalKey
@@ -81,7 +81,7 @@ class QueueingHintCall:
         self.plugin = plugin
         self.event = event
         self.targets = targets
-        self.answers: Sequence[Hint] | None = None
+        self.answers: Sequence[HintAnswer] | None = None
 
 
 class RemoteCalls:
@@ -168,13 +168,13 @@ class RemoteCalls:
             for target in targets
         )
 
-    def close_hint(self, call_id: int, answers: Sequence[Hint] | None) -> QueueingHintCall | None:
+    def close_hint(self, call_id: int, answers: Sequence[HintAnswer] | None) -> QueueingHintCall | None:
         """The call with its answers; None if it is not open. No answers, or not one for each pod: errors."""
         call = self._open.pop(call_id, None)
         if call is not None:
             count = len(call.targets)
             usable = answers is not None and len(answers) == count
-            call.answers = answers if answers is not None and usable else [Hint.ERROR] * count
+            call.answers = answers if answers is not None and usable else [HintAnswer.ERROR] * count
         return call
 
 

@@ -37,7 +37,7 @@ from trireme.queueing.event_requeuer import EventRequeuer
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
-from trireme.queueing.hints.queueing_hint_map import Hint
+from trireme.queueing.hints.queueing_hint_map import HintAnswer
 from trireme.queueing.in_flight_event_evaluator import InFlightEventEvaluator
 from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
@@ -448,7 +448,7 @@ class SchedulingQueue:
         self._pre_enqueue_answers.apply_answer(call_id, gated_by, now, reason)
         return self._calls.take_instructions()
 
-    def hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:
+    def hint_answered(self, call_id: int, hints: Sequence[HintAnswer] | None, now: float) -> Instructions:
         """The remote plugin answered, one hint for each pod of the call; None: the call failed."""
         self._requeuer.on_hint_answered(call_id, hints, now)
         return self._calls.take_instructions()

@@ -83,7 +83,7 @@ def export_to(
 
     Raises: OSError, NothingToExportError; ValueError for what `redact` cannot decode.
     """
-    segments = segment_folder.segments(folder)
+    segments = segment_folder.list_segments(folder)
     if not redact:
         return _write_joined(segments, since_ns, out)
     with tempfile.TemporaryFile(dir=scratch) as joined:

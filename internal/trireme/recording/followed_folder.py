@@ -20,7 +20,7 @@ def start_of(folder: pathlib.Path, since_ns: int) -> segment_folder.Segment | No
 
     Units: nanoseconds since 1970. Raises: OSError.
     """
-    segments = segment_folder.segments(folder)
+    segments = segment_folder.list_segments(folder)
     first = segment_folder.first_reaching(segments, since_ns)
     for segment in (*reversed(segments[: first + 1]), *segments[first + 1 :]):
         if _has_full_state(segment.path):
@@ -80,7 +80,7 @@ class FollowedFolder:
         try:
             header = segment_reader.read_header(self._folder / segment_folder.file_name(number))
         except FileNotFoundError:
-            lowest = segment_folder.next_number(self._folder, 0)
+            lowest = segment_folder.find_next_number(self._folder, 0)
             return lowest is not None and lowest < number
         except segment_reader.RecordingError:
             return False
@@ -93,7 +93,7 @@ class FollowedFolder:
     def _read(self) -> _Frames:
         """Yield the frames, and None each time that there is no further one, without end. Raises: OSError."""
         while True:
-            number = segment_folder.next_number(self._folder, self._before)
+            number = segment_folder.find_next_number(self._folder, self._before)
             if number is None:
                 yield None
                 continue
@@ -115,7 +115,7 @@ class FollowedFolder:
             # Its header is one write: a reader that comes before it looks again.
             reader = segment_reader.SegmentReader(file, str(path))
             while reader.header is None:
-                if segment_folder.next_number(self._folder, number) is not None:
+                if segment_folder.find_next_number(self._folder, number) is not None:
                     return
                 yield None
                 file.seek(0)
@@ -126,7 +126,7 @@ class FollowedFolder:
             is_last = True
             while is_last and not reader.ended and reader.torn_at is None:
                 # Asked before it is read: nothing is added to a segment once the next one has begun.
-                is_last = segment_folder.next_number(self._folder, number) is None
+                is_last = segment_folder.find_next_number(self._folder, number) is None
                 for frame in reader.written_frames():
                     self.place = number, self.place[1] + 1
                     if frame.state_part == recording_pb2.STATE_PART_LAST:

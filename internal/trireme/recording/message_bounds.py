@@ -4,6 +4,8 @@ Protobuf makes some 65 bytes of each empty message or text, which takes two in a
 compressed; and a snapshot has columns up to the highest slot and row that a delta names. Without bounds a file of a few
 hundred bytes could take all memory. The scheduler's own stream is trusted, and has none of these checks.
 
+Also change: protos/trireme/v1/snapshot.proto (numbers that become places in columns).
+
 Tests: tests/unit/cli/test_hostile_recordings.py.
 """
 

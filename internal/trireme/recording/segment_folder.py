@@ -32,15 +32,15 @@ def file_name(number: int) -> str:
     return f"recording-{number:010}.trireme"
 
 
-def next_number(folder: pathlib.Path, after: int) -> int | None:
-    """The lowest number of a segment above `after`; None: there is none. Raises: OSError."""
+def find_next_number(folder: pathlib.Path, after: int) -> int | None:
+    """Find the lowest number of a segment above `after`; None: there is none. Raises: OSError."""
     named = ((path, _NAME.fullmatch(path.name)) for path in folder.iterdir())
     later = ((path, int(match[1])) for path, match in named if match is not None and int(match[1]) > after)
     return min((number for path, number in later if _regular_status(path) is not None), default=None)
 
 
-def segments(folder: pathlib.Path) -> Sequence[Segment]:
-    """The segments in the folder, oldest first; other files are left out.
+def list_segments(folder: pathlib.Path) -> Sequence[Segment]:
+    """List the segments in the folder, oldest first; other files are left out.
 
     One whose header cannot be read is as old as its file. Raises: OSError where the folder cannot be read.
     """
@@ -64,12 +64,12 @@ def _regular_status(path: pathlib.Path) -> os.stat_result | None:
     return status if stat.S_ISREG(status.st_mode) else None
 
 
-def inner_folders_text(folder: pathlib.Path) -> str:
-    """Where in the folder there are recordings, as a hint behind an error: each process has a folder of its own there.
+def describe_inner_folders(folder: pathlib.Path) -> str:
+    """Say where in the folder there are recordings, behind an error: each process has a folder of its own there.
 
     Empty: nowhere. Raises: OSError.
     """
-    inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and segments(path)]
+    inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and list_segments(path)]
     return f"; there are recordings in {', '.join(map(str, inner))}" if inner else ""
 
 

@@ -13,6 +13,7 @@ import struct
 import zlib
 
 from trireme.v1 import recording_pb2
+from trireme_kube.apimachinery import protobuf_wire
 
 MAGIC = b"\x89TRIREC\n"
 VERSION = 1
@@ -50,12 +51,7 @@ def encode_header(header: recording_pb2.RecordingHeader) -> bytes:
 def message_frame(unix_time_ns: int, request: bytes) -> bytes:
     """A RecordedFrame, serialised, of a message that is serialised already: to decode it first would take longer."""
     frame = recording_pb2.RecordedFrame(unix_time_ns=unix_time_ns).SerializeToString()
-    length, rest = bytearray(), len(request)
-    while rest > 0x7F:
-        length.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    length.append(rest)
-    return b"".join((frame, _MESSAGE_TAG, length, request))
+    return b"".join((frame, _MESSAGE_TAG, protobuf_wire.encode_varint(len(request)), request))
 
 
 class FrameEncoder:

@@ -203,7 +203,7 @@ class RecordingWriter:
                 raise
             self._lock = lock
         # Files may also have been deleted by somebody who needed the room.
-        self._segments = list(segment_folder.segments(self.folder))
+        self._segments = list(segment_folder.list_segments(self.folder))
         self._number = max([self._number, *(segment.number for segment in self._segments)])
         present = {segment.number for segment in self._segments}
         self._began_ns = {number: began for number, began in self._began_ns.items() if number in present}

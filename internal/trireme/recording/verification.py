@@ -68,9 +68,9 @@ def verify(path: pathlib.Path) -> Summary:
     """
     folder = path.is_dir()
     if folder:
-        files: Sequence[pathlib.Path] = [segment.path for segment in segment_folder.segments(path)]
+        files: Sequence[pathlib.Path] = [segment.path for segment in segment_folder.list_segments(path)]
         if not files:
-            raise FileNotFoundError(f"{path}: there are no recordings{segment_folder.inner_folders_text(path)}")
+            raise FileNotFoundError(f"{path}: there are no recordings{segment_folder.describe_inner_folders(path)}")
     else:
         files = [path]
     summary, before, sequence = Summary(), None, _Sequence()

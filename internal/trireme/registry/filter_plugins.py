@@ -21,16 +21,16 @@ Features = Mapping[str, bool]
 implementations.preload(ExtensionPoint.FILTER, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER)
 
 
-def filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces.FilterPlugin | None:
-    """The filter plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
+def make_filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces.FilterPlugin | None:
+    """Make the filter plugin of this name; None: there is no such in-tree plugin. Raises: ValueError for bad args."""
     made: interfaces.FilterPlugin | None = implementations.make(name, ExtensionPoint.FILTER, args_json, features)
     return made
 
 
-def post_filter_plugin(
+def make_post_filter_plugin(
     name: str, args_json: bytes, features: Features, filters: Iterable[interfaces.FilterPlugin]
 ) -> post_filter_plugins.PostFilterPlugin | None:
-    """The PostFilter plugin of this name; None if there is no such in-tree plugin. Raises: ValueError for bad args.
+    """Make the PostFilter plugin of this name; None: there is no such in-tree plugin. Raises: ValueError for bad args.
 
     `filters` are the profile's filter plugins. None also if the plugin looks at what its filter found, and the profile
     has none.

@@ -17,10 +17,10 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Make plugins that are services of their own; a filter plugin is made for the profile of this name.
-# Implementers: trireme.remote.remote_plugins.RemotePlugins.filter_plugin,
+# Implementers: trireme.remote.remote_plugins.RemotePlugins.make_filter_plugin,
 # trireme.remote.recorded_makers.RecordedMakers.make_filter.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
-#: Implementers: trireme.remote.remote_plugins.RemotePlugins.post_filter_plugin,
+#: Implementers: trireme.remote.remote_plugins.RemotePlugins.make_post_filter_plugin,
 #: trireme.remote.recorded_makers.RecordedMakers.make_post_filter.
 MakeRemotePostFilter = Callable[[snapshot_pb2.RemotePlugin], post_filter_plugins.HostedPostFilter]
 
@@ -41,7 +41,9 @@ def make_filter_chains(
     for profile in configuration.profiles:
         plugins: list[interfaces.AnyFilterPlugin] = []
         for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER):
-            plugin = filter_plugins.filter_plugin(entry.name, profile_messages.args_of(profile, entry.name), features)
+            plugin = filter_plugins.make_filter_plugin(
+                entry.name, profile_messages.args_of(profile, entry.name), features
+            )
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:
@@ -83,7 +85,7 @@ def make_post_filters(
         found = out[profile.scheduler_name] = []
         for entry in profile_messages.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
             args_json = profile_messages.args_of(profile, entry.name)
-            plugin = filter_plugins.post_filter_plugin(entry.name, args_json, features, filters)
+            plugin = filter_plugins.make_post_filter_plugin(entry.name, args_json, features, filters)
             if plugin is not None:
                 found.append(post_filter_plugins.InTreePostFilter(plugin))
             elif entry.name in remotes and make_remote is not None:

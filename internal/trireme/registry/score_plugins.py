@@ -18,8 +18,8 @@ from trireme.registry.in_tree import IN_TREE
 implementations.preload(ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
-def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> scorers.AnyScorePlugin | None:
-    """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
+def make_score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> scorers.AnyScorePlugin | None:
+    """Make the score plugin of this name; None: there is no such in-tree plugin. Raises: ValueError for bad args."""
     made: scorers.AnyScorePlugin | None = implementations.make(name, ExtensionPoint.SCORE, args_json, features)
     return made
 

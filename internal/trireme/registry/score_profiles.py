@@ -16,7 +16,7 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Makes a plugin that is a service of its own, for the profile of this name.
-# Implementers: trireme.remote.remote_plugins.RemotePlugins.score_plugin,
+# Implementers: trireme.remote.remote_plugins.RemotePlugins.make_score_plugin,
 # trireme.remote.recorded_makers.RecordedMakers.make_score.
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], scorers.AsyncScore]
 
@@ -36,7 +36,9 @@ def make_score_chains(
             if entry.name in remotes and remotes[entry.name].shadow:
                 continue
             weights[entry.name] = entry.weight
-            plugin = score_plugins.score_plugin(entry.name, profile_messages.args_of(profile, entry.name), features)
+            plugin = score_plugins.make_score_plugin(
+                entry.name, profile_messages.args_of(profile, entry.name), features
+            )
             if plugin is not None:
                 plugins.append(plugin)
             elif entry.name in remotes:

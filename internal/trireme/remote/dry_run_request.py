@@ -14,7 +14,7 @@ from trireme.plugin_api import interfaces
 from trireme.remote import remote_client
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, filter_pb2, plugin_pb2
-from trireme.wire import packing
+from trireme_kube.apimachinery import protobuf_wire
 
 
 def serialize_request(
@@ -40,7 +40,7 @@ def serialize_request(
             added_pods=client.project_pods([snap.classes[number].pod for number in run.added_classes]),
         )
     field = filter_pb2.FilterDryRunRequest.CYCLE_FIELD_NUMBER
-    return packing.delimited_field(field, cycle) + out.SerializeToString()
+    return protobuf_wire.encode_delimited(field, cycle) + out.SerializeToString()
 
 
 def _placed_pod(snap: snapshot.Snapshot, row: int) -> core_pb2.Pod:

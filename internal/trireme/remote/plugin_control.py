@@ -6,6 +6,7 @@ configuration, because it was restarted or is one of several instances behind on
 Also change: internal/trireme/frontend/phase_clients/replica_link.py,
 internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/rpc/follower.py (the stream of deltas).
 Also change: protos/trireme/v1/plugin.proto (the messages).
+Also change: protos/trireme/v1/snapshot.proto (the service).
 
 Tests: tests/contract/test_plugin_contract.py, tests/contract/test_plugin_handshake.py,
 tests/unit/plugin_verification/test_stream_specifications.py.

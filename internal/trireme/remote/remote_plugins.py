@@ -28,20 +28,20 @@ class RemotePlugins:
         self._snap = snap
         self.connections = plugin_connections.PluginConnections(caller_identity)
 
-    def filter_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_filter.RemoteFilterPlugin:
-        """The plugin for Filter in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
+    def make_filter_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_filter.RemoteFilterPlugin:
+        """Make the plugin for Filter in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
         return remote_filter.RemoteFilterPlugin(self._make_client(config), profile)
 
-    def score_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_score.RemoteScorePlugin:
-        """The plugin for Score in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
+    def make_score_plugin(self, config: snapshot_pb2.RemotePlugin, profile: str) -> remote_score.RemoteScorePlugin:
+        """Make the plugin for Score in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
         return remote_score.RemoteScorePlugin(self._make_client(config), profile)
 
-    def reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_reserve.RemoteReservePlugin:
-        """The plugin for Reserve. Raises: ValueError naming the plugin and the field that is wrong."""
+    def make_reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_reserve.RemoteReservePlugin:
+        """Make the plugin for Reserve. Raises: ValueError naming the plugin and the field that is wrong."""
         return remote_reserve.RemoteReservePlugin(self._make_client(config))
 
-    def post_filter_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_post_filter.RemotePostFilterPlugin:
-        """The plugin for PostFilter. Raises: ValueError naming the plugin and the field that is wrong."""
+    def make_post_filter_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_post_filter.RemotePostFilterPlugin:
+        """Make the plugin for PostFilter. Raises: ValueError naming the plugin and the field that is wrong."""
         return remote_post_filter.RemotePostFilterPlugin(self._make_client(config))
 
     def _make_client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:

@@ -18,7 +18,7 @@ from trireme.framework import canaries
 from trireme.plugin_api import interfaces, pod_fields
 from trireme.snapshot import arrays, classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_copies_pb2, score_pb2
-from trireme.wire import packing
+from trireme_kube.apimachinery import protobuf_wire
 
 # The most nodes in one call, and bytes of them: a gRPC server accepts 4 MiB by default.
 NODES_PER_CALL = 2000
@@ -44,34 +44,34 @@ def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: byte
         generation=generation,
         state=state,
     )
-    return head.SerializeToString() + packing.delimited_field(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
+    return head.SerializeToString() + protobuf_wire.encode_delimited(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
 
 
 def pre_filter(cycle_bytes: bytes) -> bytes:
     """Serialise a PreFilterRequest."""
-    return packing.delimited_field(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+    return protobuf_wire.encode_delimited(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
 
 
 def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
     """Serialise a FilterRequest."""
     return (
-        packing.delimited_field(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
-        + packing.number_field(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
-        + packing.delimited_field(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
+        protobuf_wire.encode_delimited(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+        + protobuf_wire.encode_number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
+        + protobuf_wire.encode_delimited(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
     )
 
 
 def score(cycle_bytes: bytes, selection: bytes) -> bytes:
     """Serialise a ScoreRequest, a PreScoreRequest or the first fields of others: they are the same."""
-    return packing.delimited_field(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited_field(
-        score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection
-    )
+    return protobuf_wire.encode_delimited(
+        score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes
+    ) + protobuf_wire.encode_delimited(score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection)
 
 
 def score_copies(cycle_bytes: bytes, selection: bytes, copies: int) -> bytes:
     """Serialise a ScoreCopiesRequest."""
     number = score_copies_pb2.ScoreCopiesRequest.COPIES_FIELD_NUMBER
-    return score(cycle_bytes, selection) + packing.number_field(number, copies)
+    return score(cycle_bytes, selection) + protobuf_wire.encode_number(number, copies)
 
 
 def normalize_score(cycle_bytes: bytes, selection: bytes, scores: arrays.Int64Array) -> bytes:
@@ -146,8 +146,8 @@ class NodeSelectionBuilder:
         current = table.object_changes.at[slots]
         old = self._generation[slots] != current
         for slot in slots[old].tolist():
-            self._views[slot] = packing.delimited_field(
-                _SELECTION_NODES, packing.delimited_field(_VIEW_NAME, table.names[slot].encode())
+            self._views[slot] = protobuf_wire.encode_delimited(
+                _SELECTION_NODES, protobuf_wire.encode_delimited(_VIEW_NAME, table.names[slot].encode())
             )
         self._generation[slots] = current
         views = self._views
@@ -160,9 +160,10 @@ def _with_payload(
     """Views with name and payload, of the nodes as they are now, joined only when they are needed."""
     rows = [(table.names[slot], payloads.get(slot, b"")) for slot in slots.tolist()]
     return (
-        packing.delimited_field(
+        protobuf_wire.encode_delimited(
             _SELECTION_NODES,
-            packing.delimited_field(_VIEW_NAME, name.encode()) + packing.delimited_field(field_number, payload),
+            protobuf_wire.encode_delimited(_VIEW_NAME, name.encode())
+            + protobuf_wire.encode_delimited(field_number, payload),
         )
         for name, payload in rows
     )
@@ -198,4 +199,4 @@ def _slot_selections(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
 
 
 def _slot_selection(slots: arrays.SlotArray) -> bytes:
-    return packing.delimited_field(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))
+    return protobuf_wire.encode_delimited(_SELECTION_SLOTS, b"".join(map(protobuf_wire.encode_varint, slots.tolist())))

@@ -61,7 +61,7 @@ class WatchedFiles:
         """
         self._files = files
         self._all = [file for file in (files.certificate, files.private_key, files.authorities) if file is not None]
-        self._stamp = _stamps_of_files(self._all)
+        self._stamp = _read_stamps(self._all)
         self._unusable: _FileStamp | None = None
         self.content = _load_contents(files)
         self.reloads = 0
@@ -74,7 +74,7 @@ class WatchedFiles:
         """
         stamp: _FileStamp = ()
         try:
-            stamp = _stamps_of_files(self._all)
+            stamp = _read_stamps(self._all)
             if stamp in (self._stamp, self._unusable):
                 return False
             content = _load_contents(self._files)
@@ -103,8 +103,8 @@ class WatchedFiles:
             log.warning("%s: not valid before %s: others refuse it until then", where, begins)
 
 
-def _stamps_of_files(files: Sequence[NamedFile]) -> _FileStamp:
-    """What changes when a file does: inode, time and size. Raises: ListenError if one is missing."""
+def _read_stamps(files: Sequence[NamedFile]) -> _FileStamp:
+    """Read what changes when a file does: inode, time and size. Raises: ListenError if one is missing."""
     stamps = []
     for file in files:
         try:

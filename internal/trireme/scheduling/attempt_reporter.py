@@ -6,8 +6,7 @@ Also change: tools/bench/limit/main.go, internal/trireme_kube/client/events/even
 internal/trireme/framework/pod_conditions.py (how the scheduler's writes look).
 Also change: tests/helpers/pod_group_cluster.py (the fakes of a cycle).
 
-Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_preemption_executor.py,
-tests/unit/scheduling/test_assembly.py.
+Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/test_assembly.py.
 """
 
 import logging

@@ -133,7 +133,7 @@ class BindingCycle:
         """Bind these pods of one class in a task of its own."""
         self._binding[cycle.profile] += len(pods)
         untouched = sum(not assumed.reserved for assumed in pods)
-        self._observer.on_extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
+        self._observer.record_skipped_extension_points(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
         self.background.start(self._run(self._cycle_with_pod_for_remote_plugins(cycle, pods), pods))
 
     async def close(self) -> None:
@@ -176,10 +176,10 @@ class BindingCycle:
         if permitted and self._has_pre_bind(cycle, pods[0]):
             pods = await self._pre_bind(cycle, pods[0])
         else:
-            self._observer.on_extension_points_skipped(
+            self._observer.record_skipped_extension_points(
                 ("PreBindPreFlight",), status.Code.SKIP, cycle.profile, len(pods)
             )
-            self._observer.on_extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, len(pods))
+            self._observer.record_skipped_extension_points(("PreBind",), status.Code.SUCCESS, cycle.profile, len(pods))
 
         # 5. The condition of an earlier attempt is written before the binding, not after it. Of pods that go on
         # together nothing is unwritten.
@@ -208,7 +208,7 @@ class BindingCycle:
         if cycle.profile in self._roles.permit:
             admitted = await self._call_permit(cycle, pods)
         else:
-            self._observer.on_extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
+            self._observer.record_skipped_extension_points(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
             admitted = [(assumed, None) for assumed in pods]
         all_alone = self._is_bound_by_extender(cycle)
         together = []
@@ -275,7 +275,7 @@ class BindingCycle:
         def fail() -> None:
             self._waiting.fail(assumed.pod.uid, "", _node_not_found(name))
 
-        drop_callback = self._cache.on_node_removal(name, fail)
+        drop_callback = self._cache.call_on_node_removal(name, fail)
         if not self._cache.has_node(name):  # removed while Permit was called
             fail()
         try:

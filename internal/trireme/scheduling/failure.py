@@ -1,4 +1,9 @@
-"""The failure of a scheduling attempt."""
+"""The failure of a scheduling attempt.
+
+Also change: internal/trireme/framework/reason_codes.py (the reasons of the condition).
+
+Tests: tests/unit/scheduling/test_attempt_reporter.py.
+"""
 
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ queue. Once PreBind has ended it is too late for that, since the pod may be boun
 deleted is cancelled too: else it would wait for as long as its plugin lets it.
 
 Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go.
-
-Tests: tests/unit/scheduling/test_preemption_executor.py.
 """
 
 import asyncio

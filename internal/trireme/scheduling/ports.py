@@ -405,8 +405,10 @@ class Observer(Protocol):
         AttemptRunner, BindingCycle, PostBinding and PodGroupCycle call it; Filter and Score report their own timings.
         """
 
-    def on_extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
-        """So many pods passed these extension points, at which no plugin has anything to do for them.
+    def record_skipped_extension_points(
+        self, points: Iterable[str], code: status.Code, profile: str, pods: int
+    ) -> None:
+        """Record runs that took no time: at these extension points no plugin has anything to do for so many pods.
 
         BindingCycle and PostBinding call it.
         """

@@ -38,7 +38,7 @@ class PostBinding:
     def on_bound(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> None:
         """The pod is bound: have the plugins notified."""
         if cycle.profile not in self._profiles:
-            self._observer.on_extension_points_skipped(("PostBind",), status.Code.SUCCESS, cycle.profile, 1)
+            self._observer.record_skipped_extension_points(("PostBind",), status.Code.SUCCESS, cycle.profile, 1)
             return
         key = (cycle.profile, cycle.pod_class)
         pending = self._pending.get(key)

@@ -15,6 +15,8 @@ vain. kube-scheduler, which knows of the victims only from their objects, has th
 evicted once, for both.
 
 Source: pkg/scheduler/framework/preemption/executor.go.
+
+Tests: tests/unit/scheduling/test_preemption_executor.py, tests/unit/scheduling/test_preemption_failures.py.
 """
 
 import asyncio
@@ -305,7 +307,7 @@ class PreemptionExecutor:
         preemption.others_deleted = True
         preemption.unnoticed = self._cache.pod(preemption.last_victim) is None
         if self._victim_remains(preemption.last_victim):
-            preemption.stop_waiting = self._cache.on_deletion(
+            preemption.stop_waiting = self._cache.call_on_deletion(
                 preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
             )
         else:
@@ -353,7 +355,7 @@ class PreemptionExecutor:
         """
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
-            stop_waiting = self._cache.on_deletion(uid, gone.set)
+            stop_waiting = self._cache.call_on_deletion(uid, gone.set)
             try:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(RELEASE_SECONDS):

@@ -1,8 +1,6 @@
 """The last preemptions that were decided, for people who ask what was evicted for whom.
 
 One ring for all, so that a decision costs one append; it is read by number, from the oldest that a reader lacks.
-
-Tests: tests/unit/scheduling/test_preemption_history.py, tests/unit/scheduling/test_preemption_executor.py.
 """
 
 from collections import deque

@@ -6,7 +6,7 @@ a verb, refuses forever, and the preemptor would try dozens of times a second; k
 tries as often as its client's rate limit allows. The pod is not gated meanwhile: it waits in the queue for the
 events of the plugins that rejected it, and is tried at the first such event or when its time has come.
 
-Tests: tests/unit/scheduling/test_preemption_retries.py, tests/unit/scheduling/test_preemption_executor.py.
+Tests: tests/unit/scheduling/test_preemption_retries.py, tests/unit/scheduling/test_preemption_failures.py.
 """
 
 import asyncio

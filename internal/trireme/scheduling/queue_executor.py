@@ -130,7 +130,7 @@ class QueueExecutor(Generic[QueueCallerT]):
         """Ask the queue whether to repeat a failed call; False: its answer is not used any more."""
         return self.queue.repeat_pre_enqueue(call_id)
 
-    def _hint_answered(self, call_id: int, answers: Sequence[queueing_hint_map.Hint] | None) -> None:
+    def _hint_answered(self, call_id: int, answers: Sequence[queueing_hint_map.HintAnswer] | None) -> None:
         """Report the answers of a remote hint to the queue; None: the call failed."""
         self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 

@@ -17,7 +17,7 @@ class QueueReports:
     sort_anew: Callable[[str, str], None]
     pre_enqueue_answered: Callable[[int, str, str], None]
     repeat_pre_enqueue: Callable[[int], bool]
-    hint_answered: Callable[[int, Sequence[queueing_hint_map.Hint] | None], None]
+    hint_answered: Callable[[int, Sequence[queueing_hint_map.HintAnswer] | None], None]
 
 
 class QueueCaller(Protocol):

@@ -14,7 +14,7 @@ PHASE = phase_process.Phase(
     name="score",
     point=plugin_pb2.EXTENSION_POINT_SCORE,
     descriptor=score_phase_pb2.DESCRIPTOR.services_by_name["ScorePhase"],
-    make=lambda snap, remotes: service.ScorePhase(snap, remotes.score_plugin, remotes.score_plugin),
+    make=lambda snap, remotes: service.ScorePhase(snap, remotes.make_score_plugin, remotes.make_score_plugin),
     add_to=score_phase_pb2_grpc.add_ScorePhaseServicer_to_server,
 )
 

@@ -10,6 +10,7 @@ sdk/typescript/src/reflection.ts, sdk/typescript/src/address.ts (the same in the
 Also change: internal/trireme/frontend/phase_clients/replica_link.py, internal/trireme/remote/remote_endpoint.py,
 internal/trireme/rpc/grpc_server.py, internal/trireme/rpc/message_sizes.py (gRPC options of both sides).
 Also change: internal/trireme/framework/programs.py (the line by which a process says that it serves).
+Also change: protos/trireme/v1/plugin.proto (the service).
 
 Tests: tests/contract/test_plugin_sdk_results.py, tests/contract/test_plugin_evaluation.py,
 tests/contract/test_plugin_contract.py.

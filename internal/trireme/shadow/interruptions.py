@@ -55,7 +55,7 @@ class ServerProbe:
         began = self._wall()
         try:
             async with asyncio.timeout(self._deadline):
-                await informer.newest_version(self._api, self._resource, self._deadline)
+                await informer.fetch_newest_version(self._api, self._resource, self._deadline)
         except (ApiUnreachable, TimeoutError):
             self.silent_since = self.silent_since or began
             return

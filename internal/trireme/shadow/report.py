@@ -1,6 +1,6 @@
 """What a report says: the values, from which the page, the lines of the terminal and the JSON are made.
 
-Also change: docs/shadow.md.
+Also change: docs/shadow.md, internal/trireme/shadow/report_lines.py, internal/trireme/shadow/report_page.py.
 """
 
 import dataclasses

@@ -119,7 +119,7 @@ class SimulatedCluster:
         removed = self._nodes.apply(events)
         self.model.handlers.objects.on_nodes(events)
         for name in sorted(removed):
-            self._place_anew(self._pods.on_node(name))
+            self._place_anew(self._pods.pods_on_node(name))
         for name in sorted(self._nodes.cordoned & {node.metadata.name for _, node in events if node is not None}):
             self._empty_if_drained(name)
         self.model.wake()
@@ -135,7 +135,7 @@ class SimulatedCluster:
         for name in self._nodes.evicting:
             self._place_anew(
                 pod
-                for pod in self._pods.on_node(name)
+                for pod in self._pods.pods_on_node(name)
                 if self._nodes.eviction_time(name, _tolerations(pod.parsed.base), pod.since) <= now
             )
 
@@ -212,7 +212,7 @@ class SimulatedCluster:
         if self._pods.is_empty_there(name):
             self._place_anew(
                 pod
-                for pod in self._pods.on_node(name)
+                for pod in self._pods.pods_on_node(name)
                 if simulated_pods.is_drained(pod.parsed.base)
                 and self._nodes.may_drain(name, _tolerations(pod.parsed.base), pod.since)
             )

@@ -86,7 +86,7 @@ class SimulatedPods:
         """The UIDs in the cluster."""
         return set(self._pods)
 
-    def on_node(self, name: str) -> list[SimulatedPod]:
+    def pods_on_node(self, name: str) -> list[SimulatedPod]:
         """The pods that are on the node here, whether or not the node exists."""
         return list(self._on_node.get(name, {}).values())
 

@@ -36,8 +36,8 @@ class Capacity:
         return sum(self.nodes.values())
 
 
-async def how_many(sim: simulation.Simulation, pod: ParsedPod) -> Capacity:
-    """How many copies of the pod fit, with the pods that are there. Raises: as Evaluators.filter; InvalidPod."""
+async def simulate_capacity(sim: simulation.Simulation, pod: ParsedPod) -> Capacity:
+    """Find how many copies of the pod fit, with the pods that are there. Raises: as Evaluators.filter; InvalidPod."""
     class_id = sim.class_of(pod)
     generation = sim.publish()
     profile = pod.scheduler_name

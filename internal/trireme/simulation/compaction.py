@@ -57,7 +57,7 @@ async def plan(start: simulation.Simulation, *, max_nodes: int, max_tried: int, 
         if not _all_have_controllers(sim, name):
             continue
         tried = simulation.Simulation(sim.snap, sim.setup, known_classes.of_snapshot(sim.snap), names=sim.names)
-        moves = await _moves_if_emptied(tried, name)
+        moves = await _simulate_emptying(tried, name)
         if moves is None:
             await tried.close()
             continue
@@ -69,7 +69,7 @@ async def plan(start: simulation.Simulation, *, max_nodes: int, max_tried: int, 
     return Plan(empty, tries, len(candidates), emptied, sim)
 
 
-async def _moves_if_emptied(
+async def _simulate_emptying(
     sim: simulation.Simulation, name: str
 ) -> list[tuple[simulation.OncePendingPod, str]] | None:
     """Drain the node; return where its pods go. None: not all of them have a node then, or another pod has to leave."""

@@ -2,6 +2,8 @@
 
 Used by NodeAffinity, topology spread's inclusion policy, volumes and devices.
 
+Also change: internal/trireme/framework/selectors.py (the operators).
+
 Tests: tests/unit/plugins/test_node_affinity.py.
 """
 

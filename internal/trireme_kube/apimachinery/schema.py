@@ -107,7 +107,6 @@ OPTIONAL_STRING = Scalar(Kind.STRING, optional=True)
 OPTIONAL_BOOL = Scalar(Kind.BOOL, optional=True)
 OPTIONAL_INT32 = Scalar(Kind.INT32, optional=True)
 OPTIONAL_INT64 = Scalar(Kind.INT64, optional=True)
-OPTIONAL_DURATION = Scalar(Kind.DURATION, optional=True)
 
 TYPE_META = (
     Field("kind", STRING, embedded_in="TypeMeta"),

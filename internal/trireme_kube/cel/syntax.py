@@ -11,7 +11,7 @@ Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conforman
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from trireme_kube.cel import protobuf_fields
 from trireme_kube.cel.values import Uint
@@ -143,7 +143,9 @@ def children(node: Node) -> Sequence[Node]:
         return [each for entry in node.entries for each in (entry.key, entry.value)]
     if isinstance(node, Comprehension):
         return [node.over, node.start, node.condition, node.step, node.result]
-    return []
+    if isinstance(node, (Literal, Name)):
+        return []
+    assert_never(node)
 
 
 def decode_checked(serialized: bytes) -> Checked:

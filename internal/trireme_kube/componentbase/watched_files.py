@@ -21,10 +21,10 @@ class WatchedFiles:
 
     def identity(self) -> Identity:
         """What changes when a file is replaced or written; reads no contents."""
-        return tuple(_identity_of(path) for path in self.paths)
+        return tuple(_read_identity(path) for path in self.paths)
 
-    def content_hash(self) -> str:
-        """A hash of all contents, 16 hexadecimal digits; a file that cannot be read counts as none."""
+    def hash_content(self) -> str:
+        """Read and hash all contents: 16 hexadecimal digits; a file that cannot be read counts as none."""
         digest = hashlib.sha256()
         for path in self.paths:
             try:
@@ -35,7 +35,7 @@ class WatchedFiles:
         return digest.hexdigest()[:16]
 
 
-def _identity_of(path: str) -> tuple[int, ...]:
+def _read_identity(path: str) -> tuple[int, ...]:
     """The identity of one file."""
     try:
         found = Path(path).stat()

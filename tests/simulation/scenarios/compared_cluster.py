@@ -95,11 +95,11 @@ class _Signal:
     def __init__(self) -> None:
         self.stop: Callable[[], object] | None = None
 
-    def on_stop(self, action: Callable[[], object]) -> None:
+    def call_on_stop(self, action: Callable[[], object]) -> None:
         """Have `stop` call `action`."""
         self.stop = action
 
-    def on_reload(self, action: object) -> None:
+    def call_on_reload(self, action: object) -> None:
         """Nothing has it read its files again."""
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.helpers import virtual_time
 from tests.helpers.held_entries import held_entries
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
-from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
-from trireme.bind.call_results import BusyError
+from trireme.bind.binding_writer import BindingWriter
+from trireme.bind.call_results import WAITING_LIMIT, BusyError
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.framework import status
 from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import virtual_time
 from tests.helpers.held_entries import held_entries
 from tests.helpers.virtual_time import on_virtual_time
-from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
+from trireme.bind import action_executor, call_results, heartbeats, pre_binder, profile_plugins, write_turns
 from trireme.bind.call_results import BusyError
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.bind_phase_plugin import always_has_work
@@ -216,7 +216,7 @@ async def test_only_a_plugin_that_writes_waits_for_a_turn(writes: bool, seconds:
 
 @on_virtual_time
 async def test_no_more_pods_are_taken_into_pre_bind_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pre_binder, "WAITING_LIMIT", 2)
+    monkeypatch.setattr(call_results, "WAITING_LIMIT", 2)
     world = World()
     first = asyncio.create_task(world.results("a", "b"))
     await asyncio.sleep(0)
@@ -228,7 +228,7 @@ async def test_no_more_pods_are_taken_into_pre_bind_than_may_wait(monkeypatch: p
 
 @on_virtual_time
 async def test_no_more_actions_are_taken_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(action_executor, "WAITING_LIMIT", 2)
+    monkeypatch.setattr(call_results, "WAITING_LIMIT", 2)
     world = World()
     unused = cast(Any, None)
     executor = action_executor.ActionExecutor(

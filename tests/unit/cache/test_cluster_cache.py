@@ -1,5 +1,6 @@
 """What the cache does and takes back: afterwards it is as before, for replicas and in memory."""
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -241,7 +242,7 @@ def test_the_end_of_a_pod_is_told_once(how: str) -> None:
         followed.assume("p", "n0")
     else:
         followed.show_pod("p", "n0")
-    with _called(lambda callback: followed.cache.on_deletion("p", callback)) as calls:
+    with _called(lambda callback: followed.cache.call_on_deletion("p", callback)) as calls:
         if how == "removed":
             followed.cache.remove_pod("p")
         elif how == "forgotten":
@@ -254,8 +255,8 @@ def test_the_end_of_a_pod_is_told_once(how: str) -> None:
 
 def test_the_end_of_a_node_is_told_once_and_to_nobody_who_has_given_up() -> None:
     followed = Followed()
-    with _called(lambda callback: followed.cache.on_node_removal("n0", callback)) as calls:
-        given_up = followed.cache.on_node_removal("n0", lambda: calls.append("given up"))
+    with _called(lambda callback: followed.cache.call_on_node_removal("n0", callback)) as calls:
+        given_up = followed.cache.call_on_node_removal("n0", lambda: calls.append("given up"))
         given_up()
         followed.cache.remove_node("n1")
         assert calls == []
@@ -447,3 +448,35 @@ def test_an_assumed_pod_is_neither_terminating_nor_a_victim_and_has_no_version()
     pod = followed.cache.pod("p")
     assert pod is not None
     assert (pod.flags, pod.evicting, pod.version, pod.generation, pod.start) == (0, 0, 0, 0, 0)
+
+
+def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
+    """A preemptor would be held back forever, and its room stay empty."""
+    registry = class_registry.ClassRegistry()
+    cache = cluster_cache.ClusterCache(registry)
+    told: list[str] = []
+    for uid in ("a", "b"):
+        _show(cache, registry, uid)
+        cache.call_on_deletion(uid, functools.partial(told.append, uid))
+        _show(cache, registry, uid)
+    assert told == []
+    _show(cache, registry, "a", deletionTimestamp="2026-01-01T00:00:00Z")
+    cache.remove_pod("b")
+    assert told == ["a", "b"]
+    cache.remove_pod("a")
+    assert told == ["a", "b"]
+    _show(cache, registry, "c")
+    cancels = [cache.call_on_deletion("c", functools.partial(told.append, text)) for text in ("one", "two")]
+    for _ in range(2):
+        cancels[0]()
+    cache.remove_pod("c")
+    cancels[1]()
+    assert told == ["a", "b", "two"]
+    assert not cache._deletion_callbacks
+
+
+def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegistry, uid: str, **metadata: str) -> None:
+    raw = {"metadata": {"namespace": "ns", "name": uid, "uid": uid, **metadata}, "spec": {"nodeName": "node"}}
+    parsed = pod_projection.parse(raw)
+    base = registry.intern_base(parsed.base)
+    cache.set_pod(parsed, registry.intern(base, parsed.labels), base)

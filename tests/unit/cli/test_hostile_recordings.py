@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,8 @@ def many(path: Sequence[str], count: int) -> bytes:
         content = field(number, content)
     return content
 
+
+_DELTA = snapshot_pb2.Delta.DESCRIPTOR
 
 EMPTY = {
     # Paths of fields from a frame to what is empty.
@@ -141,6 +144,37 @@ def test_a_decision_without_anything_is_refused(tmp_path: pathlib.Path, capsys: 
     frame.message.decisions.append(b"")
     path, offset = recording(tmp_path, [frame.SerializeToString()])
     check_refusal(path, offset, "a decision is empty", capsys)
+
+
+_PARTS = ("classes", "nodes", "pods", "nominations")
+_NUMBERS = [
+    (part, field.name)
+    for part in ("", *_PARTS)
+    for field in (_DELTA.fields_by_name[part].message_type if part else _DELTA).fields
+    if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64, field.CPPTYPE_UINT32, field.CPPTYPE_UINT64)
+]
+#: Numbers that make no column longer: versions and times, and keys of dictionaries.
+_UNBOUNDED = {("", "from_generation"), ("", "removed_classes"), ("nominations", "pod_class"), ("pods", "start_time_s")}
+
+
+@pytest.mark.parametrize(("part", "name"), _NUMBERS)
+def test_each_number_of_a_delta_has_a_bound_unless_it_needs_none(part: str, name: str) -> None:
+    """If a new field fails: bound it in recording/message_bounds.py, or add it to `_UNBOUNDED`."""
+    delta: Any = pods()
+    message = delta if not part else delta.pods if part == "pods" else getattr(delta, part).add()
+    found = message.DESCRIPTOR.fields_by_name[name]
+    bits = 32 if found.cpp_type in (found.CPPTYPE_INT32, found.CPPTYPE_UINT32) else 64
+    largest = 2**bits - 1 if found.cpp_type in (found.CPPTYPE_UINT32, found.CPPTYPE_UINT64) else 2 ** (bits - 1) - 1
+    if found.is_repeated:
+        getattr(message, name)[:] = [largest]
+    else:
+        setattr(message, name, largest)
+    refused = False
+    try:
+        message_bounds.IndexBounds().check(snapshot_pb2.SyncRequest(delta=delta))
+    except ValueError as error:
+        refused = f"{largest} of a delta is beyond" in str(error)
+    assert refused is ((part, name) not in _UNBOUNDED)
 
 
 def test_nodes_and_pods_may_have_free_numbers_below_theirs() -> None:

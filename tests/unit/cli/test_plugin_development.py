@@ -76,13 +76,13 @@ def test_run_without_a_project_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
 @pytest.fixture
 def packages(tmp_path: Path) -> Path:
     """A folder with a package for each language."""
-    for language in init.languages():
+    for language in init.list_languages():
         (tmp_path / "sdk" / language).mkdir(parents=True)
         (tmp_path / "sdk" / language / "package").write_text("")
     return tmp_path / "sdk"
 
 
-@pytest.mark.parametrize("language", init.languages())
+@pytest.mark.parametrize("language", init.list_languages())
 def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: str) -> None:
     """If this fails, a word of the template is left, or a file is missing that every repository needs."""
     folder = tmp_path / "new"
@@ -102,7 +102,7 @@ def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: 
     assert kinds == (["Component"] if language == "rust" else ["Deployment", "Service"])
 
 
-@pytest.mark.parametrize("language", sorted(set(init.languages()) - {"rust"}))
+@pytest.mark.parametrize("language", sorted(set(init.list_languages()) - {"rust"}))
 def test_every_process_of_the_scheduler_may_call_a_new_plugin(tmp_path: Path, packages: Path, language: str) -> None:
     """The tutorial's own Score would be refused in a cluster, with PERMISSION_DENIED."""
     init.write("GPUPacking", language, tmp_path / "new", packages)
@@ -329,7 +329,7 @@ def test_a_sample_pod_that_is_not_decided_says_what_it_waits_for(held: bool) -> 
             return SchedulerExplanation(pending=PendingPod(waits_for=waits), summary=summary)
 
         started = clock()
-        lines = await sample_pods.placements(list_pods, ["a", "b"], explain)
+        lines = await sample_pods.wait_for_placements(list_pods, ["a", "b"], explain)
         assert lines == ["  a: on node-1", f"  b: {summary}"]
         assert (clock() - started < 4) is held
 

@@ -37,7 +37,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def files(folder: pathlib.Path) -> list[pathlib.Path]:
-    return [segment.path for segment in segment_folder.segments(folder)]
+    return [segment.path for segment in segment_folder.list_segments(folder)]
 
 
 def check(path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any, str]:

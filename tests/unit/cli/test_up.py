@@ -204,8 +204,8 @@ def test_each_run_has_a_kubeconfig_of_its_own(tmp_path: pathlib.Path, monkeypatc
     options = argparse.Namespace(kubeconfig="")
     lasting = tmp_path / "state/trireme/kubeconfig"
     with contextlib.ExitStack() as first:
-        assert up._kubeconfig_path(options, tmp_path / "first", first) == lasting
+        assert up._choose_kubeconfig_path(options, tmp_path / "first", first) == lasting
         with contextlib.ExitStack() as second:
-            assert up._kubeconfig_path(options, tmp_path / "second", second) == tmp_path / "second/kubeconfig"
+            assert up._choose_kubeconfig_path(options, tmp_path / "second", second) == tmp_path / "second/kubeconfig"
     with contextlib.ExitStack() as third:
-        assert up._kubeconfig_path(options, tmp_path / "third", third) == lasting
+        assert up._choose_kubeconfig_path(options, tmp_path / "third", third) == lasting

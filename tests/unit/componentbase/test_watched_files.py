@@ -13,17 +13,17 @@ def test_a_config_map_that_is_mounted_is_seen_to_change(tmp_path: Path) -> None:
     (tmp_path / "..data").symlink_to("one")
     (tmp_path / "config.yaml").symlink_to("..data/config.yaml")
     files = watched_files.WatchedFiles([str(tmp_path / "config.yaml")])
-    before, content = files.identity(), files.content_hash()
+    before, content = files.identity(), files.hash_content()
     (tmp_path / "..new").symlink_to("two")
     (tmp_path / "..new").rename(tmp_path / "..data")
     assert files.identity() != before
-    assert files.content_hash() != content
+    assert files.hash_content() != content
 
 
 def test_files_that_cannot_be_read_have_a_hash_of_their_own(tmp_path: Path) -> None:
     """If this fails, a file that vanished looks as if it were empty."""
     path = tmp_path / "file"
     files = watched_files.WatchedFiles([str(path)])
-    missing = files.content_hash()
+    missing = files.hash_content()
     path.write_text("")
-    assert files.content_hash() != missing
+    assert files.hash_content() != missing

@@ -54,7 +54,7 @@ def test_profiles_run_the_canary_after_its_plugin() -> None:
     assert "P/canary" not in registry
     config = loading.load(STOCK, gates, lambda line: None)
     constructed = profiles.construct_profiles(config, registry, gates, lambda line: None)
-    first, plain = profiles.profiles_with_canaries(constructed.profiles, own)
+    first, plain = profiles.add_canaries_to_profiles(constructed.profiles, own)
     assert first.names(ExtensionPoint.FILTER)[-3:] == ("P", "P/canary", "Q")
     weights = {plugin.name: plugin.weight for plugin in first.plugins[ExtensionPoint.SCORE]}
     assert (weights["P"], weights["P/canary"]) == (7, 7)

@@ -20,7 +20,7 @@ def _from_flags(*texts: str, emulated: str = "", oldest: str = "") -> GateResult
 
 def test_a_gate_has_the_default_of_its_stage() -> None:
     enabled = feature_gates()
-    known = gates.table()
+    known = gates.read_table()
     for name in known.gates:
         spec = known.at(name, enabled.effective)
         assert enabled.enabled(name) is spec.default
@@ -51,7 +51,7 @@ def test_a_gate_that_cannot_be_set_is_named(texts: tuple[str, ...], message: str
 
 
 def test_a_locked_gate_cannot_be_changed_but_confirmed() -> None:
-    known, effective = gates.table(), versions.effective((), ())
+    known, effective = gates.read_table(), versions.effective((), ())
     name = next(name for name in known.gates if known.at(name, effective).locked)
     default = known.at(name, effective).default
     with pytest.raises(GateError, match=f"cannot set feature gate {name} to .*, feature is locked to"):
@@ -60,7 +60,7 @@ def test_a_locked_gate_cannot_be_changed_but_confirmed() -> None:
 
 
 def test_a_gate_that_needs_another_is_refused_without_it() -> None:
-    known = gates.table()
+    known = gates.read_table()
     name, needs = next((name, needs) for name, needs in known.dependencies.items() if not feature_gates().enabled(name))
     asked = {name: True, **dict.fromkeys(needs, False)}
     with pytest.raises(GateError, match=f"{name} is enabled, but depends on features that are disabled"):
@@ -71,11 +71,11 @@ def test_an_emulated_version_brings_its_own_defaults() -> None:
     today, before = feature_gates(), _from_flags(emulated="1.37").gates
     assert today.effective.emulated == (1, 38)
     assert before.effective.emulated == (1, 37)
-    assert {name for name in gates.table().gates if today.enabled(name) != before.enabled(name)}
+    assert {name for name in gates.read_table().gates if today.enabled(name) != before.enabled(name)}
 
 
 def test_all_alpha_sets_gates_not_set_by_name() -> None:
-    known, effective = gates.table(), versions.effective((), ())
+    known, effective = gates.read_table(), versions.effective((), ())
     alphas = [name for name in known.gates if known.at(name, effective).stage is GateStage.ALPHA and name != "AllAlpha"]
     free = [name for name in alphas if name not in known.dependencies and not _needed(name)]
     enabled = gates.set_gates({free[0]: False, "AllAlpha": True, "GenericWorkload": True}, effective).gates
@@ -84,7 +84,7 @@ def test_all_alpha_sets_gates_not_set_by_name() -> None:
 
 
 def _needed(name: str) -> bool:
-    return any(name in needs for needs in gates.table().dependencies.values())
+    return any(name in needs for needs in gates.read_table().dependencies.values())
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_setting_a_gate_without_effect_is_a_warning() -> None:
     everything = feature_gates(AllAlpha=True, GenericWorkload=True)
     warned = {text.split("=")[0].removeprefix("feature gate ") for text in gate_effects.warnings(everything)}
     rows = gate_effects.rows_by_gate()
-    alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is GateStage.ALPHA}
+    alpha = {gate for gate in rows if gates.read_table().at(gate, versions.DEFAULT).stage is GateStage.ALPHA}
     assert warned == {gate for gate in alpha if rows[gate].ineffective is True}
 
 
 def test_every_gate_is_in_the_table_once() -> None:
     """Every gate has exactly one row that says what it does here."""
-    known = gates.table()
+    known = gates.read_table()
     free = {gate for gate in known.gates if not known.at(gate, versions.DEFAULT).locked}
     listed = [gate for section in gate_effects.SECTIONS for row in section.rows for gate in row.gates]
     everybody = [*listed, *gate_effects.OF_OTHERS, *gate_effects.OF_STAGES]

@@ -3,6 +3,8 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -10,6 +12,7 @@ import yaml
 from tests.helpers.config_starts import HEADER, Desk
 from trireme.config import commandline
 from trireme.config.commandline import CompletedConfig
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.componentbase.logs.start_log import StartLog, parse_line
 
@@ -31,6 +34,14 @@ def _run(desk: Desk, *arguments: str, built: list[CompletedConfig] | None = None
     arguments = (*arguments, "--secure-port=0", f"--kubeconfig={desk.folder}/kubeconfig")
     code = commandline.run(arguments, build=build, environment={}, stdout=stdout, stderr=stderr)
     return code, stdout.getvalue(), stderr.getvalue()
+
+
+def test_the_log_shows_the_plugins_of_every_extension_point() -> None:
+    """`PlacementFeasible` is the one that kube-scheduler does not log."""
+    nothing: Any = SimpleNamespace(plugins=dict.fromkeys(ExtensionPoint, ()))
+    logged = commandline.plugin_lists(nothing).keys() - {"MultiPoint"}
+    missing = {point.label for point in ExtensionPoint} - logged
+    assert missing == {"PlacementFeasible"}, "add it to _LOGGED_POINTS of internal/trireme/config/commandline.py"
 
 
 def test_the_rest_of_the_program_gets_what_was_configured(desk: Desk) -> None:

@@ -98,7 +98,7 @@ def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
     for _ in range(300):
         builder, rows = _cluster(draw)
         snap = builder.snap
-        plugin = filter_plugins.filter_plugin(name, b"{}", {})
+        plugin = filter_plugins.make_filter_plugin(name, b"{}", {})
         slots = snap.nodes.live_slots().tolist()
         gone = [row for row in rows if draw.random() < 0.5]
         added = [(draw.randint(1, 6), slot) for slot in slots if draw.random() < 0.3]
@@ -128,7 +128,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_term(ZONE, "a")]}
     builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "affinity": {"podAntiAffinity": terms}}))
     snap = builder.snap
-    plugin = filter_plugins.filter_plugin(AFFINITY, b"{}", {})
+    plugin = filter_plugins.make_filter_plugin(AFFINITY, b"{}", {})
     assert plugin is not None
     chain = filter_chain.FilterChain((plugin,))
     pod_class = snap.classes[PREEMPTOR]

@@ -28,8 +28,8 @@ def _chain() -> score_chain.ScoreChain:
     plugins: list[Any] = [
         taint_toleration.TaintTolerationScore(comparing=False),
         node_affinity.NodeAffinityScore(),
-        node_resources_fit.NodeResourcesFitScore(fit_args.Args()),
-        balanced.NodeResourcesBalancedAllocation(balanced_args.Args()),
+        node_resources_fit.make_scorer(fit_args.Args()),
+        balanced.make_scorer(balanced_args.Args()),
         image_locality.ImageLocality(),
     ]
     return score_chain.ScoreChain({plugin.name: 1 for plugin in plugins}, plugins)

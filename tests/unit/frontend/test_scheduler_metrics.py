@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.queue_builders import NODE_ADD, record
 from trireme.frontend import scheduler_metrics
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
 from trireme.queueing.queued_pod import QueuedPodInfo
 
 
@@ -22,9 +22,9 @@ def _hint_returning(answers: Any) -> Any:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        pytest.param([Hint.QUEUE, Hint.SKIP], {"Queue": 1, "QueueSkip": 1}, id="one-for-each"),
-        pytest.param([Hint.QUEUE], {"Error": 2}, id="too-few"),
-        pytest.param([Hint.QUEUE] * 3, {"Error": 2}, id="too-many"),
+        pytest.param([HintAnswer.QUEUE, HintAnswer.SKIP], {"Queue": 1, "QueueSkip": 1}, id="one-for-each"),
+        pytest.param([HintAnswer.QUEUE], {"Error": 2}, id="too-few"),
+        pytest.param([HintAnswer.QUEUE] * 3, {"Error": 2}, id="too-many"),
         pytest.param(None, {"Error": 2}, id="none"),
         pytest.param(ValueError("broken"), {"Error": 2}, id="raises"),
     ],

@@ -11,7 +11,7 @@ from trireme.score.service import ScorePhase
 from trireme.snapshot import snapshot
 from trireme_kube.componentbase.cli import versions
 
-KNOWN = gates.table()
+KNOWN = gates.read_table()
 FREE = sorted(
     gate for gate in KNOWN.gates if not KNOWN.at(gate, versions.DEFAULT).locked and gate not in ("AllAlpha", "AllBeta")
 )

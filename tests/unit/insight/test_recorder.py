@@ -94,7 +94,7 @@ class Recorded:
     def segments(self) -> list[tuple[recording_pb2.RecordingHeader, list[recording_pb2.RecordedFrame]]]:
         """The header and the frames of each segment, without those that end it."""
         found = []
-        for segment in segment_folder.segments(self.folder):
+        for segment in segment_folder.list_segments(self.folder):
             frames, reader = read(segment.path.read_bytes())
             assert reader.header is not None
             found.append((reader.header, [frame for frame in frames if frame.WhichOneof("content") == "message"]))
@@ -336,7 +336,7 @@ async def test_insight_records_its_streams(tmp_path: pathlib.Path) -> None:
     assert (statistics.recorded_messages, statistics.dropped_messages) == (2, 0)
     summary = verification.verify(tmp_path)
     assert (summary.deltas, summary.queue_deltas, summary.torn, summary.problems) == (1, 1, [], [])
-    (segment,) = segment_folder.segments(tmp_path)
+    (segment,) = segment_folder.list_segments(tmp_path)
     frames, reader = read(segment.path.read_bytes())
     assert reader.ended
     assert frames[0].message.delta.nodes[0].node.metadata.name == "n"

@@ -10,7 +10,7 @@ from trireme.plugins.node_resources_balanced_allocation import score as node_res
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import score as fit_score
 
-BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(balanced_args.Args())
+BALANCED = node_resources_balanced_allocation.make_scorer(balanced_args.Args())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_scores_of_all_nodes_follow_pods_and_nodes_as_those_of_each_alone_do() -
             assert BALANCED.score(pod_class, builder.snap, state, slots).tolist() == alone
 
 
-LEAST_ALLOCATED = fit_score.NodeResourcesFitScore(fit_args.Args("LeastAllocated", (("cpu", 1), ("memory", 1))))
+LEAST_ALLOCATED = fit_score.make_scorer(fit_args.Args("LeastAllocated", (("cpu", 1), ("memory", 1))))
 
 
 def test_both_scores_see_pod_level_requests() -> None:

@@ -146,7 +146,7 @@ def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() 
     builder.apply(objects=[snapshot_pb2.ClusterObject(device_class=entry)])
     assert set(answers.refusals()) == {"n1"}
     assert answers.copies() == {"n0": 5, "n1": 0, "n2": 1}
-    without = filter_plugins.filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
+    without = filter_plugins.make_filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
     refused = Answers(builder, without, pod_of(requesting(**{"example.com/gpu": "2"}))).refusals()
     assert set(refused) == {"n0", "n1"}, "no devices stand for it in an emulated version without the gate"
 
@@ -173,7 +173,7 @@ def test_amounts_that_cannot_be_read_fail_the_pod() -> None:
 
 def _fit(strategy: str, *resources: tuple[str, int], shape: tuple[tuple[int, int], ...] = ()) -> Any:
     chosen = resources or (("cpu", 1), ("memory", 1))
-    return fit_score.NodeResourcesFitScore(fit_args.Args(strategy, chosen, shape))
+    return fit_score.make_scorer(fit_args.Args(strategy, chosen, shape))
 
 
 RISING = ((0, 0), (100, 10))
@@ -263,7 +263,7 @@ SCORERS = [
     _fit("LeastAllocated", *RESOURCES),
     _fit("MostAllocated", *RESOURCES),
     _fit("RequestedToCapacityRatio", *RESOURCES, shape=((0, 0), (60, 7), (100, 3))),
-    node_resources_balanced_allocation.NodeResourcesBalancedAllocation(balanced_args.Args(RESOURCES)),
+    node_resources_balanced_allocation.make_scorer(balanced_args.Args(RESOURCES)),
 ]
 
 

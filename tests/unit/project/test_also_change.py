@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).parents[3]
 _PATH = r"`?(?:\.?\w|\*)[\w.*/-]*[\w*]`?"
 #: The list goes on in the next line of a comment after a comma.
 _LINE = re.compile(rf"Also change: ({_PATH}(?:,[ ]?(?:\n\W*)?{_PATH})*)")
+_SERVICE = re.compile(r"^service (\w+)", re.MULTILINE)
+#: A base class that serves a service, a stub that calls one, the path of a method.
+_ENDS = re.compile(r"(\w+)_pb2_grpc\.\w+(?:Servicer\)|Stub\()|\"/trireme\.v1\.(\w+)/\w+\"")
 
 
 def _named() -> dict[str, set[str]]:
@@ -53,3 +56,21 @@ def test_a_missing_end_is_found() -> None:
     assert len([*_problems({here: {"README.md"}})]) == 1
     assert [*_problems({here: {"README.md"}, "README.md": {"CONTRIBUTING.*"}})] == []
     assert [*_paths("# Also change: a/b.py,\n#   c/*.ts. More.")] == ["a/b.py", "c/*.ts"]
+
+
+def _ends_of_services() -> Iterator[tuple[str, str]]:
+    """Each module that serves or calls a service, and the contract that declares the service."""
+    contracts = {path.stem: path for path in (ROOT / "protos/trireme/v1").glob("*.proto")}
+    declared = {name: stem for stem, path in contracts.items() for name in _SERVICE.findall(path.read_text())}
+    for module in (ROOT / "internal").rglob("*.py"):
+        if module.parent.name != "v1":
+            for stem, service in _ENDS.findall(module.read_text()):
+                yield str(module.relative_to(ROOT)), str(contracts[stem or declared[service]].relative_to(ROOT))
+
+
+def test_a_contract_names_the_modules_that_serve_and_call_its_services() -> None:
+    """An RPC, or a field of its messages, is added at both ends."""
+    named, ends = _named(), set(_ends_of_services())
+    assert len(ends) > 20
+    missing = [f"{proto}: say `Also change: {module}`" for module, proto in ends if module not in named.get(proto, ())]
+    assert sorted(missing) == []

@@ -15,7 +15,7 @@ from trireme.framework.cluster_event import (
     parse,
 )
 from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator, RemoteHint
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, QueueingHintMap
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, QueueingHintMap
 from trireme.queueing.queued_pod import QueuedPodInfo
 
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
@@ -127,9 +127,9 @@ def test_decisions(registrations: list[EventRegistration], waiting: QueuedPodInf
 def test_each_hint_is_called_once_for_all_its_pods() -> None:
     calls: list[list[str]] = []
 
-    def hint(event: ClusterEvent, old: Any, new: Any, pods: Any) -> list[Hint]:
+    def hint(event: ClusterEvent, old: Any, new: Any, pods: Any) -> list[HintAnswer]:
         calls.append([pod.record.key for pod in pods])
-        return [Hint.QUEUE if pod.record.key == "ns/y" else Hint.SKIP for pod in pods]
+        return [HintAnswer.QUEUE if pod.record.key == "ns/y" else HintAnswer.SKIP for pod in pods]
 
     waiting = [pod("A", name="x"), pod("B", name="z"), pod("A B", name="y")]
     decisions, _ = evaluate([EventRegistration("A", NODE_ADD, hint)], *waiting)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from tests.helpers import queue_builders
 from tests.helpers.queue_builders import NODE_ADD, NODE_TAINT, T0, fail, place, pod, record
 from trireme.queueing import recent_events
-from trireme.queueing.hints.queueing_hint_map import Hint
+from trireme.queueing.hints.queueing_hint_map import HintAnswer
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.recent_events import RecentEvents
 from trireme.queueing.states import Active, BackOff, Unschedulable
@@ -53,7 +53,7 @@ def test_a_pod_waits_for_the_answer_of_a_remote_hint() -> None:
     assert not queue.contents.awaits_hint(waiting)
     (call,) = queue.on_event(NODE_ADD, None, _node("n"), T0 + 1)
     assert queue.contents.awaits_hint(waiting)
-    queue.hint_answered(call.call_id, [Hint.SKIP], T0 + 2)
+    queue.hint_answered(call.call_id, [HintAnswer.SKIP], T0 + 2)
     assert not queue.contents.awaits_hint(waiting)
     assert place(queue, "a") is Unschedulable
 

@@ -21,7 +21,7 @@ from tests.helpers.queue_builders import (
 )
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.event_audience import EventAudience
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -106,7 +106,7 @@ def test_a_pod_pending_on_a_remote_plugin_skips_backoff(returning: bool) -> None
     calls = list(q.requeue(pods[0], T0, pending_plugins=frozenset({"Far"})))
     if not returning:
         calls += q.on_event(NODE_ADD, None, "node", T0)
-    q.hint_answered(call_id(calls), [Hint.QUEUE], T0)
+    q.hint_answered(call_id(calls), [HintAnswer.QUEUE], T0)
     q.requeue(pods[1], T0, pending_plugins=frozenset({"Far"}))
     assert place(q, "a") is Active
     assert place(q, "b") is (Active if returning else Unschedulable)
@@ -159,7 +159,7 @@ def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
     call = call_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
     q.activate([("ns/p", "uid-p")], T0)
     fail(q, T0, "Far")
-    q.hint_answered(call, [Hint.QUEUE], T0)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0)
     assert place(q, "p") is Unschedulable
 
 
@@ -179,7 +179,7 @@ def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
     assert place(q, "a") is Unschedulable
     q.delete("ns/gone", "uid-gone", T0 + 5)
     (about_late,) = q.requeue(late[0], T0 + 5, rejectors=frozenset({"Far"}))
-    q.hint_answered(instruction.call_id, [Hint.QUEUE, Hint.SKIP], T0 + 6)
+    q.hint_answered(instruction.call_id, [HintAnswer.QUEUE, HintAnswer.SKIP], T0 + 6)
     assert [place(q, name) for name in ("a", "b", "gone", "late", "c")] == [
         Active,
         Active,
@@ -201,7 +201,7 @@ def test_a_requeued_batch_calls_a_remote_plugin_once() -> None:
     q.on_event(NODE_ADD, None, "node", T0)
     instructions = [list(q.requeue(each, T0, rejectors=frozenset({"Far"}))) for each in pods[:2]]
     assert [len(each) for each in instructions] == [1, 0]
-    q.hint_answered(instructions[0][0].call_id, [Hint.QUEUE], T0)
+    q.hint_answered(instructions[0][0].call_id, [HintAnswer.QUEUE], T0)
     assert q.requeue(pods[2], T0, rejectors=frozenset({"Far"})) == ()
     assert [place(q, name) for name in ("a", "b", "c")] == [BackOff] * 3
 
@@ -218,7 +218,7 @@ def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
     call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.update(record("a", class_id=3), [], "old", "new", T0 + 6)
     assert place(q, "a") is Unschedulable
-    q.hint_answered(call, [Hint.QUEUE], T0 + 9)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 9)
     assert place(q, "a") is Active
 
 
@@ -234,8 +234,8 @@ def test_an_answer_does_not_follow_a_pod_that_came_after_the_call() -> None:
     q.activate([("ns/a", "uid-a")], T0)
     fail(q, T0, "Far")
     q.reclassify("ns/a", "uid-a", 7)
-    q.hint_answered(call, [Hint.QUEUE], T0)
-    q.hint_answered(event, [Hint.QUEUE], T0)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0)
+    q.hint_answered(event, [HintAnswer.QUEUE], T0)
     assert place(q, "a") is Unschedulable
 
 
@@ -249,7 +249,7 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
     q.reclassify("ns/a", "uid-a", 8)
     q.reclassify("ns/b", "another-uid", 9)
     q.delete("ns/c", "uid-c", T0 + 5)
-    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
     assert [(place(q, name), pod(q, name).record.class_id) for name in ("a", "b")] == [
         (Active, 8),
         (Active, 1),
@@ -285,7 +285,7 @@ def test_a_remote_hint_does_not_wake_the_pod_that_the_event_excludes(class_id: i
     call = call_id(q.on_event(POD_DELETE, "pod", None, T0 + 5, EventAudience(exclude_uid="uid-self")))
     for name in ("self", "other"):
         q.reclassify(f"ns/{name}", f"uid-{name}", class_id)
-    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
     assert (place(q, "self"), place(q, "other")) == (Unschedulable, Active)
 
 
@@ -304,7 +304,7 @@ def test_a_remote_hint_does_not_move_pods_that_are_still_gated() -> None:
     stamp = pod(q, "gated").stamp
     call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
     del gates["open"]
-    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
     assert (place(q, "gated"), place(q, "open")) == (Gated, Active)
     assert pod(q, "gated").stamp == stamp
 
@@ -331,7 +331,7 @@ def test_a_remote_hint_does_not_evaluate_preemptors_that_are_held() -> None:
     q.requeue(preemptor, T0, rejectors=frozenset({"Far"}))
     del evaluated[:]
     call = call_id(q.on_event(POD_DELETE, "pod", None, T0 + 5))
-    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    q.hint_answered(call, [HintAnswer.QUEUE], T0 + 5)
     assert (place(q, "p"), evaluated) == (Gated, [])
 
 

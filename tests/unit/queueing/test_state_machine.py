@@ -31,7 +31,7 @@ from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing import state_machine
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import Decision
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, CallQueueingHint
@@ -68,8 +68,8 @@ REMOTE = {("Far", NODE_ADD)}
 
 
 def _registration(plugin: str, event: ClusterEvent, helps: Any) -> EventRegistration:
-    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
-        return Hint.QUEUE if helps(pod.record.class_id, new) else Hint.SKIP
+    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> HintAnswer:
+        return HintAnswer.QUEUE if helps(pod.record.class_id, new) else HintAnswer.SKIP
 
     return EventRegistration(plugin, event, one_by_one(hint))
 
@@ -356,7 +356,7 @@ class QueueMachine(RuleBasedStateMachine):
                 gated_by = "" if answer == "yes" else "FarGate"
                 self._open_calls(self.queue.pre_enqueue_answered(call.call_id, gated_by, self.now))
             else:
-                hint = Hint.QUEUE if answer == "yes" else Hint.SKIP
+                hint = HintAnswer.QUEUE if answer == "yes" else HintAnswer.SKIP
                 hints = None if answer == "failed" else [hint] * len(call.pods)
                 self._open_calls(self.queue.hint_answered(call.call_id, hints, self.now))
 

@@ -21,8 +21,8 @@ def test_segments_behind_the_last_of_ten_digits_are_found(tmp_path: pathlib.Path
     """They were neither read nor deleted, however many there were."""
     segment(tmp_path, 10**10 - 1)
     segment(tmp_path, 10**10)
-    assert [each.number for each in segment_folder.segments(tmp_path)] == [10**10 - 1, 10**10]
-    assert segment_folder.next_number(tmp_path, 10**10 - 1) == 10**10
+    assert [each.number for each in segment_folder.list_segments(tmp_path)] == [10**10 - 1, 10**10]
+    assert segment_folder.find_next_number(tmp_path, 10**10 - 1) == 10**10
 
 
 def test_what_is_no_regular_file_is_no_segment(tmp_path: pathlib.Path) -> None:
@@ -31,15 +31,15 @@ def test_what_is_no_regular_file_is_no_segment(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / segment_folder.file_name(1))
     (tmp_path / segment_folder.file_name(2)).mkdir()
     (tmp_path / segment_folder.file_name(3)).symlink_to(segment_folder.file_name(4))
-    assert [each.number for each in segment_folder.segments(tmp_path)] == [4]
-    assert segment_folder.next_number(tmp_path, 0) == 4
+    assert [each.number for each in segment_folder.list_segments(tmp_path)] == [4]
+    assert segment_folder.find_next_number(tmp_path, 0) == 4
 
 
 def test_a_segment_that_is_deleted_while_others_are_verified_is_passed_over(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check ended with an error, and said nothing of the others."""
-    first, listed = segment(tmp_path, 1), segment_folder.segments
+    first, listed = segment(tmp_path, 1), segment_folder.list_segments
     segment(tmp_path, 2)
 
     def list_and_delete(folder: pathlib.Path) -> Sequence[segment_folder.Segment]:
@@ -47,7 +47,7 @@ def test_a_segment_that_is_deleted_while_others_are_verified_is_passed_over(
         first.unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(segment_folder, "segments", list_and_delete)
+    monkeypatch.setattr(segment_folder, "list_segments", list_and_delete)
     summary = verification.verify(tmp_path)
     assert (summary.files, summary.problems) == (1, [])
 

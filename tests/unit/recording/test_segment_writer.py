@@ -52,7 +52,7 @@ def begun(folder: pathlib.Path, limits: Limits = LIMITS, at: int = BEGIN) -> Rec
 
 
 def numbers(folder: pathlib.Path) -> list[int]:
-    return [segment.number for segment in segment_folder.segments(folder)]
+    return [segment.number for segment in segment_folder.list_segments(folder)]
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_all_segments_together_stay_below_the_limit_at_any_moment(tmp_path: path
     assert size_of(tmp_path) > MIB // 2
     assert numbers(tmp_path) == list(range(numbers(tmp_path)[0], rotations + 2))
     # What is deleted is the oldest, and what remains is whole.
-    for segment in segment_folder.segments(tmp_path)[:-1]:
+    for segment in segment_folder.list_segments(tmp_path)[:-1]:
         assert read(segment.path.read_bytes())[1].ended
 
 
@@ -90,7 +90,7 @@ def test_nothing_older_than_the_limit_remains(tmp_path: pathlib.Path) -> None:
         if writer.is_due(now):
             writer.begin(header(now, continuous=True))
             write(writer, state_frame(generation, now))
-        starts = [segment.start_ns for segment in segment_folder.segments(tmp_path)]
+        starts = [segment.start_ns for segment in segment_folder.list_segments(tmp_path)]
         assert now - min(starts) <= HOUR * SECOND
     assert now - min(starts) > HOUR * SECOND * 3 / 4
     # A segment that nothing follows does not stay either.
@@ -174,7 +174,7 @@ def test_a_restart_after_a_crash_continues_with_a_segment_of_its_own(tmp_path: p
         writer.end(BEGIN + SECOND)
         writer.release()
         assert path.read_bytes() == content[:cut]
-        (_, second) = segment_folder.segments(tmp_path)
+        (_, second) = segment_folder.list_segments(tmp_path)
         assert second.number == 2
         assert read(second.path.read_bytes())[1].ended
         second.path.unlink()

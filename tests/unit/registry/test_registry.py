@@ -26,7 +26,7 @@ def test_a_side_is_of_an_extension_point_that_the_plugin_has(name: str, point: E
 @pytest.mark.parametrize("name", [name for name, point in _SIDES if point is ExtensionPoint.FILTER])
 def test_a_filter_side_makes_a_filter_plugin_of_that_name(name: str) -> None:
     """A process would fail at the first pod."""
-    plugin = filter_plugins.filter_plugin(name, b"", {})
+    plugin = filter_plugins.make_filter_plugin(name, b"", {})
     assert plugin is not None
     assert plugin.name == name
     assert callable(plugin.pre_filter)
@@ -37,7 +37,7 @@ def test_a_filter_side_makes_a_filter_plugin_of_that_name(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, point in _SIDES if point is ExtensionPoint.SCORE])
 def test_a_score_side_makes_a_score_plugin_of_that_name(name: str) -> None:
     """A process would fail at the first pod."""
-    plugin = score_plugins.score_plugin(name, b"", {})
+    plugin = score_plugins.make_score_plugin(name, b"", {})
     assert isinstance(plugin, scorers.ScorePlugin | scorers.JointScorePlugin)
     assert plugin.name == name
 
@@ -84,14 +84,14 @@ def test_the_texts_of_reasons(plugin: str, code: str, expected: str) -> None:
 
 def test_a_plugin_that_is_not_in_tree_or_has_no_such_side_is_not_made() -> None:
     """It is somebody else's, who is asked next."""
-    assert filter_plugins.filter_plugin("Unheard", b"", {}) is None
-    assert filter_plugins.filter_plugin("ImageLocality", b"", {}) is None
-    assert score_plugins.score_plugin("NodeName", b"", {}) is None
+    assert filter_plugins.make_filter_plugin("Unheard", b"", {}) is None
+    assert filter_plugins.make_filter_plugin("ImageLocality", b"", {}) is None
+    assert score_plugins.make_score_plugin("NodeName", b"", {}) is None
 
 
 def test_args_that_are_no_object_are_refused() -> None:
     with pytest.raises(ValueError, match="args of plugin NodeName: must be an object"):
-        filter_plugins.filter_plugin("NodeName", b"[]", {})
+        filter_plugins.make_filter_plugin("NodeName", b"[]", {})
 
 
 def test_each_folder_of_plugins_has_a_line_in_the_registry() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trireme.remote import remote_request
 from trireme.snapshot import classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
-from trireme.wire import packing
+from trireme_kube.apimachinery import protobuf_wire
 
 
 def table(count: int, *, messages: bool = False, json: bool = False, size: int = 0) -> nodes.NodeTable:
@@ -37,7 +37,7 @@ def selections(
 def test_varints_are_what_protobuf_writes(value: int) -> None:
     """If this fails, requests have other numbers in them than were meant."""
     expected = cycle_pb2.Cycle(generation=value).SerializeToString()
-    made = packing.number_field(cycle_pb2.Cycle.GENERATION_FIELD_NUMBER, value)
+    made = protobuf_wire.encode_number(cycle_pb2.Cycle.GENERATION_FIELD_NUMBER, value)
     assert cycle_pb2.Cycle.FromString(made) == cycle_pb2.Cycle.FromString(expected)
     assert made == expected or value == 0
 

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.helpers import queue_builders
 from tests.helpers.metric_values import counts
+from tests.helpers.preemption_world import record
 from tests.helpers.virtual_time import on_virtual_time
 from trireme.cache import pod_projection
 from trireme.framework import status
@@ -350,3 +352,27 @@ def test_a_skipped_pod_that_is_gone_has_no_event_and_a_running_one_has() -> None
     (resized,) = queue_builders.popped(reports.queue, queue_builders.T0)
     reports.reporter.report_skipped(resized)
     assert [name for name, *_ in reports.events] == ["r"]
+
+
+@pytest.mark.parametrize(("parsed", "on"), [(True, "vip"), (False, "name-a")], ids=["a pod", "a group"])
+def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
+    """The event says which victim stays and why; where the preemptor is no pod, the victim has it."""
+    told: list[tuple[Any, ...]] = []
+    shown = SimpleNamespace(namespace="ns", name="vip", uid="vip", resource_version=7)
+    unused: Any = None
+    recorder: Any = SimpleNamespace(record=lambda regarding, *rest: told.append((regarding.name, *rest)))
+    preemptor: Any = SimpleNamespace(parsed=shown) if parsed else None
+    results = attempt_reporter.AttemptReporter(
+        unused,
+        recorder,
+        pending=lambda uid: preemptor,
+        execute=lambda instructions: None,
+        outbox=status_outbox.StatusOutbox(unused),
+        now=lambda: 0.0,
+        wall=lambda: 0.0,
+        observer=scheduler_metrics.SchedulerMetrics(),
+    )
+    pod = queued_pod.QueuedPodInfo(record("vip", 100), 0.0)
+    results.report_not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
+    text = "cannot preempt pod ns/name-a on node n0: forbidden"
+    assert told == [(on, "Warning", "PreemptionFailed", "Preempting", text, "p")]

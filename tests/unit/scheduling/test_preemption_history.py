@@ -3,6 +3,8 @@
 import types
 from typing import Any
 
+from tests.helpers.preemption_world import World, evict, record
+from trireme.queueing import queued_pod
 from trireme.scheduling import preemption_history
 from trireme.v1 import bind_pb2, cycle_pb2
 
@@ -47,3 +49,30 @@ def test_only_the_last_decisions_are_kept() -> None:
     for number in range(preemption_history.LENGTH + 1):
         _add(history, str(number))
     assert [each.key for each in history.after(0)][:1] == ["ns/1"]
+
+
+async def test_what_is_evicted_for_whom_is_remembered() -> None:
+    """The console could not say who had to go, once they are gone."""
+    world = World("low-0", "low-1")
+    history = world.preempting.history
+    world.go.set()
+    world.start("low-0", "low-1")
+    (decision,) = history.after(0)
+    assert (decision.number, decision.at, decision.key, decision.priority) == (1, 12.5, world.vip.key, 100)
+    assert (decision.node_name, decision.victim_count) == ("node", 2)
+    assert [victim.uid for victim in decision.victims] == ["low-0", "low-1"]
+    assert history.after(1) == []
+    await world.preempting.close()
+
+
+def test_the_last_preemptions_are_remembered_with_some_victims() -> None:
+    """A gang that evicts hundreds, again and again, would fill the memory."""
+    history = preemption_history.PreemptionHistory(lambda: 0.0)
+    vip = queued_pod.QueuedPodInfo(record("vip", 100), 0.0)
+    victims = [evict(f"low-{number}") for number in range(100)]
+    for _ in range(preemption_history.LENGTH + 5):
+        history.add(vip, "node", victims)
+    found = history.after(0)
+    assert [decision.number for decision in found] == list(range(6, preemption_history.LENGTH + 6))
+    assert (found[0].victim_count, len(found[0].victims)) == (100, preemption_history.MAX_VICTIMS)
+    assert len(history.after(preemption_history.LENGTH)) == 5

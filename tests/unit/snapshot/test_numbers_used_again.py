@@ -24,12 +24,12 @@ SLOTS = st.integers(0, 4)
 
 
 def _filter_chain() -> filter_chain.FilterChain:
-    plugins: list[Any] = [filter_plugins.filter_plugin(name, b"{}", {}) for name in FILTERS]
+    plugins: list[Any] = [filter_plugins.make_filter_plugin(name, b"{}", {}) for name in FILTERS]
     return filter_chain.FilterChain([each for each in plugins if each is not None])
 
 
 def _score_chain() -> score_chain.ScoreChain:
-    plugins: list[Any] = [score_plugins.score_plugin(name, b"{}", {}) for name in SCORERS]
+    plugins: list[Any] = [score_plugins.make_score_plugin(name, b"{}", {}) for name in SCORERS]
     return score_chain.ScoreChain(dict.fromkeys(SCORERS, 1), plugins)
 
 

@@ -36,8 +36,8 @@ class InitError(Exception):
     """The repository cannot be made; the text says what to change."""
 
 
-def languages() -> list[str]:
-    """The languages that have a template."""
+def list_languages() -> list[str]:
+    """List the languages that have a template."""
     return sorted(path.name for path in _TEMPLATES.iterdir() if path.is_dir())
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     print(f"{folder}: the plugin {options.name} in {options.language}")
-    print(f"  packages/ has the SDK, built {_time_of(packages / options.language)}")
+    print(f"  packages/ has the SDK, built {_find_build_time(packages / options.language)}")
     print(f"  cd {folder} && make test                  # build and test it")
     print("  trireme plugin run                        # try it, and again after each change")
     print("  README.md says how to verify and deploy it")
@@ -73,7 +73,7 @@ def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         words = _words(name)
-        for template in _files(_TEMPLATES / language):
+        for template in _list_files(_TEMPLATES / language):
             path = folder / _replace(str(template.relative_to(_TEMPLATES / language)).removesuffix(_SUFFIX), words)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_replace(template.read_text(), words))
@@ -104,7 +104,7 @@ def _check(name: str, folder: pathlib.Path) -> None:
         raise InitError(f"{error.filename}: {error.strerror}") from error
 
 
-def _time_of(packages: pathlib.Path) -> str:
+def _find_build_time(packages: pathlib.Path) -> str:
     newest = max(path.stat().st_mtime for path in packages.rglob("*") if path.is_file())
     return f"{datetime.datetime.fromtimestamp(newest).astimezone():%Y-%m-%d %H:%M %Z}"
 
@@ -126,7 +126,7 @@ def _words(name: str) -> Mapping[str, str]:
     }
 
 
-def _files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+def _list_files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     return (path for path in sorted(folder.rglob(f"*{_SUFFIX}")) if path.is_file())
 
 

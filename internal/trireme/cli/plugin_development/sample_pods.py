@@ -43,7 +43,7 @@ async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: 
         names = [f"sample-{number}" for number in range(1, project.pods + 1)]
         for name in names:
             await api.post(_PODS, sample_pod(name, project.pod_labels, gated=False))
-        report = await _evaluation(socket)
+        report = await _fetch_evaluation(socket)
         for line in evaluation_lines(project.name, report):
             say(line)
 
@@ -55,7 +55,7 @@ async def show(project: project_file.Project, kubeconfig: pathlib.Path, socket: 
             found = await _explain(socket, name)
             return SchedulerExplanation() if found is None else found.scheduler
 
-        for line in await placements(list_pods, names, explain):
+        for line in await wait_for_placements(list_pods, names, explain):
             say(line)
 
 
@@ -82,8 +82,8 @@ def sample_pod(name: str, labels: Mapping[str, str], *, gated: bool) -> Mapping[
     }
 
 
-async def _evaluation(socket: pathlib.Path) -> insight_pb2.ExplainResponse:
-    """The nodes' verdicts on the probe, once insight knows it; the last ones where that takes too long."""
+async def _fetch_evaluation(socket: pathlib.Path) -> insight_pb2.ExplainResponse:
+    """Fetch the nodes' verdicts on the probe, once insight knows it; the last ones where that takes too long."""
     report = insight_pb2.ExplainResponse()
     try:
         async with asyncio.timeout(_WAIT_SECONDS):
@@ -126,7 +126,7 @@ def evaluation_lines(plugin: str, found: insight_pb2.ExplainResponse) -> list[st
     return lines
 
 
-async def placements(
+async def wait_for_placements(
     list_pods: Callable[[], Awaitable[Sequence[Mapping[str, Any]]]],
     names: Sequence[str],
     explain: Callable[[str], Awaitable[SchedulerExplanation]],

@@ -25,7 +25,7 @@ def take(folder: pathlib.Path, watch: Sequence[str]) -> Snapshot:
     found = {}
     for name in watch:
         named = sorted(folder.glob(name)) if "*" in name else [folder / name]
-        for path in itertools.chain.from_iterable(map(_files, named)):
+        for path in itertools.chain.from_iterable(map(_list_files, named)):
             try:
                 status = path.stat()
             except OSError:
@@ -39,8 +39,8 @@ def changed(before: Snapshot, after: Snapshot) -> list[pathlib.Path]:
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
-def _files(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The file, or those of the folder."""
+def _list_files(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield the file, or those of the folder."""
     if not path.is_dir():
         yield path
         return

@@ -105,7 +105,7 @@ class DryRunFilter:
 
     def _filter_with_nominees(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
         """The verdicts on these slots with the pods there that are nominated to them."""
-        there = self._nominees.on_slots(slots, self._snap.nodes.size)
+        there = self._nominees.limit_to_slots(slots, self._snap.nodes.size)
         mark = over.added_mark
         over.add(there.class_ids, there.slots)
         out = self._filter_by_all_plugins(slots, over)

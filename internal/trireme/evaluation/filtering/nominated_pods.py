@@ -18,8 +18,8 @@ class Nominees:
     class_ids: arrays.Int32Array
     slots: arrays.Int32Array
 
-    def on_slots(self, slots: arrays.SlotArray, size: int) -> "Nominees":
-        """Those that are nominated to one of these slots; there are `size` slots."""
+    def limit_to_slots(self, slots: arrays.SlotArray, size: int) -> "Nominees":
+        """Return those that are nominated to one of these slots; there are `size` slots."""
         there = np.zeros(size, dtype=np.bool_)
         there[slots] = True
         chosen = there[self.slots]

@@ -1,5 +1,7 @@
 """The pods that may be evicted for a pod of a priority: all of lower priority, in the order of their importance.
 
+Also change: internal/trireme/evaluation/preemption/victims_with_groups.py (the order of victims).
+
 Tests: tests/unit/plugins/default_preemption/test_post_filter.py.
 """
 

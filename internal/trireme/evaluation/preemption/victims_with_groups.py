@@ -8,6 +8,8 @@ where no pod names a group, `has_no_groups` says so for the cost of a look at th
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 
+Also change: internal/trireme/evaluation/preemption/potential_victims.py (the order of victims).
+
 Tests: tests/unit/plugins/default_preemption/test_post_filter.py,
     tests/unit/plugins/default_preemption/test_pod_group_post_filter.py.
 """

@@ -59,7 +59,7 @@ class DecisionLog:
         """The decisions added since the last call, as the fields of a serialised SyncRequest; empty: nothing."""
         if self._bound:
             self._number += 1
-            bound, self._bound = _bound_message(self._bound), []
+            bound, self._bound = _make_bound_pods(self._bound), []
             self._keep(decision_pb2.Decision(number=self._number, generation=self._generation(), bound=bound))
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         return snapshot_pb2.SyncRequest(decisions=waiting).SerializeToString() if waiting else b""
@@ -128,8 +128,8 @@ class DecisionLog:
             self._waiting_bytes += len(content)
 
 
-def _bound_message(bound: Sequence[_BoundPod]) -> decision_pb2.BoundPods:
-    """The message about pods that were bound."""
+def _make_bound_pods(bound: Sequence[_BoundPod]) -> decision_pb2.BoundPods:
+    """Make the message about pods that were bound."""
     uids, attempts, *seconds = zip(*bound, strict=True)
     # As `_microseconds`, without a call for each of some hundred numbers.
     held_back, queue, attempt, permit, pre_bind, bind = (

@@ -1,5 +1,7 @@
 """The replicas of insight, which follow the cluster and the queue and explain pods. Scheduling never waits for them.
 
+Also change: protos/trireme/v1/insight.proto (the service).
+
 Tests: tests/contract/test_insight_explanations.py, tests/contract/test_insight_status_feed.py.
 """
 

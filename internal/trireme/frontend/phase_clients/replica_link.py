@@ -7,6 +7,7 @@ Also change: internal/trireme/remote/remote_endpoint.py, internal/trireme/rpc/gr
 internal/trireme/rpc/message_sizes.py, internal/trireme/sdk/plugin_server.py (gRPC options of both sides).
 Also change: internal/trireme/plugin_verification/followed_cluster.py, internal/trireme/remote/plugin_control.py,
 internal/trireme/rpc/follower.py (the stream of deltas).
+Also change: protos/trireme/v1/snapshot.proto (the service).
 """
 
 import asyncio

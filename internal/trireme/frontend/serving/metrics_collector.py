@@ -397,7 +397,7 @@ def _group_version(resource: resources.Resource) -> tuple[str, str]:
 
 def _stage_label(name: str, effective: versions.Effective) -> str:
     """A feature's stage as the metric has it: general availability is the empty one."""
-    stage = gates.table().at(name, effective).stage
+    stage = gates.read_table().at(name, effective).stage
     return "" if stage is gates.GateStage.GA else stage.value
 
 

@@ -45,12 +45,12 @@ class Asset:
 
 def find(path: str) -> Asset | None:
     """The file at the path, `/` being the page itself; None: there is none."""
-    return _assets().get(path)
+    return _read_assets().get(path)
 
 
 @functools.cache
-def _assets() -> Mapping[str, Asset]:
-    """All files, by path; read once."""
+def _read_assets() -> Mapping[str, Asset]:
+    """Read all files, once, by path."""
     folder = resources.files("trireme.insight.console") / "static"
     out = {}
     for name, content_type in _TYPES.items():

@@ -162,8 +162,8 @@ class ClusterHistory:
                 pods.update(delta.pods.name)
         return frozenset(nodes), frozenset(pods - {""})
 
-    async def cluster_at(self, era: int, generation: int) -> PastCluster | None:
-        """The cluster of that generation; None: it is not remembered any more. Yields to other calls meanwhile."""
+    async def replay_cluster_to(self, era: int, generation: int) -> PastCluster | None:
+        """Replay the cluster to that generation; None: it is not remembered any more. Yields to other calls."""
         found = [span for span in self._spans if span.era == era and span.base.generation <= generation]
         if not found:
             return None

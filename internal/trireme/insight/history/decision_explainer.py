@@ -123,7 +123,7 @@ class DecisionExplainer:
 
     async def _past_cluster(self, made: decision_history.Made) -> cluster_history.PastCluster:
         """The cluster that a decision was made on. Raises: DecisionForgotten."""
-        past = await self._clusters.cluster_at(made.era, made.decision.generation)
+        past = await self._clusters.replay_cluster_to(made.era, made.decision.generation)
         if past is None or made.decision.pod_class not in past.snap.classes:
             raise DecisionForgotten("the cluster that it was decided on is not in memory any more")
         return past

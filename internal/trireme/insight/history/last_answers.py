@@ -80,7 +80,7 @@ async def _cluster_of(
     clusters: cluster_history.ClusterHistory, made: decision_history.Made
 ) -> snapshot.Snapshot | None:
     """The cluster that was decided on; None: it is not in memory."""
-    past = await clusters.cluster_at(made.era, made.decision.generation)
+    past = await clusters.replay_cluster_to(made.era, made.decision.generation)
     return None if past is None else past.snap
 
 

@@ -35,7 +35,7 @@ class Access(Protocol):
     trireme.insight.http_api.access.ForwardedAccess.
     """
 
-    async def user_of(self, request: web.Request) -> User:
+    async def authenticate(self, request: web.Request) -> User:
         """The caller."""
         ...
 
@@ -43,7 +43,7 @@ class Access(Protocol):
         """Raise HttpFailure unless the user may read the pod."""
         ...
 
-    async def viewer(self, user: User) -> Viewer:
+    async def find_viewer(self, user: User) -> Viewer:
         """What the user may list in the whole cluster."""
         ...
 
@@ -54,11 +54,11 @@ class Guard(Protocol):
     Implementers: trireme.delegated_access.delegated_guard.DelegatedGuard.
     """
 
-    async def user_of(self, headers: Headers, certificate: bytes | None) -> User:
-        """The caller, by headers and client certificate. Raises: Unauthenticated."""
+    async def authenticate(self, headers: Headers, certificate: bytes | None) -> User:
+        """Find the caller by headers and client certificate. Raises: Unauthenticated."""
         ...
 
-    async def resource_verdict(self, user: User, access: ResourceAccess) -> AccessVerdict:
+    async def authorize_resource(self, user: User, access: ResourceAccess) -> AccessVerdict:
         """Whether the user has this access. Raises: ReviewError."""
         ...
 
@@ -69,12 +69,12 @@ class ReviewedAccess:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
-    async def user_of(self, request: web.Request) -> User:
+    async def authenticate(self, request: web.Request) -> User:
         """The caller. Raises: HttpFailure."""
         _check_credential_headers(request)
         certificate = http_site.client_certificate(request)
         try:
-            user = await self._guard.user_of(tuple(request.headers.items()), certificate)
+            user = await self._guard.authenticate(tuple(request.headers.items()), certificate)
         except Unauthenticated as error:
             if isinstance(error.__cause__, ReviewError):
                 raise error.__cause__ from error
@@ -86,15 +86,15 @@ class ReviewedAccess:
     async def check_may_get_pod(self, user: User, namespace: str, name: str) -> None:
         """Raises: HttpFailure, ReviewError."""
         access = ResourceAccess("get", "pods", namespace, name)
-        verdict = await self._guard.resource_verdict(user, access)
+        verdict = await self._guard.authorize_resource(user, access)
         if not verdict.allowed:
             message = forbidden_resource_message(user, access, verdict.reason)
             raise failures.HttpFailure(403, "Forbidden", f"{message}; who may get the pod may see its explanation")
 
-    async def viewer(self, user: User) -> Viewer:
+    async def find_viewer(self, user: User) -> Viewer:
         """What the user may list. Raises: ReviewError."""
         nodes, pods = await asyncio.gather(
-            self._guard.resource_verdict(user, _NODES), self._guard.resource_verdict(user, _PODS)
+            self._guard.authorize_resource(user, _NODES), self._guard.authorize_resource(user, _PODS)
         )
         return Viewer(nodes.allowed, pods.allowed)
 
@@ -102,7 +102,7 @@ class ReviewedAccess:
 class LoopbackAccess:
     """Takes everybody on this machine for one user who may see all, unless a web page of elsewhere sent the request."""
 
-    async def user_of(self, request: web.Request) -> User:
+    async def authenticate(self, request: web.Request) -> User:
         """The one user. Raises: HttpFailure: the request is for a host that is not this one.
 
         A page from elsewhere whose name resolves to this machine would send its own name (DNS rebinding).
@@ -115,7 +115,7 @@ class LoopbackAccess:
     async def check_may_get_pod(self, user: User, namespace: str, name: str) -> None:
         """The user may."""
 
-    async def viewer(self, user: User) -> Viewer:
+    async def find_viewer(self, user: User) -> Viewer:
         """The user sees all."""
         return Viewer(lists_nodes=True, lists_pods=True)
 
@@ -123,7 +123,7 @@ class LoopbackAccess:
 class ForwardedAccess(LoopbackAccess):
     """Takes the caller from a header of insight, which alone can connect, and has asked whether the caller sees all."""
 
-    async def user_of(self, request: web.Request) -> User:
+    async def authenticate(self, request: web.Request) -> User:
         """The caller that insight names. Raises: HttpFailure: the header is missing, or no text."""
         try:
             name = bytes.fromhex(request.headers[USER_HEADER]).decode()

@@ -154,7 +154,7 @@ class HttpApi:
         if file is not None:
             return file
         with self._authentications.place_for(request.remote):
-            user = await self._access.user_of(request)
+            user = await self._access.authenticate(request)
         with self._places.place_for(user.name):
             return await self._answer_user(request, user, pretty=pretty)
 
@@ -167,11 +167,11 @@ class HttpApi:
         if path in simulation_page.PATHS:
             return await self._answer_simulation(request, user, path, pretty=pretty)
         if self._recorded is not None and recorded_paths.is_here(path):
-            access.check_sees_all(user, await self._access.viewer(user), "see what was recorded")
+            access.check_sees_all(user, await self._access.find_viewer(user), "see what was recorded")
             return await self._recorded.reply_to(request, user)
         page, namespace, name = self._find_page(request)
         await self._access.check_may_get_pod(user, namespace, name)
-        viewer = await self._access.viewer(user)
+        viewer = await self._access.find_viewer(user)
         message = page.request()
         message.pod.namespace, message.pod.name = namespace, name
         try:
@@ -194,7 +194,7 @@ class HttpApi:
 
     async def _answer_simulation(self, request: web.Request, user: User, path: str, *, pretty: bool) -> http_site.Reply:
         """Answer a question about what would happen, to a user who may list all nodes and pods."""
-        access.check_sees_all(user, await self._access.viewer(user), "simulate")
+        access.check_sees_all(user, await self._access.find_viewer(user), "simulate")
         message = await simulation_page.read_request(request, path)
         try:
             answer = await self._simulate(message, _caller(user))

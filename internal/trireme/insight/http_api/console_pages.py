@@ -87,7 +87,7 @@ class ConsolePages:
         if view.of_pod:
             own_pod, namespace = found.names["name"], found.names["namespace"]
             await self._access.check_may_get_pod(user, namespace, own_pod)
-        viewer = await self._access.viewer(user)
+        viewer = await self._access.find_viewer(user)
         for needed, may, kind in (
             (view.nodes, viewer.lists_nodes, "nodes"),
             (view.pods, viewer.lists_pods, "pods"),

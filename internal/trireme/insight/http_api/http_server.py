@@ -57,7 +57,7 @@ async def serve(
             stack.push_async_callback(recorded.close)
             served.console.is_recorded = True
         application = api.HttpApi(served, callers, recorded=recorded).application()
-        sock = stack.enter_context(listener(flags.address, "--http-listen"))
+        sock = stack.enter_context(open_listener(flags.address, "--http-listen"))
         scheme = "https" if flags.certificate else "http"
         url = f"{scheme}://{flags.address.with_port(sock.getsockname()[1]).text}"
         if flags.certificate:
@@ -116,8 +116,8 @@ def _authentication(flags: HttpFlags) -> AuthenticationOptions:
     )
 
 
-def listener(address: Address, flag: str) -> socket.socket:
-    """A socket that listens at the address of the flag. Raises: ListenError."""
+def open_listener(address: Address, flag: str) -> socket.socket:
+    """Open a socket that listens at the address of the flag. Raises: ListenError."""
     host, _, port = address.text.rpartition(":")
     try:
         family, _, _, _, where = socket.getaddrinfo(

@@ -190,7 +190,7 @@ class RecordedConsole:
     def _start(self) -> _Running:
         """Start the process; it is connected to at once, and answers when it is ready. Raises: OSError."""
         _remove_folders_left()
-        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{_process_name(str(os.getpid()))}-"))
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{_read_process_name(str(os.getpid()))}-"))
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(str(folder / "socket"))
@@ -294,12 +294,12 @@ def _remove_folders_left() -> None:
     for folder in pathlib.Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*-*"):
         owner = folder.name.removeprefix(_FOLDER).rpartition("-")[0]
         with contextlib.suppress(OSError):
-            if owner != _process_name(owner.partition("-")[0]) and folder.lstat().st_uid == os.getuid():
+            if owner != _read_process_name(owner.partition("-")[0]) and folder.lstat().st_uid == os.getuid():
                 shutil.rmtree(folder)
 
 
-def _process_name(number: str) -> str:
-    """The number of a process and when it began, for numbers are given again; empty: there is none."""
+def _read_process_name(number: str) -> str:
+    """Read the number of a process and when it began, for numbers are given again; empty: there is none."""
     with contextlib.suppress(OSError, ValueError):
         fields = pathlib.Path(f"/proc/{int(number)}/stat").read_bytes().rpartition(b")")[2].split()
         return f"{number}-{int(fields[_BEGAN])}"

@@ -101,7 +101,7 @@ class RecordedSite:
     async def _answer(self, request: web.Request) -> http_site.Reply:
         """As `reply_to`. Raises: HttpFailure, OSError, RecordingError, RequestLostError, ValueError."""
         # Before anything is read for a user who may not see it.
-        await self._callers.user_of(request)
+        await self._callers.authenticate(request)
         source, moments = await self._refresh(recorded_moments.WAIT_SECONDS)
         path, query, rest = request.raw_path.partition("?")
         if path == recorded_paths.RECORDING:
@@ -129,7 +129,7 @@ class RecordedSite:
         Raises: OSError, RecordingError, ValueError.
         """
         if self._source is None or self._moments is None:
-            self._source = recording_sources.source_at(self._path)
+            self._source = recording_sources.open_source(self._path)
             self._moments = recorded_moments.RecordedMoments(self._source, self._callers)
         await self._source.refresh(wait_seconds)
         return self._source, self._moments

@@ -98,8 +98,8 @@ class Source(Protocol):
         ...
 
 
-def source_at(path: pathlib.Path) -> Source:
-    """The recording at this path: a file, or a folder of segments. Raises: OSError."""
+def open_source(path: pathlib.Path) -> Source:
+    """Open the recording at this path: a file, or a folder of segments. Raises: OSError."""
     return FolderSource(path) if path.is_dir() else FileSource(path)
 
 
@@ -280,7 +280,7 @@ class FolderSource:
             if self._times.frames % FRAMES_PER_TURN == 0:
                 await asyncio.sleep(0)
         # What was deleted is of no use, and what is left begins with a full state.
-        lowest = segment_folder.next_number(self._folder, 0)
+        lowest = segment_folder.find_next_number(self._folder, 0)
         for number in [each for each in self._reader.starts if lowest is None or each < lowest]:
             del self._reader.starts[number]
         if not self._reader.starts:

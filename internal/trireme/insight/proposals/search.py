@@ -230,7 +230,7 @@ class _SearchOfPod:
             return
         preempting = self._cluster.fork()
         (number,) = preempting.add_classes([victims.that_preempts(self._pod)])
-        for candidate in (await victims.preemption_candidates(preempting, number))[:_DELETIONS]:
+        for candidate in (await victims.find_preemption_candidates(preempting, number))[:_DELETIONS]:
             rows = np.array(candidate.rows, dtype=np.intp)
             cluster = self._cluster.fork(rows)
             slots = await cluster.feasible_slots(cluster.cycle.pod_class)

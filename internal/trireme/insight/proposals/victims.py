@@ -11,10 +11,10 @@ from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2, insight_pb2
 
 
-async def preemption_candidates(
+async def find_preemption_candidates(
     cluster: simulated_cluster.SimulatedCluster, pod_class: int
 ) -> Sequence[dry_run.Candidate]:
-    """The nodes where preemption would make room for a pod of this class, that of the fewest victims first.
+    """Find the nodes where preemption would make room for a pod of this class, that of the fewest victims first.
 
     Candidates that violate a disruption budget are behind the others. None where the profile has no preemption.
     """

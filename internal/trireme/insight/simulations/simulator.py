@@ -220,7 +220,7 @@ class Simulator:
             pod = _read_pod(sim, "howMany.manifest", question.request.how_many.manifest, preempts=False)
             reference = usage.reference_shape(sim.snap)
             question.response.before.CopyFrom(answers.usage_message(usage.measure(sim.snap, reference)))
-            found = await capacity.how_many(sim, pod)
+            found = await capacity.simulate_capacity(sim, pod)
             question.response.capacity.CopyFrom(answers.capacity_message(found))
             if found.bounded:
                 text = f"the copies depend on each other: no more than {found.pods} were scheduled, and all of them fit"

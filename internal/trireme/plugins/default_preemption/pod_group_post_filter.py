@@ -91,7 +91,7 @@ class PodGroupPreemption:
         while plugins were called.
         """
         order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violations)
-        staying = await _GroupVictimReprieve(request, snap, chain, class_columns).run(order)
+        staying = await _GroupVictimReprieve(request, snap, chain, class_columns).find_victims_that_stay(order)
         evicted = [victim for number, victim in enumerate(request.victims) if number not in staying]
         count = sum(len(victim.pods) for victim in evicted)
         text = f"found a placement for podgroup, preempting {count} victims"
@@ -152,18 +152,20 @@ class _GroupVictimReprieve:
         ]
         self._some_not_in_cluster = any(row == _NOT_IN_CLUSTER for _, _, row in self._members)
 
-    async def run(self, order: Sequence[int]) -> set[int]:
-        """Return the victims (indexes) that can stay, tried in this order, each beside those before it.
+    async def find_victims_that_stay(self, order: Sequence[int]) -> set[int]:
+        """Return which victims (indexes into the request's) can stay beside all members.
 
-        If the members do not even fit without any of them, none can.
+        The victims are tried one by one in this order. One that can stay counts when the next is tried.
         """
         staying: set[int] = set()
         reprieved = _NO_PODS
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
-            # The cluster has room for all pods in it. Besides them there may be too many.
+            # Members in the cluster fit without victims: the frontend placed them so. A member that is not in it (its
+            # own group does not fit) may be in the way of others; if all do not fit together, no victim can stay.
             if self._some_not_in_cluster and not self._fit_by_synchronous_plugins(self._members, over):
                 return staying
             for number in order:
+                # Add the victim's pods. They stay in the overlay if the members still fit, and are dropped if not.
                 mark = over.added_mark
                 victim = self._request.victims[number]
                 added = self._pods_of_victim(victim)

@@ -29,8 +29,8 @@ from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import (
     args,
     binding_conditions,
+    claim_api_calls,
     claim_bodies,
-    claim_writes,
     extended_claims,
     features,
     reserve_state,
@@ -140,7 +140,7 @@ class _PodClaimsToBind:
                 await self._write_extended_resource_status(one)
         except _PreBindError:
             if one.make:
-                await claim_writes.delete_claim(self._writer, one.namespace, one.name, one.uid)
+                await claim_api_calls.delete_claim(self._writer, one.namespace, one.name, one.uid)
             raise
         return replace(one, reserved=True), claim
 
@@ -151,12 +151,14 @@ class _PodClaimsToBind:
         """
         pod = self._item.pod
         if one.stale:
-            left = await claim_writes.delete_claim(self._writer, one.namespace, one.stale, "")
+            left = await claim_api_calls.delete_claim(self._writer, one.namespace, one.stale, "")
             if left is not None and not isinstance(left, api_writes.Written):
                 raise _PreBindError(f"delete claim {one.namespace}/{one.stale}: {left.message}")
-        collection = claim_writes.claims_path(one.namespace)
+        collection = claim_api_calls.claims_path(one.namespace)
         try:
-            made = await extended_claims.create_claim(self._writer, collection, pod, one, claim_writes.DEADLINE_SECONDS)
+            made = await extended_claims.create_claim(
+                self._writer, collection, pod, one, claim_api_calls.DEADLINE_SECONDS
+            )
         except extended_claims.ClaimNotCreatedError as error:
             raise _PreBindError(f"create claim for extended resources {one.namespace}/: {error}") from error
         return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
@@ -166,11 +168,11 @@ class _PodClaimsToBind:
 
         A conflict, or a doubtful outcome, has it read and tried again. Raises: _PreBindError.
         """
-        path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        path, full = claim_api_calls.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
         unread = await self._add_finalizer_without_read(one)
-        for _ in range(claim_writes.ROUNDS):
-            found, unread = unread or await self._writer.get(path, claim_writes.DEADLINE_SECONDS), None
+        for _ in range(claim_api_calls.ROUNDS):
+            found, unread = unread or await self._writer.get(path, claim_api_calls.DEADLINE_SECONDS), None
             if one.reserved and isinstance(found, api_writes.Gone):
                 raise _PreBindError(f'could not find ResourceClaim "{full}"')
             if not isinstance(found, api_writes.Written):
@@ -197,16 +199,18 @@ class _PodClaimsToBind:
 
         Returns the name of the last step and its outcome, for the message if it failed.
         """
-        path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        path, full = claim_api_calls.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         reserved = self._claim_with_reservation(one, claim)
         if reserved is None:
-            outcome = await self._writer.put(path, claim_bodies.protected_claim(claim), claim_writes.DEADLINE_SECONDS)
+            outcome = await self._writer.put(
+                path, claim_bodies.protected_claim(claim), claim_api_calls.DEADLINE_SECONDS
+            )
             if not isinstance(outcome, api_writes.Written):
                 return f"add finalizer to claim {full}", outcome
             reserved = self._claim_with_reservation(one, outcome.obj)
             assert reserved is not None, "it is protected now"
         doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
-        return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
+        return doing, await self._writer.put(f"{path}/status", reserved, claim_api_calls.DEADLINE_SECONDS)
 
     async def _add_finalizer_without_read(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
         """Patch the finalizer onto a claim that was not read; None: the claim has to be read first.
@@ -217,7 +221,7 @@ class _PodClaimsToBind:
             return None
         patch = claim_bodies.protection_patch(one.uid)
         outcome = await self._writer.patch(
-            claim_writes.claim_path(one.namespace, one.name), patch, claim_writes.DEADLINE_SECONDS
+            claim_api_calls.claim_path(one.namespace, one.name), patch, claim_api_calls.DEADLINE_SECONDS
         )
         return outcome if isinstance(outcome, api_writes.Written) else None
 
@@ -261,7 +265,7 @@ class _PodClaimsToBind:
         outcome = await self._writer.patch_pod_status(
             api_writes.PodName(pod.namespace, pod.name, pod.uid),
             {"status": {"extendedResourceClaimStatus": noted}},
-            claim_writes.DEADLINE_SECONDS,
+            claim_api_calls.DEADLINE_SECONDS,
         )
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
@@ -275,7 +279,7 @@ class _PodClaimsToBind:
         outcome = await self._writer.patch_pod_status(
             api_writes.PodName(pod.namespace, pod.name, pod.uid),
             {"metadata": {"uid": pod.uid}, "status": {claim_bodies.CLAIM_STATUSES: list(statuses)}},
-            claim_writes.DEADLINE_SECONDS,
+            claim_api_calls.DEADLINE_SECONDS,
         )
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import bind_phase_plugin
-from trireme.plugins.dynamic_resources import claim_bodies, claim_writes
+from trireme.plugins.dynamic_resources import claim_api_calls, claim_bodies
 from trireme.v1 import bind_pb2
 from trireme_kube.apimachinery import api_writes
 
@@ -22,11 +22,11 @@ async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionC
     A claim that is gone counts as done. Refused: another user than the stated one uses it.
     """
     requested = action.deallocate
-    path = claim_writes.claim_path(requested.namespace, requested.name)
+    path = claim_api_calls.claim_path(requested.namespace, requested.name)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         context.begin_round()
-        outcome = await context.writer.get(path, claim_writes.DEADLINE_SECONDS)
+        outcome = await context.writer.get(path, claim_api_calls.DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Written):
             outcome = await _deallocate_claim_read(context.writer, path, action, outcome)
         if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
@@ -47,17 +47,17 @@ async def _deallocate_claim_read(
         freed = claim_bodies.deallocated_claim(found.obj, requested.user_uid or action.pod.uid)
     except ValueError as error:
         return api_writes.Refused(f"resourceclaim {requested.namespace}/{requested.name}: {error}", 0)
-    return found if freed is None else await writer.put(f"{path}/status", freed, claim_writes.DEADLINE_SECONDS)
+    return found if freed is None else await writer.put(f"{path}/status", freed, claim_api_calls.DEADLINE_SECONDS)
 
 
 async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Remove a user from a claim's reservedFor; a claim that is gone counts as done."""
     requested = action.remove_claim_user
-    path = f"{claim_writes.claim_path(requested.namespace, requested.name)}/status"
+    path = f"{claim_api_calls.claim_path(requested.namespace, requested.name)}/status"
     patch = claim_bodies.remove_user_patch(requested.uid, requested.user_uid)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
-        outcome = await context.writer.patch(path, patch, claim_writes.DEADLINE_SECONDS)
+        outcome = await context.writer.patch(path, patch, claim_api_calls.DEADLINE_SECONDS)
         if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
             break
     return _gone_as_written(outcome)
@@ -67,10 +67,10 @@ async def _delete_unprotected(writer: ApiWriter, path: str, claim: Mapping[str, 
     """Remove the scheduler's finalizer from the claim, if it has it, and delete the claim."""
     freed = claim_bodies.unprotected_claim(claim)
     if freed is not None:
-        outcome = await writer.put(path, freed, claim_writes.DEADLINE_SECONDS)
+        outcome = await writer.put(path, freed, claim_api_calls.DEADLINE_SECONDS)
         if not isinstance(outcome, api_writes.Written):
             return outcome
-    return await writer.delete(path, uid, claim_writes.DEADLINE_SECONDS)
+    return await writer.delete(path, uid, claim_api_calls.DEADLINE_SECONDS)
 
 
 def _gone_as_written(outcome: api_writes.Outcome) -> api_writes.Outcome:

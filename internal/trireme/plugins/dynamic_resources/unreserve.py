@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trireme.plugin_api.api_writer import ApiWriter
-from trireme.plugins.dynamic_resources import claim_bodies, claim_writes, extended_claims, reserve_state
+from trireme.plugins.dynamic_resources import claim_api_calls, claim_bodies, extended_claims, reserve_state
 from trireme.v1 import cycle_pb2
 from trireme_kube.apimachinery import api_writes
 
@@ -37,11 +37,11 @@ async def _clear_node_allocatable_status(writer: ApiWriter, pod: api_writes.PodN
     """
     patch = {"metadata": {"uid": pod.uid}, "status": {claim_bodies.CLAIM_STATUSES: list[Json]()}}
     outcome: api_writes.Outcome = api_writes.Conflict("")
-    for _ in range(claim_writes.ROUNDS):
-        outcome = await writer.patch(f"{pod.path}/status", patch, claim_writes.DEADLINE_SECONDS, api_writes.MERGE)
+    for _ in range(claim_api_calls.ROUNDS):
+        outcome = await writer.patch(f"{pod.path}/status", patch, claim_api_calls.DEADLINE_SECONDS, api_writes.MERGE)
         if not isinstance(outcome, api_writes.Conflict):
             break
-        if isinstance(await writer.get_pod(pod, claim_writes.DEADLINE_SECONDS), api_writes.Gone):
+        if isinstance(await writer.get_pod(pod, claim_api_calls.DEADLINE_SECONDS), api_writes.Gone):
             return None
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
@@ -53,17 +53,17 @@ async def _remove_pod_from_users(
 
     None: done, or not needed; else the outcome of the failed read or write.
     """
-    path = claim_writes.claim_path(one.namespace, one.name)
+    path = claim_api_calls.claim_path(one.namespace, one.name)
     outcome: api_writes.Outcome = api_writes.Conflict("")
-    for _ in range(claim_writes.ROUNDS):
-        outcome = await writer.get(path, claim_writes.DEADLINE_SECONDS)
+    for _ in range(claim_api_calls.ROUNDS):
+        outcome = await writer.get(path, claim_api_calls.DEADLINE_SECONDS)
         if not isinstance(outcome, api_writes.Written):
             break
         claim = outcome.obj
         if not any(user.get("uid") == uid for user in (claim.get("status") or {}).get("reservedFor") or ()):
             return None
         patch = claim_bodies.remove_user_patch(claim["metadata"]["uid"], uid)
-        outcome = await writer.patch(f"{path}/status", patch, claim_writes.DEADLINE_SECONDS)
+        outcome = await writer.patch(f"{path}/status", patch, claim_api_calls.DEADLINE_SECONDS)
         if not isinstance(outcome, api_writes.Conflict):
             break
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
@@ -76,7 +76,7 @@ async def _delete_extended_claims(
 
     If the pod is gone, the claim goes with it. Else the outcome of the read or write that failed.
     """
-    found = await writer.get_pod(pod, claim_writes.DEADLINE_SECONDS)
+    found = await writer.get_pod(pod, claim_api_calls.DEADLINE_SECONDS)
     if isinstance(found, api_writes.Gone):
         # The claim goes with its owner.
         return None
@@ -86,11 +86,11 @@ async def _delete_extended_claims(
     names = [noted] if noted else []
     if not noted and not one.name:
         identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-        collection = claim_writes.claims_path(one.namespace)
-        made = extended_claims.find_created_claim(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
+        collection = claim_api_calls.claims_path(one.namespace)
+        made = extended_claims.find_created_claim(writer, collection, identity, one, claim_api_calls.DEADLINE_SECONDS)
         names = [name async for name in made]
     for name in names or ([one.name] if one.name else []):
-        failed = await claim_writes.delete_claim(writer, pod.namespace, name, "")
+        failed = await claim_api_calls.delete_claim(writer, pod.namespace, name, "")
         if failed is not None:
             return failed
     return None

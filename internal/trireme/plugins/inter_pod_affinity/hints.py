@@ -16,7 +16,7 @@ from trireme.plugin_api.hints import (
     HintContext,
     always,
     helps_none,
-    on_node,
+    is_on_node,
 )
 from trireme.plugins.inter_pod_affinity import affinity_terms
 from trireme.snapshot import classes
@@ -43,7 +43,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         return None if namespace is None else namespace.metadata.labels
 
     def after_pod(old: Any, new: Any) -> ClassHint:
-        if any(pod is not None and not on_node(pod) for pod in (old, new)):
+        if any(pod is not None and not is_on_node(pod) for pod in (old, new)):
             return helps_none
         before = None if old is None else context.cluster.class_of(old.pod)
         after = None if new is None else context.cluster.class_of(new.pod)

@@ -5,60 +5,35 @@ internal/trireme/plugins/taint_toleration/score.py (the same scores).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from trireme.plugin_api import interfaces, scorers
-from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
+from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_scorer, resource_usage
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation.spec import SPEC
 from trireme.snapshot import arrays, classes, node_usage, snapshot
 
 
-class NodeResourcesBalancedAllocation:
-    """The score of NodeResourcesBalancedAllocation: prefers nodes whose resources are used evenly with the pod."""
-
-    name = SPEC.name
-    normalization = scorers.Normalization.NONE
-    reads: tuple[str, ...] = ()
+class BalanceScores:
+    """Scores of nodes by how evenly their resources are used with the pod."""
 
     def __init__(self, args: balanced_args.Args, devices: device_resources.DeviceCounts | None = None) -> None:
         """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
         self._devices = devices
-        cluster = devices is not None
-        self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
 
-    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+    def resources_of(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> Sequence[resource_usage.ScoredResource] | None:
         """Return the resources that count; None, so that all nodes score 0, for a pod that asks for none of them."""
         scored = resource_usage.scored_resources(pod_class, snap, self._args.resources)
         return scored if any(entry.own for entry in scored) else None
 
-    def score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> arrays.Int64Array:
-        """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50 where it does not."""
-        return self.score_copies(pod_class, snap, state, slots, 1)[:, 0]
+    def score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
+        """Return 75 where the pod changes nothing, up to 100 where it evens the node out, and down to 50 else.
 
-    def score_copies(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
-    ) -> arrays.Int64Array:
-        """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        usage = node_usage.NodeUsage(snap, slots)
-        return self._score_columns(usage, resource_usage.add_copies(state, copies, nonzero=False))
-
-    def pods_of_classes(self, states: Sequence[Any]) -> Sequence[resource_usage.AddedPods]:
-        """What a pod of each class adds to its node; in parts where other resources count for some than for others."""
-        return resource_usage.add_pods(states, nonzero=False)
-
-    def score_pods(self, usage: node_usage.NodeUsage, pods: Sequence[resource_usage.AddedPods]) -> arrays.Int64Array:
-        """The scores of nodes with this usage for each of the pods. Shape: (node, pod)."""
-        parts = [self._score_columns(usage, part) for part in pods]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def _score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
-        """The scores with what is added in each column. Shape: (node, column)."""
+        Shape: (node, column).
+        """
         after: list[arrays.Float64Array] = []
         before: list[arrays.Float64Array] = []
         counted: list[arrays.BoolArray | None] = []
@@ -115,9 +90,16 @@ def _balance_score_of_many(fractions: arrays.Float64Array, counted: arrays.BoolA
     return ((1 - deviation) * 100).astype(np.int64)
 
 
-def make(context: plugin_context.PluginContext) -> NodeResourcesBalancedAllocation:
-    """Make the plugin, by its arguments and the feature gates."""
-    resources = args_schema.scored_resources(context.args)
-    return NodeResourcesBalancedAllocation(
-        balanced_args.Args(resources), resource_usage.device_counts(resources, context)
+def make_scorer(
+    args: balanced_args.Args, devices: device_resources.DeviceCounts | None = None
+) -> resource_scorer.ResourceScorer:
+    """Make the scorer; `devices` count where a node has none of an extended resource."""
+    return resource_scorer.ResourceScorer(
+        SPEC.name, BalanceScores(args, devices), nonzero=False, counts_devices=devices is not None
     )
+
+
+def make(context: plugin_context.PluginContext) -> resource_scorer.ResourceScorer:
+    """Make the scorer, by its arguments and the feature gates."""
+    resources = args_schema.scored_resources(context.args)
+    return make_scorer(balanced_args.Args(resources), resource_usage.device_counts(resources, context))

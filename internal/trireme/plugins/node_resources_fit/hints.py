@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework import amounts, resizes
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, helps_none, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, helps_none, is_on_node
 from trireme.plugin_kit import device_resources
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
@@ -62,7 +62,7 @@ def _make_hint_after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], Class
     """Make the hint for a deleted pod: it helps all pods, except one that is resized on another node (`elsewhere`)."""
 
     def after_pod_delete(old: Any, new: Any) -> ClassHint:
-        return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else helps_none
+        return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if is_on_node(old) else helps_none
 
     return after_pod_delete
 

@@ -1,18 +1,14 @@
 """NodeResourcesFit's Score: how full a node gets, by one of three strategies.
 
-Scores are made for several copies at once: the k-th copy sees the ones before it on the node.
-
 Also change: examples/score-phase-go/scoring.go, internal/trireme/plugins/node_resources_balanced_allocation/score.py,
 internal/trireme/plugins/taint_toleration/score.py (the same scores).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from trireme.plugin_api import interfaces, scorers
-from trireme.plugin_kit import device_resources, plugin_context, resource_usage
+from trireme.plugin_kit import device_resources, plugin_context, resource_scorer, resource_usage
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit.spec import SPEC
 from trireme.snapshot import arrays, classes, node_usage, snapshot
@@ -34,53 +30,26 @@ def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
     return out
 
 
-class NodeResourcesFitScore:
-    """The score of NodeResourcesFit by its strategy: least or most allocated, or a shape of the ratio."""
+class StrategyScores:
+    """Scores of nodes by the plugin's strategy: least or most allocated, or a shape of the ratio.
 
-    name = SPEC.name
-    normalization = scorers.Normalization.NONE
-    reads: tuple[str, ...] = ("device_class",)
+    A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is rounded.
+    """
 
     def __init__(self, args: fit_args.Args, devices: device_resources.DeviceCounts | None = None) -> None:
         """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
         self._devices = devices
-        cluster = devices is not None
-        self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
         self._shape = interpolated(args.shape) if args.strategy == fit_args.REQUESTED_TO_CAPACITY_RATIO else None
 
-    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+    def resources_of(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> Sequence[resource_usage.ScoredResource]:
         """Return the resources that are scored, by the arguments."""
         return resource_usage.scored_resources(pod_class, snap, self._args.resources)
 
-    def score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> arrays.Int64Array:
-        """How empty, how full, or how fitting by the shape, the node is with the pod on it; 0 to 100."""
-        return self.score_copies(pod_class, snap, state, slots, 1)[:, 0]
-
-    def score_copies(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
-    ) -> arrays.Int64Array:
-        """As score, for one copy, two, … on the node. Shape: (slot, copy).
-
-        A resource that the node lacks does not count. By a shape, neither does one that scores 0, and the mean is
-        rounded.
-        """
-        usage = node_usage.NodeUsage(snap, slots)
-        return self._score_columns(usage, resource_usage.add_copies(state, copies, nonzero=True))
-
-    def pods_of_classes(self, states: Sequence[Any]) -> Sequence[resource_usage.AddedPods]:
-        """What a pod of each class adds to its node; in parts where other resources count for some than for others."""
-        return resource_usage.add_pods(states, nonzero=True)
-
-    def score_pods(self, usage: node_usage.NodeUsage, pods: Sequence[resource_usage.AddedPods]) -> arrays.Int64Array:
-        """The scores of nodes with this usage for each of the pods. Shape: (node, pod)."""
-        parts = [self._score_columns(usage, part) for part in pods]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def _score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
-        """The scores with what is added in each column. Shape: (node, column)."""
+    def score_columns(self, usage: node_usage.NodeUsage, added: resource_usage.AddedPods) -> arrays.Int64Array:
+        """Return how empty, how full, or how fitting by the shape, the nodes are; 0 to 100. Shape: (node, column)."""
         total = np.zeros((usage.count, added.columns), dtype=np.int64)
         # One number as long as all nodes have the resources.
         weights: arrays.Int64Array | int = 0
@@ -107,7 +76,20 @@ class NodeResourcesFitScore:
         return utilization if self._shape is None else self._shape[utilization]
 
 
-def make(context: plugin_context.PluginContext) -> NodeResourcesFitScore:
+def make_scorer(
+    args: fit_args.Args, devices: device_resources.DeviceCounts | None = None
+) -> resource_scorer.ResourceScorer:
+    """Make the scorer; `devices` count where a node has none of an extended resource."""
+    return resource_scorer.ResourceScorer(
+        SPEC.name,
+        StrategyScores(args, devices),
+        nonzero=True,
+        counts_devices=devices is not None,
+        reads=("device_class",),
+    )
+
+
+def make(context: plugin_context.PluginContext) -> resource_scorer.ResourceScorer:
     """Make the scorer, by its arguments and the feature gates."""
     args = fit_args.read(context.args, context.features)
-    return NodeResourcesFitScore(args, resource_usage.device_counts(args.resources, context))
+    return make_scorer(args, resource_usage.device_counts(args.resources, context))

@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none, is_on_node
 from trireme.plugin_kit import volumes_attachments, volumes_events, volumes_translation
 from trireme.v1 import core_pb2, storage_pb2
 
@@ -15,7 +15,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeVolumeLimits: a node takes more volumes, or one was detached or will be."""
 
     def after_delete(old: Any, new: Any) -> ClassHint:
-        return helps_all if on_node(old) and volumes_attachments.uses_volumes(old.pod) else helps_none
+        return helps_all if is_on_node(old) and volumes_attachments.uses_volumes(old.pod) else helps_none
 
     def after_detaching(old: storage_pb2.VolumeAttachment, new: None) -> ClassHint:
         return lambda pod_class: _may_be_attached_by(pod_class.pod, old.spec.attacher)

@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none, is_on_node
 from trireme.plugins.pod_topology_spread import constraints as spread
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
@@ -39,7 +39,7 @@ class _SpreadHints:
         It helps classes of its namespace with a constraint in which the pod counts, or counts no more.
         """
         changed = [pod for pod in (old, new) if pod is not None]
-        if not all(on_node(pod) for pod in changed):
+        if not all(is_on_node(pod) for pod in changed):
             return helps_none
         namespace = changed[0].pod.metadata.namespace
         labels = [dict(pod.pod.metadata.labels) for pod in changed]

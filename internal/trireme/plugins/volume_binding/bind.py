@@ -9,8 +9,9 @@ called.
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
 
-Also change: internal/trireme/plugins/dynamic_resources/claim_writes.py,
+Also change: internal/trireme/plugins/dynamic_resources/claim_api_calls.py,
 internal/trireme/bind/action_executor.py (deadlines of writes in PreBind).
+Also change: internal/trireme/framework/selectors.py (the operators).
 """
 
 import asyncio

@@ -307,14 +307,13 @@ class QueueGroups:
         """The call for the member failed and is made again now; False: its answer is not used any more."""
         return self._group_transitions.caller.repeat_call(group.calls, uid)
 
-    def pre_enqueue_answered(
+    def apply_pre_enqueue_answer(
         self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
     ) -> None:
-        """Take the answer of remote plugins about a member: they allow it (`gated_by` empty), or this one refused it.
+        """Apply the answer to the PreEnqueue call for a member that has such a call open.
 
-        The group enters the queue when all members have passed; those that no plugin was called for yet are first. It
-        is gated when one is refused. If an event that may help the refused member came during the call, or not all of
-        them are known, the plugins are called for that member again.
+        `gated_by` is the plugin that refused the member, and `reason` its text; empty: all plugins allowed it. The last
+        open call that allows its member lets the group enter the queue. One refused member gates the whole group.
         """
         calls, label = group.calls, group.calls.open[pod.uid].label
         events = self._group_transitions.caller.close_answered_call(calls, pod)
@@ -322,8 +321,10 @@ class QueueGroups:
             calls.passed.add(pod.uid)
             calls.refused = None
             if not calls.open:
+                # This calls plugins for members that came meanwhile; the group then waits for those calls, too.
                 self._group_transitions.enter(group, calls.destination, label, now)
         elif events is None or any(self._registrations.has_registered(gated_by, each.event) for each in events):
+            # An event during the call may help the member, or the queue no longer has all of those events.
             self._group_transitions.caller.call_again(calls, pod, label)
         else:
             self._group_transitions.caller.drop_all_calls(calls, pod)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, QueueingHintMap
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, QueueingHintMap
 from trireme.queueing.queued_pod import QueuedPodInfo
 
 
@@ -74,20 +74,20 @@ class HintEvaluator:
                     continue
                 hints = self._call_hint(registration, event, old, new, [pods[index] for index in indexes])
                 for index, hint in zip(indexes, hints, strict=True):
-                    if hint is not Hint.SKIP:
+                    if hint is not HintAnswer.SKIP:
                         decisions[index] = decision
         return decisions, _remote_hints_still_needed(remote, decisions)
 
     def _call_hint(
         self, registration: EventRegistration, event: ClusterEvent, old: Any, new: Any, pods: list[QueuedPodInfo]
-    ) -> Sequence[Hint]:
+    ) -> Sequence[HintAnswer]:
         """Call a plugin's hint for these pods, and count what it returned, for the metric.
 
         Each of the pods may stand for a group of pods of its class that the same plugins refused. Without a function
         every event helps. A hint that raises, or returns too few or too many answers, counts as ERROR for all: that
         wakes the pods, so that a defect of a plugin cannot strand them.
         """
-        hints: Sequence[Hint] = [Hint.QUEUE] * len(pods)
+        hints: Sequence[HintAnswer] = [HintAnswer.QUEUE] * len(pods)
         if registration.hint is not None:
             try:
                 hints = registration.hint(event, old, new, pods)
@@ -95,8 +95,8 @@ class HintEvaluator:
                     raise ValueError(f"{len(hints)} hints for {len(pods)} pods")
             except Exception:
                 # Whatever is wrong with a plugin must not put its pods to sleep; the metric shows it.
-                hints = [Hint.ERROR] * len(pods)
-        for hint in Hint:
+                hints = [HintAnswer.ERROR] * len(pods)
+        for hint in HintAnswer:
             count = hints.count(hint)
             if count:
                 self.results[registration.plugin, event.label, hint.value] += count

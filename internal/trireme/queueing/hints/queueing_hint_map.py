@@ -16,7 +16,7 @@ from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.queued_pod import QueuedPodInfo
 
 
-class Hint(enum.Enum):
+class HintAnswer(enum.Enum):
     """What an event means for a pod; the values are the metric's."""
 
     QUEUE = "Queue"
@@ -28,7 +28,7 @@ class Hint(enum.Enum):
 # Evaluates all the pods at once: (event, old object, new object, pods) -> one hint for each pod.
 # Implementers: trireme.queueing.hints.registrations._hint_by_class,
 # trireme.frontend.scheduler_metrics.SchedulerMetrics._with_timing_of_hint.
-HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPodInfo]], Sequence[Hint]]
+HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPodInfo]], Sequence[HintAnswer]]
 
 
 @dataclass(frozen=True, slots=True)

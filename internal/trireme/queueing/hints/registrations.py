@@ -12,7 +12,7 @@ from trireme.config import gates, scheduler_configuration
 from trireme.framework import cluster_event
 from trireme.plugin_api.hints import ClassHint, EventHint, HintContext
 from trireme.queueing.hints.cluster_view import CacheView
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, HintFunction
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, HintFunction
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.registry import queue_plugins
 
@@ -61,7 +61,9 @@ def _hint_by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
     An error about one pod concerns no other.
     """
 
-    def hint(event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[Hint]:
+    def hint(
+        event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]
+    ) -> Sequence[HintAnswer]:
         """The hint's answer for each of these pods."""
         helps = event_hint(old, new)
         return [_hint_for(pod, helps, cluster) for pod in pods]
@@ -69,10 +71,10 @@ def _hint_by_class(event_hint: EventHint, cluster: CacheView) -> HintFunction:
     return hint
 
 
-def _hint_for(pod: QueuedPodInfo, helps: ClassHint, cluster: CacheView) -> Hint:
+def _hint_for(pod: QueuedPodInfo, helps: ClassHint, cluster: CacheView) -> HintAnswer:
     """The hint's answer for one pod; ERROR, which wakes it, where the hint fails."""
     try:
-        return Hint.QUEUE if helps(cluster.class_of_waiting_pod(pod.record.class_id)) else Hint.SKIP
+        return HintAnswer.QUEUE if helps(cluster.class_of_waiting_pod(pod.record.class_id)) else HintAnswer.SKIP
     except Exception:
         # Whatever is wrong must not put the pod to sleep; the metric shows it.
-        return Hint.ERROR
+        return HintAnswer.ERROR

@@ -164,7 +164,7 @@ def _gates(found: VisibleScheduler) -> tuple[FeatureGates, list[Finding]]:
     except ValueError as error:
         return FeatureGates(), [Finding(FindingKind.DIFFERS, "--feature-gates", str(error), refused=True)]
     findings = [_gate(name, on) for name, on in values.items()]
-    known = [f"{name}={str(on).lower()}" for name, on in values.items() if name in gates.table().gates]
+    known = [f"{name}={str(on).lower()}" for name, on in values.items() if name in gates.read_table().gates]
     try:
         return inspection.feature_gates(known), findings
     except configuration_files.ConfigurationError as error:

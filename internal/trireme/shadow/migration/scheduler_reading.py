@@ -54,11 +54,11 @@ async def read(api: client.ApiClient) -> tuple[list[VisibleScheduler], str]:
     pods = response.json().get("items") or []
     if not pods:
         return [], f"no pod in {_NAMESPACE} has the label {_SELECTOR}, as in managed clusters"
-    return [await _visible(api, pod) for pod in pods], ""
+    return [await _read_scheduler(api, pod) for pod in pods], ""
 
 
-async def _visible(api: client.ApiClient, pod: Json) -> VisibleScheduler:
-    """One pod's container, flags and configuration."""
+async def _read_scheduler(api: client.ApiClient, pod: Json) -> VisibleScheduler:
+    """Read one pod's container, flags and configuration."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     namespace = metadata.get("namespace") or ""
     place = f"pod {namespace}/{metadata.get('name')}"
@@ -70,7 +70,7 @@ async def _visible(api: client.ApiClient, pod: Json) -> VisibleScheduler:
     arguments = flags_of_command(words)
     file, found, problem = value_of(arguments, "config"), None, ""
     if file:
-        found, problem = await _config_map_file(api, namespace, spec, container, file)
+        found, problem = await _read_config_map_file(api, namespace, spec, container, file)
     return VisibleScheduler(place, image, arguments, found, file, problem)
 
 
@@ -96,10 +96,10 @@ def _scheduler_container(containers: Sequence[Json]) -> tuple[Json, Sequence[str
     return found, None
 
 
-async def _config_map_file(
+async def _read_config_map_file(
     api: client.ApiClient, namespace: str, spec: Json, container: Json, file: str
 ) -> tuple[bytes | None, str]:
-    """The content of a file that is mounted from a ConfigMap; None: it is not, or, with the reason, cannot be read."""
+    """Read a file that is mounted from a ConfigMap; None: it is not, or, with the reason, cannot be read."""
     for mount in container.get("volumeMounts") or ():
         folder = str(mount.get("mountPath") or "").rstrip("/")
         source = _config_map_of_volume(spec, mount.get("name"))

@@ -9,7 +9,7 @@ Tests: tests/unit/plugins/dynamic_resources/test_expressions.py, tests/conforman
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from trireme_kube.apimachinery import semver
 from trireme_kube.cel import syntax, values
@@ -59,7 +59,9 @@ class _Planner:
             return self._plan_list(node)
         if isinstance(node, syntax.MapOf):
             return self._plan_map(node)
-        return self._plan_loop(node)
+        if isinstance(node, syntax.Comprehension):
+            return self._plan_loop(node)
+        assert_never(node)
 
     def _plan_name(self, id_: int, name: str) -> _PlannedStep:
         """Return the step of a name: a field of the device, a type, or a variable."""

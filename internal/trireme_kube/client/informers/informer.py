@@ -248,7 +248,7 @@ class Informer(Generic[T]):
         """
         end = self._clock() + deadline
         try:
-            version = await newest_version(self._api, self.resource, deadline)
+            version = await fetch_newest_version(self._api, self.resource, deadline)
         except ApiError as error:
             if error.not_found and self._protocol.state is listwatch.State.ABSENT:
                 return 0
@@ -417,8 +417,8 @@ class Informer(Generic[T]):
         await self._deliver(deliveries)
 
 
-async def newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:
-    """Return the collection's newest resourceVersion, by a quorum read.
+async def fetch_newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:
+    """Fetch the collection's newest resourceVersion, by a quorum read.
 
     Raises:
       ApiError, ApiUnreachable: the server did not say.

@@ -24,6 +24,11 @@ An Election is for one term and the next term has a new identity, so an identity
 bind relies on that.
 
 Also change: internal/trireme/config/leader_election.py (the jitter).
+
+Tests: tests/unit/client/leaderelection/test_election.py,
+tests/unit/client/leaderelection/test_coordinated_election.py,
+tests/unit/client/leaderelection/test_contending_candidates.py,
+tests/unit/client/leaderelection/test_lease_records.py.
 """
 
 from __future__ import annotations

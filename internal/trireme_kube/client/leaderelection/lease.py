@@ -21,7 +21,7 @@ holderIdentity, and bind reads the Lease (one GET, which the scheduler's role al
 The times in the Lease are the holder's wall clock and prove nothing. The remaining validity travels with each call; the
 holder measures it on its monotonic clock from before it sent its last renewal.
 
-Tests: tests/unit/client/leaderelection/test_election.py, tests/contract/test_kube_lease.py.
+Tests: tests/unit/client/leaderelection/test_lease_records.py, tests/contract/test_kube_lease.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MAX_TRUST_SECONDS = 60.0
 """The most that one read of the Lease is trusted for, so that a wrong duration does not fence for an hour."""
 
 
-def new_identity() -> str:
+def make_identity() -> str:
     """Make a holderIdentity for one term, in kube-scheduler's form: `<hostname>_<uuid>`."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 

@@ -67,7 +67,7 @@ class Credentials:
         self._renewal = renewal
         self._extra_headers = extra_headers
         self._clock = clock
-        self._files = _file_versions(config)
+        self._files = _read_file_versions(config)
         self._due = clock() + RENEWAL_SECONDS if renewal or self._files else float("inf")
         self._lock = asyncio.Lock()
         self.headers: Headers = self._make_headers()
@@ -127,9 +127,9 @@ class Credentials:
 
         Raises: OSError for a pair that does not fit, as one half of it was not written yet.
         """
-        files = _file_versions(self.config)
+        files = _read_file_versions(self.config)
         if files != self._files:
-            self.config.tls()
+            self.config.load_tls_context()
             self._files = files
 
     def _make_headers(self) -> Headers:
@@ -141,14 +141,16 @@ class Credentials:
         return headers
 
 
-def _file_versions(config: TransportConfig) -> tuple[object, ...]:
-    """The versions of the certificates and keys on disk; empty if the connection needs none."""
+def _read_file_versions(config: TransportConfig) -> tuple[object, ...]:
+    """Read the versions of the certificates and keys on disk; empty if the connection needs none."""
     files = (config.ca_file, config.cert_file, config.key_file)
-    return tuple(file_version(pathlib.Path(path)) for path in files if path and not transport_config.is_in_memory(path))
+    return tuple(
+        read_file_version(pathlib.Path(path)) for path in files if path and not transport_config.is_in_memory(path)
+    )
 
 
-def file_version(path: pathlib.Path) -> tuple[object, ...]:
-    """A value that differs after every rewrite of the file."""
+def read_file_version(path: pathlib.Path) -> tuple[object, ...]:
+    """Read a value that differs after every rewrite of the file."""
     try:
         stat = path.stat()
     except OSError:

@@ -157,7 +157,7 @@ class Transport:
         """Open a session and a pool for writes with the current certificate; they replace the former ones."""
         config = self._identity.config
         try:
-            tls = config.tls()
+            tls = config.load_tls_context()
         except OSError as error:  # ssl.SSLError is one
             raise ConfigurationError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
         # trust_env would look up proxies and ~/.netrc for every request; `credentials` did so once. Cookies: an API

@@ -43,8 +43,8 @@ class TransportConfig:
     key_file: str | None = None
     authorization: str = ""
 
-    def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context; None for plain HTTP.
+    def load_tls_context(self) -> ssl.SSLContext | None:
+        """Load certificates and key into a TLS context; None for plain HTTP.
 
         Raises:
           OSError: a certificate or key is unusable.

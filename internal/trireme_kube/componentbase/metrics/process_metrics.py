@@ -61,7 +61,7 @@ def start_time_metric(stability: str) -> Instrument:
 def start_time() -> float:
     """The start time of this process. Units: seconds since 1970."""
     boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    return int(boot.split()[1]) + int(_process_stat()[_STARTED_TICKS]) / _CLOCK_TICKS
+    return int(boot.split()[1]) + int(_read_process_stat()[_STARTED_TICKS]) / _CLOCK_TICKS
 
 
 def _without_labels(value: float) -> Mapping[Values, float]:
@@ -69,14 +69,14 @@ def _without_labels(value: float) -> Mapping[Values, float]:
     return {(): value}
 
 
-def _process_stat() -> list[str]:
-    """Return the fields of /proc/self/stat after the program's name."""
+def _read_process_stat() -> list[str]:
+    """Read the fields of /proc/self/stat after the program's name."""
     return Path("/proc/self/stat").read_text().rpartition(")")[2].split()
 
 
 def _cpu_seconds() -> Mapping[Values, float]:
     """The CPU time that this process has used, as a sample without labels."""
-    fields = _process_stat()
+    fields = _read_process_stat()
     return _without_labels((int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _CLOCK_TICKS)
 
 
@@ -92,12 +92,12 @@ def _open_file_descriptors() -> Mapping[Values, float]:
 
 def _resident_bytes() -> Mapping[Values, float]:
     """The resident memory of this process, as a sample without labels."""
-    return _without_labels(int(_process_stat()[_RESIDENT_PAGES]) * _PAGE)
+    return _without_labels(int(_read_process_stat()[_RESIDENT_PAGES]) * _PAGE)
 
 
 def _virtual_bytes() -> Mapping[Values, float]:
     """The virtual memory of this process, as a sample without labels."""
-    return _without_labels(int(_process_stat()[_VIRTUAL_BYTES]))
+    return _without_labels(int(_read_process_stat()[_VIRTUAL_BYTES]))
 
 
 def _max_virtual_bytes() -> Mapping[Values, float]:
@@ -113,16 +113,16 @@ def _resource_limit(which: int) -> float:
 
 def _received_bytes() -> Mapping[Values, float]:
     """The bytes that this network namespace has received, as a sample without labels."""
-    return _without_labels(_network_bytes()[0])
+    return _without_labels(_read_network_bytes()[0])
 
 
 def _sent_bytes() -> Mapping[Values, float]:
     """The bytes that this network namespace has sent, as a sample without labels."""
-    return _without_labels(_network_bytes()[1])
+    return _without_labels(_read_network_bytes()[1])
 
 
-def _network_bytes() -> tuple[int, int]:
-    """Bytes in and out over all interfaces."""
+def _read_network_bytes() -> tuple[int, int]:
+    """Read the bytes in and out over all interfaces."""
     lines = Path("/proc/self/net/netstat").read_text().splitlines()
     for names, values in zip(lines[::2], lines[1::2], strict=True):
         if names.startswith("IpExt:"):

@@ -41,12 +41,12 @@ class MeasuredGuard:
         self._guard = guard
         return self
 
-    async def user_of(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
-        """Return the other guard's user, and count and time that. Raises: Unauthenticated."""
+    async def authenticate(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
+        """Authenticate by the other guard, and count and time that. Raises: Unauthenticated."""
         assert self._guard is not None  # `ask` came first
         started, result = self._clock(), "error"
         try:
-            user = await self._guard.user_of(headers, certificate)
+            user = await self._guard.authenticate(headers, certificate)
             result = "success"
         finally:
             self._attempts.add((result,))
@@ -54,12 +54,12 @@ class MeasuredGuard:
         self._users.add((_user_label(user.name),))
         return user
 
-    async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
-        """Return the other guard's verdict, and count and time that. Raises: ReviewError."""
+    async def authorize(self, user: User, verb: str, path: str) -> AccessVerdict:
+        """Authorize by the other guard, and count and time that. Raises: ReviewError."""
         assert self._guard is not None  # `ask` came first
         started, result = self._clock(), "error"
         try:
-            verdict = await self._guard.verdict(user, verb, path)
+            verdict = await self._guard.authorize(user, verb, path)
             result = "allowed" if verdict.allowed else "denied"
             return verdict
         finally:

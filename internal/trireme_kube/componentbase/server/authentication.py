@@ -102,8 +102,8 @@ class Authenticator:
         self._users_by_token: ExpiringCache[bytes, User] = ExpiringCache(clock)
         self._reviews_under_way: dict[bytes, asyncio.Task[User | None]] = {}
 
-    async def user_of(self, headers: Headers, certificate: bytes | None) -> User:
-        """The caller. `certificate` is the client's, DER.
+    async def authenticate(self, headers: Headers, certificate: bytes | None) -> User:
+        """Find the caller. `certificate` is the client's, DER.
 
         Raises: Unauthenticated: the credentials are invalid.
         """

@@ -75,23 +75,23 @@ class Authorizer:
         self._seconds = {True: allow_seconds, False: deny_seconds}
         self._verdicts: ExpiringCache[tuple[object, ...], AccessVerdict] = ExpiringCache(clock)
 
-    async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
-        """Whether the user may. Raises: ReviewError."""
+    async def authorize(self, user: User, verb: str, path: str) -> AccessVerdict:
+        """Return whether the user may do this to the path. Raises: ReviewError."""
         if ADMINISTRATORS in user.groups:
             return AccessVerdict(True)
         plain = _without_leading_slash(path)
         if plain in self._paths or any(plain.startswith(prefix) for prefix in self._prefixes):
             return AccessVerdict(True)
-        return await self._reviewed_verdict(user, PathAccess(verb, path))
+        return await self._review_access(user, PathAccess(verb, path))
 
-    async def resource_verdict(self, user: User, access: ResourceAccess) -> AccessVerdict:
-        """Whether the user has this access to objects. Raises: ReviewError."""
+    async def authorize_resource(self, user: User, access: ResourceAccess) -> AccessVerdict:
+        """Return whether the user has this access to objects. Raises: ReviewError."""
         if ADMINISTRATORS in user.groups:
             return AccessVerdict(True)
-        return await self._reviewed_verdict(user, access)
+        return await self._review_access(user, access)
 
-    async def _reviewed_verdict(self, user: User, access: Access) -> AccessVerdict:
-        """The API server's verdict, as it is cached or by a new review; without a reviewer nothing is allowed."""
+    async def _review_access(self, user: User, access: Access) -> AccessVerdict:
+        """Return the API server's verdict, cached or by a new review; without a reviewer nothing is allowed."""
         if self._review is None:
             return AccessVerdict(False)
         key = (user.name, user.uid, user.groups, tuple(sorted(user.extra.items())), access)

@@ -83,12 +83,12 @@ class Guard(Protocol):
     trireme.delegated_access.delegated_guard.DelegatedGuard.
     """
 
-    async def user_of(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
-        """The caller, by headers and client certificate. Raises: Unauthenticated."""
+    async def authenticate(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
+        """Find the caller by headers and client certificate. Raises: Unauthenticated."""
         ...
 
-    async def verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
-        """Whether the user may do this to the path. Raises: ReviewError: the API server could not say."""
+    async def authorize(self, user: User, verb: str, path: str) -> AccessVerdict:
+        """Return whether the user may do this to the path. Raises: ReviewError: the API server could not say."""
         ...
 
 
@@ -173,11 +173,11 @@ async def _reply_of_refusal(request: web.Request, guard: Guard) -> Reply | None:
     """The reply to a caller who may not read the page; None: the caller may."""
     pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
     try:
-        user = await guard.user_of(tuple(request.headers.items()), client_certificate(request))
+        user = await guard.authenticate(tuple(request.headers.items()), client_certificate(request))
     except Unauthenticated:
         return Reply.of(status_documents.failure(401, "Unauthorized", "Unauthorized", pretty=pretty))
     verb = request.method.lower()
-    verdict = await guard.verdict(user, verb, request.path)
+    verdict = await guard.authorize(user, verb, request.path)
     if verdict.allowed:
         return None
     message = forbidden_message(user, verb, request.path, verdict.reason)

@@ -38,8 +38,8 @@ class KeyPair:
     key: bytes = b""
     names: tuple[str, ...] = ()
 
-    def pem(self) -> bytes:
-        """The certificate, with its chain. Raises: OSError."""
+    def read_pem(self) -> bytes:
+        """Read the certificate, with its chain. Raises: OSError."""
         return Path(self.certificate_file).read_bytes() if self.certificate_file else self.certificate
 
     def label(self, kind: str) -> str:
@@ -120,10 +120,10 @@ class TlsContexts:
 
         Of certificates for the same name, the first is used; for an unknown name, the default.
         """
-        context = self._context_for_name(self._settings.default)
+        context = self._load_context_for_name(self._settings.default)
         others: dict[str, ssl.SSLContext] = {}
         for pair in self._settings.by_name:
-            other = self._context_for_name(pair)
+            other = self._load_context_for_name(pair)
             for name in pair.names or _names_of_pair(pair):
                 others.setdefault(name.lower(), other)
         if others:
@@ -142,13 +142,13 @@ class TlsContexts:
         if klog.enabled(log, 2):
             certificate_log.log_loaded_authorities(log, self._authorities_name, self._authorities())
             pair = self._settings.default
-            certificate_log.log_loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.pem())
+            certificate_log.log_loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.read_pem())
             for index, pair in enumerate(self._settings.by_name):
                 certificate_log.log_loaded(
-                    log, "Loaded SNI cert", pair.label("sni-serving-cert"), pair.pem(), index=index
+                    log, "Loaded SNI cert", pair.label("sni-serving-cert"), pair.read_pem(), index=index
                 )
 
-    def _context_for_name(self, pair: KeyPair) -> ssl.SSLContext:
+    def _load_context_for_name(self, pair: KeyPair) -> ssl.SSLContext:
         """Make the context of one certificate, which asks clients for theirs if there are authorities."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._settings.minimum
@@ -187,7 +187,7 @@ def _refuse_password() -> str:
 
 def _names_of_pair(pair: KeyPair) -> list[str]:
     """Return the DNS names and IP addresses that the certificate is for."""
-    leaf = x509.load_pem_x509_certificates(pair.pem())[0]
+    leaf = x509.load_pem_x509_certificates(pair.read_pem())[0]
     try:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

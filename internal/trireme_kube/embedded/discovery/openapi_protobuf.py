@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from trireme_kube.apimachinery import protobuf_wire
 from trireme_kube.embedded.api.resources import Object
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -25,22 +26,8 @@ def is_accepted(accept: str) -> bool:
     return bool(supported) and supported[0] in _ACCEPTED
 
 
-def _encode_varint(value: int) -> bytes:
-    result = bytearray()
-    while value >= 0x80:
-        result.append(value & 0x7F | 0x80)
-        value >>= 7
-    result.append(value)
-    return bytes(result)
-
-
 def _encode_field(number: int, value: bytes | str) -> bytes:
-    raw = value.encode() if isinstance(value, str) else value
-    return _encode_varint(number << 3 | 2) + _encode_varint(len(raw)) + raw
-
-
-def _encode_flag(number: int, value: bool) -> bytes:
-    return _encode_varint(number << 3) + _encode_varint(value)
+    return protobuf_wire.encode_delimited(number, value.encode() if isinstance(value, str) else value)
 
 
 def _encode_any(value: Any) -> bytes:
@@ -61,7 +48,7 @@ def _encode_schema(schema: Any) -> bytes:
     parts += [_encode_field(20, _encode_any(value)) for value in schema.get("enum") or ()]
     more = schema.get("additionalProperties")
     if isinstance(more, bool):
-        parts.append(_encode_field(21, _encode_flag(2, more)))
+        parts.append(_encode_field(21, protobuf_wire.encode_number(2, more)))
     elif more is not None:
         parts.append(_encode_field(21, _encode_field(1, _encode_schema(more))))
     if schema.get("type"):

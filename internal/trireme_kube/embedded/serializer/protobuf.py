@@ -43,8 +43,8 @@ class MalformedMessageError(ValueError):
 
 
 @functools.cache
-def schema() -> dict[str, dict[int, Field]]:
-    """Fields by number of every message, by the message's name such as core.v1.Pod."""
+def read_schema() -> dict[str, dict[int, Field]]:
+    """Read the fields by number of every message, by the message's name such as core.v1.Pod."""
     raw: dict[str, dict[str, list[str]]] = orjson.loads(SCHEMA_FILE.read_bytes())
     return {
         message: {int(number): (name, kind, code) for number, (name, kind, code) in fields.items()}
@@ -223,7 +223,7 @@ def _decode_message(name: str, data: memoryview) -> dict[str, Any]:
     Raises:
         MalformedMessageError: It is cut off, or a field has another type.
     """
-    fields = schema().get(name)
+    fields = read_schema().get(name)
     if fields is None:
         raise MalformedMessageError(f"unknown message {name}")
     result: dict[str, Any] = {}

@@ -34,7 +34,7 @@ _NO_VALUE |= {"util.intstr.IntOrString": 0, **dict.fromkeys(_ANYTHING | _TEXT | 
 def _fields_by_name(message: str) -> _Fields:
     """Shape and code by JSON name, inlined messages included."""
     result: _Fields = {}
-    for name, shape, code in protobuf.schema()[message].values():
+    for name, shape, code in protobuf.read_schema()[message].values():
         if shape == "inline":
             result.update(_fields_by_name(code))
         else:
@@ -46,7 +46,7 @@ def _fields_by_name(message: str) -> _Fields:
 def _fields_always_in_json(message: str) -> tuple[tuple[str, str], ...]:
     """Name and code of the fields that JSON has even when they are zero; the code of lists and maps is empty."""
     result: dict[str, str] = {}
-    for name, shape, code in protobuf.schema()[message].values():
+    for name, shape, code in protobuf.read_schema()[message].values():
         if shape == "inline":
             result.update(_fields_always_in_json(code))
         elif shape.endswith("always"):

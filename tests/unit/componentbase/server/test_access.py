@@ -50,7 +50,7 @@ def _authenticator(tokens: Tokens | None, clock: Clock | None = None) -> authent
 )
 async def test_a_caller_without_credentials_is_anonymous(headers: authentication.Headers) -> None:
     """Anybody could be whom he says he is, or probes without credentials would be refused."""
-    assert await _authenticator(Tokens()).user_of(headers, None) == ANONYMOUS
+    assert await _authenticator(Tokens()).authenticate(headers, None) == ANONYMOUS
 
 
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -75,7 +75,7 @@ async def test_a_certificate_may_state_the_uid_of_its_user(with_uid: bool, expec
     """Who authorizes by UID could not tell a user from one of the same name before him."""
     authority, leaf = _certified("u-1")
     trust = authentication.Trust((authority,), with_uid=with_uid)
-    user = await authentication.Authenticator(lambda: trust, None, 10.0, Clock()).user_of((), leaf)
+    user = await authentication.Authenticator(lambda: trust, None, 10.0, Clock()).authenticate((), leaf)
     assert (user.name, user.uid) == ("jane", expected)
 
 
@@ -84,12 +84,12 @@ async def test_a_certificate_with_two_uids_is_refused() -> None:
     authority, leaf = _certified("u-1", "u-2")
     trust = authentication.Trust((authority,))
     with pytest.raises(Unauthenticated):
-        await authentication.Authenticator(lambda: trust, None, 10.0, Clock()).user_of((), leaf)
+        await authentication.Authenticator(lambda: trust, None, 10.0, Clock()).authenticate((), leaf)
 
 
 async def test_a_token_names_its_user() -> None:
     """Nobody could be told apart."""
-    user = await _authenticator(Tokens()).user_of(BEARER, None)
+    user = await _authenticator(Tokens()).authenticate(BEARER, None)
     assert user == User("jane", ("people", "system:authenticated"))
 
 
@@ -98,23 +98,23 @@ async def test_an_unauthenticated_token_is_refused(tokens: Tokens) -> None:
     """A wrong token would be as good as none, and hide that it is wrong."""
     wrong = (("Authorization", "Bearer other"),)
     with pytest.raises(Unauthenticated):
-        await _authenticator(tokens).user_of(wrong, None)
+        await _authenticator(tokens).authenticate(wrong, None)
 
 
 async def test_without_reviews_tokens_are_ignored() -> None:
     """A frontend without a kubeconfig for reviews would refuse every caller that sends a token."""
-    assert await _authenticator(None).user_of(BEARER, None) == ANONYMOUS
+    assert await _authenticator(None).authenticate(BEARER, None) == ANONYMOUS
 
 
 async def test_token_reviews_are_shared_and_expire() -> None:
     """Each request would cost a review, or a token that was taken back would be good forever."""
     tokens, clock = Tokens(), Clock()
     authenticator = _authenticator(tokens, clock)
-    await asyncio.gather(*(authenticator.user_of(BEARER, None) for _ in range(5)))
-    await authenticator.user_of(BEARER, None)
+    await asyncio.gather(*(authenticator.authenticate(BEARER, None) for _ in range(5)))
+    await authenticator.authenticate(BEARER, None)
     assert tokens.asked == 1
     clock.now = 10.0
-    await authenticator.user_of(BEARER, None)
+    await authenticator.authenticate(BEARER, None)
     assert tokens.asked == 2
 
 
@@ -133,7 +133,7 @@ async def test_token_reviews_are_shared_and_expire() -> None:
 async def test_paths_that_need_no_review(user: User, path: str, allowed: bool) -> None:
     """Probes would be refused, or more than them be open."""
     authorizer = authorization.Authorizer(("/healthz", "/open*"), None, 1.0, 1.0, Clock())
-    assert (await authorizer.verdict(user, "get", path)).allowed is allowed
+    assert (await authorizer.authorize(user, "get", path)).allowed is allowed
 
 
 async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> None:
@@ -149,8 +149,8 @@ async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> No
     authorizer = authorization.Authorizer((), review, 30.0, 10.0, clock)
     for moment in (0.0, 5.0, 10.0, 29.0, 30.0):
         clock.now = moment
-        await authorizer.verdict(User("a"), "get", "/yes")
-        await authorizer.verdict(User("a"), "get", "/no")
+        await authorizer.authorize(User("a"), "get", "/yes")
+        await authorizer.authorize(User("a"), "get", "/no")
     assert (asked.count("/yes"), asked.count("/no")) == (2, 3)
 
 
@@ -171,8 +171,8 @@ async def test_a_verdict_about_an_object_is_for_it_alone() -> None:
         (authorization.ResourceAccess("list", "pods"), False),
         (allowed, True),
     ):
-        assert (await authorizer.resource_verdict(User("a"), access)).allowed is verdict
-        assert (await authorizer.resource_verdict(User("root", ("system:masters",)), access)).allowed
+        assert (await authorizer.authorize_resource(User("a"), access)).allowed is verdict
+        assert (await authorizer.authorize_resource(User("root", ("system:masters",)), access)).allowed
     assert reviewed.count(allowed) == 1
     assert len(reviewed) == 4
 

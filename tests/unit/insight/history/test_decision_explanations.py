@@ -360,7 +360,7 @@ async def test_old_clusters_and_their_decisions_are_dropped_together(monkeypatch
     assert not newest.differs
     first = insight.service._memory.decisions.placement_of(f"uid-{known[0]}")
     assert first is not None
-    past = await insight.service._memory.clusters.cluster_at(1, first.answer.made.decision.generation)
+    past = await insight.service._memory.clusters.replay_cluster_to(1, first.answer.made.decision.generation)
     assert past is not None
 
 

@@ -87,6 +87,6 @@ def test_devices_that_a_claim_holds_are_in_use() -> None:
 )
 def test_scores_look_at_the_cluster_only_where_devices_count(resource: str, gate: bool, counted: bool) -> None:
     args = b'{"resources":[{"name":"%s","weight":1}]}' % resource.encode()
-    plugin = score_plugins.score_plugin("NodeResourcesBalancedAllocation", args, {"DRAExtendedResource": gate})
+    plugin = score_plugins.make_score_plugin("NodeResourcesBalancedAllocation", args, {"DRAExtendedResource": gate})
     assert plugin is not None
     assert (plugin.depends_on is interfaces.Dependency.CLUSTER) == counted

@@ -24,7 +24,7 @@ def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, b
     arguments = profile.args_json("DynamicResources")
     stated = json.loads(arguments)
     assert (stated["filterTimeout"] is None) == ("DRASchedulerFilterTimeout" in flipped)
-    for make in (filter_plugins.filter_plugin, score_plugins.score_plugin):
+    for make in (filter_plugins.make_filter_plugin, score_plugins.make_score_plugin):
         plugin = make("DynamicResources", arguments, gates.all())
         assert plugin is not None
         assert plugin.name == "DynamicResources"

@@ -1,4 +1,6 @@
-"""What PreBind, Unreserve and the actions do to claims alike: where a claim is, and how one is deleted.
+"""Calls of the API server about claims: their paths, deadline and repetitions, and the deletion of a claim.
+
+PreBind, Unreserve and the actions share them.
 
 Also change: internal/trireme/plugins/volume_binding/bind.py,
 internal/trireme/bind/action_executor.py (deadlines of writes in PreBind).
