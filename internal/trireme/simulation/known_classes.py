@@ -60,7 +60,7 @@ class KnownClasses:
         def entry(number: int) -> class_registry.ClassEntry:
             known = self.classes[number]
             return class_registry.ClassEntry(
-                number, self.identities[number], known.pod, known.labels_projected, _MANY, known
+                number, self.identities[number], known.pod, known.labels_projected, _MANY, pod_class=known
             )
 
         return class_registry.RegistryContents(

@@ -385,7 +385,7 @@ class Snapshot:
         distinct, which = np.unique(class_ids, return_inverse=True)
         of_class = [self.classes[class_id] for class_id in distinct.tolist()]
         if len(of_class) == 1:
-            slots, counts = np.unique(on, return_counts=True)
+            slots, counts = np.unique(on.astype(np.intp), return_counts=True)
             requests, nonzero = of_class[0].placed_requests(names), of_class[0].placed_nonzero_requests
             self.nodes.add_pods(slots, counts * sign, requests, nonzero, generation)
             return
