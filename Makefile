@@ -88,7 +88,8 @@ test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes
 	@$(BIN)/python -m tools.node.installation_trial $(ARGS)
 
 .PHONY: manifests
-manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
+manifests: $(STAMP) programs ## Write the dashboards from deploy/dashboards.yaml, and the kustomizations of deploy/ from the chart (needs Go)
+	@$(BIN)/python -m deploy.make_dashboards
 	@$(BIN)/python -m deploy.make_manifests
 
 .PHONY: certs
@@ -289,8 +290,13 @@ controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 	@$(BIN)/python -m tools.controlplane.build_controlplane
 
 .PHONY: programs
-programs: $(STAMP) ## Build Helm and actionlint, once (needs Go)
+programs: $(STAMP) ## Build Helm, actionlint and a check of dashboards, once (needs Go)
 	@$(BIN)/python -m tools.programs.build_programs
+
+.PHONY: test-traces
+test-traces: $(STAMP) ## Read traces back from Jaeger, which is built first, in ten minutes (needs Go)
+	@$(BIN)/python -m tools.programs.build_jaeger
+	@$(BIN)/pytest tests/e2e/test_e2e_tracing_store.py
 
 .PHONY: bench
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")

@@ -18,6 +18,7 @@ PHASE = phase_process.Phase(
         snap, remotes.filter_plugin, remotes.reserve_plugin, remotes.post_filter_plugin, remotes.filter_plugin
     ),
     add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
+    instruments=lambda served: served.instruments(),
 )
 
 
