@@ -88,7 +88,8 @@ test-node: $(STAMP) programs ## Install the chart on a real cluster of two nodes
 	@$(BIN)/python -m tools.node.installation_trial $(ARGS)
 
 .PHONY: manifests
-manifests: $(STAMP) programs ## Write the kustomizations of deploy/ from the chart (needs Go)
+manifests: $(STAMP) programs ## Write the dashboards from deploy/dashboards.yaml, and the kustomizations of deploy/ from the chart (needs Go)
+	@$(BIN)/python -m deploy.make_dashboards
 	@$(BIN)/python -m deploy.make_manifests
 
 .PHONY: certs
@@ -289,7 +290,7 @@ controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 	@$(BIN)/python -m tools.controlplane.build_controlplane
 
 .PHONY: programs
-programs: $(STAMP) ## Build Helm and actionlint, once (needs Go)
+programs: $(STAMP) ## Build Helm, actionlint and a check of dashboards, once (needs Go)
 	@$(BIN)/python -m tools.programs.build_programs
 
 .PHONY: bench

@@ -102,7 +102,10 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
     filters, scores = FilterPhase(Snapshot(), no_remote), ScorePhase(Snapshot(), no_remote)
     insights = InsightService(Snapshot(), no_remote, no_remote)
     declared = {
-        "filter": phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),
+        "filter": (
+            *phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),
+            *filters.instruments(),
+        ),
         "score": phase_metrics.follower_instruments("score", scores.follow, dict, scores.statistics),
         "insight": (
             *phase_metrics.follower_instruments("insight", insights.follow, dict, insights.statistics),

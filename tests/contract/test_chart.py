@@ -10,7 +10,7 @@ import re
 import pytest
 import yaml
 
-from deploy import make_manifests
+from deploy import make_dashboards, make_manifests
 from tools.programs import programs_fixture
 from trireme.config import gates, loading, trireme_configuration
 
@@ -61,6 +61,15 @@ def _plugins(document: str) -> dict[str, dict[str, list[dict[str, str]]]]:
     (profile,) = yaml.safe_load(document)["profiles"]
     plugins: dict[str, dict[str, list[dict[str, str]]]] = profile.get("plugins", {})
     return plugins
+
+
+def test_dashboards_are_published_unchanged_with_the_label_of_grafanas_sidecar() -> None:
+    """Helm would take the braces of a legend for its own."""
+    rendered = make_manifests.template({"monitoring": {"dashboards": {"enabled": True}}}, "trireme-system")
+    maps = [entry for entry in yaml.safe_load_all(rendered) if entry and entry["kind"] == "ConfigMap"]
+    (found,) = (entry for entry in maps if entry["metadata"]["labels"].get("grafana_dashboard") == "1")
+    files = {f"trireme-{path.name}": text.strip() for path, text in make_dashboards.generated().items()}
+    assert found["data"] == files
 
 
 def test_lint_has_nothing_to_say(tmp_path: pathlib.Path) -> None:

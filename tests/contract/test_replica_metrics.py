@@ -39,6 +39,7 @@ async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..
             service.follow,
             dict,
             service.statistics,
+            service.instruments() if isinstance(service, FilterPhase) else (),
             expiries=_own_certificate(),
             supervisor=supervision.Supervisor(),
         ),

@@ -11,16 +11,10 @@ from collections.abc import AsyncIterator
 import pytest
 import yaml
 
-from tests.alerts import alert_rules
-from tests.e2e import clusters, installation
+from tests.e2e import clusters, installation, prometheus_server
 from tests.e2e.installation import pod
-from tools.controlplane import ports
 
-PROMETHEUS = alert_rules.program("prometheus")
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed (Debian: prometheus)"),
-]
+pytestmark = [pytest.mark.timeout(300), prometheus_server.needs_prometheus]
 
 _PODS = "/api/v1/namespaces/default/pods"
 
@@ -56,37 +50,12 @@ async def watched(folder: pathlib.Path, cluster: clusters.OpenCluster) -> AsyncI
     """A scheduler on two small nodes, scraped each second."""
     async with cluster(nodes=2, cpu="4") as here:
         await here.start()
-        (port,) = ports.free_ports(1)
-        configuration = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(alert_rules.write(folder, wait="2s"))],
-            "scrape_configs": [
-                {
-                    "job_name": "trireme-frontend",
-                    "scheme": "https",
-                    "tls_config": {"insecure_skip_verify": True},
-                    "static_configs": [{"targets": [f"127.0.0.1:{here.port(here.frontends[0])}"]}],
-                }
-            ],
-        }
-        path = folder / "prometheus.yaml"
-        path.write_text(yaml.safe_dump(configuration))
-        command = [
-            str(PROMETHEUS),
-            f"--config.file={path}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ]
-        process = installation.Process("prometheus", command, folder / "prometheus.log")
-        process.start()
-        try:
-            await here.logged(process, "Server is ready to receive web requests")
-            seen = Watched(here, f"http://127.0.0.1:{port}")
+        targets = {prometheus_server.FRONTEND: [f"127.0.0.1:{here.port(here.frontends[0])}"]}
+        async with prometheus_server.scraping(here, folder, targets, wait="2s") as url:
+            seen = Watched(here, url)
             # Before the first scrape no frontend is known.
             await seen.clears("TriremeNoLeader")
             yield seen
-        finally:
-            process.stop()
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from google.protobuf import json_format
 
-from tests.e2e import clusters, installation
+from tests.e2e import clusters, installation, prometheus_server
 from tests.e2e.installation import pod
 from tests.e2e.test_e2e_plugins import plugin, profile, remote
 from tests.helpers import otlp_receiver
@@ -97,3 +97,46 @@ async def test_a_pod_has_one_trace_through_all_processes_and_the_plugin(
             shown = await _ask("trace", "p", "--socket", str(socket), "-o", "wide")
             assert shown.startswith("default/p was bound ")
             assert re.search(r"^ +look at the no\S+ +tracing-plugin ", shown, re.MULTILINE)
+
+
+@prometheus_server.needs_prometheus
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+async def test_exemplars_in_prometheus_name_the_traces_of_pods(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way from a slow bucket of a dashboard to the trace of a pod."""
+    async with otlp_receiver.receiving() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{receiver.address}")
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        async with cluster(nodes=2) as here:
+            await here.start()
+            targets = {prometheus_server.FRONTEND: [f"127.0.0.1:{here.port(here.frontends[0])}"]}
+            await here.create_pods([pod("p")])
+            await here.bound(1)
+            async with prometheus_server.scraping(
+                here, tmp_path, targets, "--enable-feature=exemplar-storage"
+            ) as prometheus:
+                found: list[str] = []
+
+                async def scraped() -> bool:
+                    query = {
+                        "query": "scheduler_scheduling_attempt_duration_seconds_bucket",
+                        "start": "0",
+                        "end": "4e9",
+                    }
+                    url = f"{prometheus}/api/v1/query_exemplars"
+                    async with here.session.get(url, params=query) as response:
+                        series = (await response.json())["data"]
+                    found[:] = [each["labels"]["trace_id"] for entry in series for each in entry["exemplars"]]
+                    return bool(found)
+
+                await installation.until(scraped, 30, lambda: "no exemplar")
+            (trace_id,) = set(found)
+            uid = (await here.pod("p"))["metadata"]["uid"]
+
+            async def arrived() -> bool:
+                return ("trireme-frontend", "Pod") in receiver.names(int(trace_id, 16))
+
+            await installation.until(arrived, 30, lambda: str(receiver.names(int(trace_id, 16))))
+            (root,) = (span for _, span in receiver.spans if span.name == "Pod")
+            assert uid in {each.value.string_value for each in root.attributes}

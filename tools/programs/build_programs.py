@@ -1,7 +1,8 @@
 """Builds the programs of others that checks use, into build/programs: `python -m tools.programs.build_programs`.
 
-Helm renders and installs the chart, actionlint reads the workflow files. `go.mod` pins them; a cold build takes some
-minutes, and later calls compare a digest of `go.mod` and `go.sum`.
+Helm renders and installs the chart, actionlint reads the workflow files, and dashboardcheck, of this folder, reads
+dashboards by Grafana's published schema. `go.mod` pins them; a cold build takes some minutes, and later calls compare a
+digest of what it is built of.
 
 Standard library only, so that it runs before anything is installed.
 
@@ -23,12 +24,14 @@ FOLDER = REPOSITORY / "build" / "programs"
 STAMP = FOLDER / "inputs"
 HELM = FOLDER / "helm"
 ACTIONLINT = FOLDER / "actionlint"
-PACKAGES = ("helm.sh/helm/v4/cmd/helm", "github.com/rhysd/actionlint/cmd/actionlint")
+DASHBOARDCHECK = FOLDER / "dashboardcheck"
+PACKAGES = ("helm.sh/helm/v4/cmd/helm", "github.com/rhysd/actionlint/cmd/actionlint", "./dashboardcheck")
 
 
 def available() -> bool:
     """Whether the programs are there, of the versions that go.mod names."""
-    return STAMP.exists() and STAMP.read_text() == _digest() and HELM.exists() and ACTIONLINT.exists()
+    built = all(program.exists() for program in (HELM, ACTIONLINT, DASHBOARDCHECK))
+    return built and STAMP.exists() and STAMP.read_text() == digest(MODULE)
 
 
 def build() -> None:
@@ -37,8 +40,11 @@ def build() -> None:
         return
     go = shutil.which("go")
     if go is None:
-        raise SystemExit("programs: no Go toolchain on PATH; Helm and actionlint need Go 1.26 or newer to be built")
-    print("programs: building Helm and actionlint into build/programs (some minutes the first time)", flush=True)
+        raise SystemExit("programs: no Go toolchain on PATH; Helm and others need Go 1.26 or newer to be built")
+    print(
+        "programs: building Helm, actionlint and dashboardcheck into build/programs (some minutes the first time)",
+        flush=True,
+    )
     # Built beside their place and moved: programs that run are left as they are.
     unfinished = FOLDER.with_name("programs.new")
     unfinished.mkdir(parents=True, exist_ok=True)
@@ -49,11 +55,12 @@ def build() -> None:
     for program in unfinished.iterdir():
         program.replace(FOLDER / program.name)
     unfinished.rmdir()
-    STAMP.write_text(_digest())
+    STAMP.write_text(digest(MODULE))
 
 
-def _digest() -> str:
-    inputs = (MODULE / "go.mod", MODULE / "go.sum")
+def digest(module: Path) -> str:
+    """What a Go module's programs are built of: its versions, and its own code."""
+    inputs = (module / "go.mod", module / "go.sum", *sorted(module.glob("*/*.go")))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()
 
 

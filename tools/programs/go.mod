@@ -2,6 +2,8 @@ module trireme.dev/programs
 
 go 1.26.0
 
+require github.com/grafana/grafana-foundation-sdk/go v0.0.22
+
 require (
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect

@@ -1,4 +1,4 @@
-"""The check before tests that need Helm or actionlint: skipped where Go is missing, failed where CI has to have it.
+"""The check before tests that need these programs: skipped where Go is missing, failed where CI has to have it.
 
 Also change: .github/workflows/ci.yaml (the versions of Python and Go).
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.helpers import requirements
 from tools.programs import build_programs
 
-MISSING = "Helm and actionlint are not built: `make programs` (needs Go 1.26)"
+MISSING = "Helm, actionlint and dashboardcheck are not built: `make programs` (needs Go 1.26)"
 
 
 def require_programs() -> None:

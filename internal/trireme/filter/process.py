@@ -22,6 +22,7 @@ PHASE = phase_process.Phase(
         remotes.make_filter_plugin,
     ),
     add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
+    instruments=lambda served: served.instruments(),
 )
 
 

@@ -14,13 +14,14 @@ Also change: internal/trireme/replay/decision_calls.py (the calls).
 Tests: tests/unit/filter/test_service.py, tests/unit/replay/test_decision_replay.py.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from grpc import aio
 
 from trireme.evaluation import filter_engine, request_errors, reserving
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
+from trireme.filter import node_metrics
 from trireme.framework import amounts, status
 from trireme.phases import answering, release_skew
 from trireme.registry import compared_plugins, filter_profiles
@@ -30,6 +31,7 @@ from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2, snapshot_pb2
 from trireme.wire import node_columns, phase_answers
 from trireme.wire import status as wire_status
+from trireme_kube.componentbase.metrics.instruments import Instrument
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -72,6 +74,10 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     def statistics(self) -> filter_evaluator.FilterEvaluatorStatistics:
         """What has been evaluated since the configuration came."""
         return self._engine.evaluator.statistics()
+
+    def instruments(self) -> Iterable[Instrument]:
+        """The metrics that are no numbers of these statistics."""
+        return node_metrics.instruments(self._snap)
 
     def _apply_configuration(self, configuration: snapshot_pb2.Configuration) -> None:
         """Make the engine of a configuration. Raises: ValueError; then the one before stays in force."""

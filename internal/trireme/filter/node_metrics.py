@@ -1,0 +1,81 @@
+"""What nodes have left, and how it is spread: gauges of filter's snapshot, computed when they are scraped.
+
+Nodes that are cordoned count for nothing here. Replicas of filter show the same numbers.
+
+Also change: deploy/dashboards.yaml (the queries).
+
+Tests: tests/unit/filter/test_node_metrics.py.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from trireme.snapshot import arrays, resources, snapshot
+from trireme_kube.componentbase.metrics.instruments import Gauge, Instrument, Values
+
+SHORT = 0.05
+"""A node with less than this share of its CPUs or memory left takes hardly another pod."""
+
+_MILLI = 1000
+
+
+def instruments(snap: snapshot.Snapshot) -> Iterable[Instrument]:
+    """The gauges, by resource; CPUs are counted in CPUs, all else in the resource's own unit."""
+    labels = ("resource",)
+    yield Gauge(
+        "trireme_node_allocatable",
+        "What all nodes that take pods have, by resource (cpu in CPUs).",
+        lambda: _by_resource(snap, _Table(snap).allocatable.sum(axis=1)),
+        labels,
+    )
+    yield Gauge(
+        "trireme_node_requested",
+        "What pods request on these nodes, by resource.",
+        lambda: _by_resource(snap, _Table(snap).requested.sum(axis=1)),
+        labels,
+    )
+    yield Gauge(
+        "trireme_node_largest_free",
+        "The most that one of these nodes has left, by resource: no larger pod fits.",
+        lambda: _by_resource(snap, _Table(snap).free.max(axis=1, initial=0)),
+        labels,
+    )
+    yield Gauge(
+        "trireme_node_stranded",
+        "What is left on nodes that have less than 5 % of another resource (CPU or memory) or no place for a pod left.",
+        lambda: _by_resource(snap, _Table(snap).stranded()),
+        labels,
+    )
+
+
+class _Table:
+    """The nodes that take pods. Shape of the columns: (resource, node)."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        nodes = snap.nodes
+        live = nodes.live_slots()
+        self._slots: arrays.SlotArray = live[~nodes.unschedulable[live]]
+        self.allocatable: arrays.Int64Array = nodes.allocatable[:, self._slots]
+        self.requested: arrays.Int64Array = nodes.requested[:, self._slots]
+        self.free: arrays.Int64Array = np.maximum(self.allocatable - self.requested, 0)
+        self._has_no_place = nodes.pod_count[self._slots] >= nodes.allowed_pods[self._slots]
+
+    def stranded(self) -> arrays.Int64Array:
+        """What is left of each resource where another one is used up. Shape: (resource,)."""
+        pair = slice(resources.CPU, resources.MEMORY + 1)
+        short = self.free[pair] < SHORT * self.allocatable[pair]
+        out = np.zeros(self.free.shape[0], dtype=np.int64)
+        for resource in range(self.free.shape[0]):
+            others = [short[each] for each in (resources.CPU, resources.MEMORY) if each != resource]
+            out[resource] = self.free[resource, np.logical_or.reduce([*others, self._has_no_place])].sum()
+        return out
+
+
+def _by_resource(snap: snapshot.Snapshot, amounts: arrays.Int64Array) -> Mapping[Values, float]:
+    """The amounts with the names of their resources, without resources that no node has ever had."""
+    out = {}
+    for number, name in enumerate(snap.nodes.resource_names.names[: amounts.shape[0]]):
+        if number in (resources.CPU, resources.MEMORY) or snap.nodes.allocatable[number].any():
+            out[(name,)] = float(amounts[number]) / (_MILLI if number == resources.CPU else 1)
+    return out
