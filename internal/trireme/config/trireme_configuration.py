@@ -57,6 +57,8 @@ MAX_BATCH_PODS = 5_000
 TRACE_ID = "{traceID}"
 WAKE = "Wake"
 REPORT = "Report"
+SAMPLE = "Sample"
+OFF = "Off"
 CORRECTED = "Corrected"
 KUBERNETES = "Kubernetes"
 
@@ -142,6 +144,12 @@ class Insight:
         "`Wake`: they are tried again at once; `Report`: they are counted and shown, and wait on.",
         OneOf((WAKE, REPORT)),
     ] = WAKE
+    self_check: Annotated[
+        str,
+        "Whether insight makes decisions again where it records, to find those that differ (recording.md). `Sample`:",
+        "some of them, in 1 % of a processor; `Off`: none.",
+        OneOf((SAMPLE, OFF)),
+    ] = SAMPLE
 
 
 @dataclass(frozen=True, slots=True)
