@@ -59,6 +59,8 @@ WAKE = "Wake"
 REPORT = "Report"
 SAMPLE = "Sample"
 OFF = "Off"
+TEXT = "Text"
+JSON = "JSON"
 CORRECTED = "Corrected"
 KUBERNETES = "Kubernetes"
 
@@ -280,6 +282,13 @@ class TriremeConfiguration:
         OneOf((CORRECTED, KUBERNETES)),
         Change.AT_RESTART,
     ] = CORRECTED
+    condition_message: Annotated[
+        str,
+        "What the message of a pod's condition PodScheduled is: `Text`, as kube-scheduler's; or `JSON` of that text as",
+        "`message`, and `reasons` with `plugin`, `code`, `parameters` and `nodes` (reference/reason-codes.md).",
+        OneOf((TEXT, JSON)),
+        Change.AT_RESTART,
+    ] = TEXT
     column_cache_classes: Annotated[
         int, "How many recent classes' columns a replica of filter and score caches.", _POSITIVE
     ] = 256

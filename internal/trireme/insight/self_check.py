@@ -36,7 +36,7 @@ CPU_SHARE = 0.01
 MAX_CREDIT = 0.5
 #: At least so long from the end of a sample to the next one.
 PERIOD_SECONDS = 10.0
-#: A sample ends with the first of these: decisions, bytes of messages, seconds.
+#: A sample ends with the first of these: decisions, bytes of messages, seconds since its first decision.
 MAX_DECISIONS, MAX_BYTES, MAX_SECONDS = 200, 4 << 20, 10.0
 #: Of differences of one call, a sample is saved so often at most.
 SAVE_SECONDS = 600.0
@@ -114,9 +114,9 @@ class SelfCheck:
         self._now_ns, self._steady, self._cpu = times
         self._hello: snapshot_pb2.Hello | None = None
         self._enabled = self._running = False
-        # The sample that is being collected, and since when; the one that waits for being decided again.
+        # The sample that is being collected, and when its first decision came; the one that is to be decided again.
         self._sample: Sample | None = None
-        self._sample_began = 0.0
+        self._first_decision_at = 0.0
         self._collected: Sample | None = None
         self._ready = asyncio.Event()
         # In seconds of processor time, as of a moment; negative after a sample that took more.
@@ -149,7 +149,7 @@ class SelfCheck:
     # Collecting
 
     def take(self, request: snapshot_pb2.SyncRequest) -> None:
-        """Add the message to the sample, or begin one behind it if it is time and decisions are being made."""
+        """Add the message to the sample, or begin one behind it if it is time for it."""
         if not self._running:
             return
         began = self._cpu()
@@ -159,10 +159,10 @@ class SelfCheck:
             self._enabled = not request.hello.configuration.self_check_off
         elif self._sample is not None:
             self._extend(self._sample, request)
-        elif self._enabled and request.decisions and self._is_due():
+        elif self._enabled and self._is_due():
             assert self._hello is not None
             state = captured_state.capture(self._cluster, self._hello, self._now_ns())
-            self._sample, self._sample_began = Sample(self._instance, state), self._steady()
+            self._sample = Sample(self._instance, state)
         self._charge(self._cpu() - began)
 
     def _extend(self, sample: Sample, request: snapshot_pb2.SyncRequest) -> None:
@@ -170,8 +170,12 @@ class SelfCheck:
         if request.delta.reset:
             self._end_sample()
             return
+        now = self._steady()
+        if request.decisions and not sample.decisions:
+            self._first_decision_at = now
         sample.add(self._now_ns(), request.SerializeToString(), len(request.decisions))
-        elapsed = self._steady() - self._sample_began
+        # In a quiet cluster the first decision may be long in coming.
+        elapsed = now - self._first_decision_at if sample.decisions else 0.0
         if sample.decisions >= MAX_DECISIONS or sample.size >= MAX_BYTES or elapsed >= MAX_SECONDS:
             self._end_sample()
 

@@ -161,6 +161,20 @@ async def test_a_sample_has_an_end(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert 0 < watched.counts()[0] <= 8
 
 
+async def test_a_decision_in_a_quiet_cluster_is_made_again_too(tmp_path: pathlib.Path) -> None:
+    """If this fails, nothing is checked where a pod comes once a minute."""
+    cluster = await RecordedCluster(3).open()
+    quiet = [recording_pb2.RecordedFrame(message=snapshot_pb2.SyncRequest(queue=snapshot_pb2.QueueDelta()))] * 60
+    frames = cluster.frames()
+    async with Watched(tmp_path, cluster).running() as watched:
+        watched.feed(frames)
+        watched.feed(quiet, apart=1.0)
+        await cluster.schedule(SMALL, 1)
+        watched.feed(cluster.frames()[len(frames) :])
+        await watched.end()
+    assert watched.counts() == (2, {})
+
+
 async def test_processor_time_is_waited_for(tmp_path: pathlib.Path) -> None:
     """If this fails, a large cluster costs insight more than the share."""
     cluster = await RecordedCluster(6).open()

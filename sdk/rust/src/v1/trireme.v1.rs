@@ -3653,7 +3653,7 @@ pub struct SchedulerExplanation {
 /// Nested message and enum types in `SchedulerExplanation`.
 pub mod scheduler_explanation {
     /// REQUIRED. Whose pod it is, and where.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum State {
         /// It is in the queue, or an attempt at it is under way.
         #[prost(message, tag = "2")]
@@ -3680,7 +3680,7 @@ pub struct PodTrace {
     pub store_url: ::prost::alloc::string::String,
 }
 /// PendingPod is a pod without a node, or one that is being bound, and what it waits for.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PendingPod {
     /// REQUIRED. The pod.
     #[prost(message, optional, tag = "1")]
@@ -3714,7 +3714,7 @@ pub struct PendingPod {
     pub attempts: u32,
 }
 /// AlikePods are pods of one class that wait for the same.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AlikePods {
     /// REQUIRED. How many.
     #[prost(uint32, tag = "1")]
@@ -3748,7 +3748,7 @@ pub struct AlikePods {
     pub max_attempts: u32,
 }
 /// PodWait is the one thing that a pending pod waits for.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodWait {
     /// REQUIRED. What it is: attempt, binding, caches, deletion, event, gate, group, leadership, permit, plugin, preBind,
     /// preEnqueue, preemption, queueSort, service, time or turn.
@@ -3775,6 +3775,10 @@ pub struct PodWait {
     /// OPTIONAL. The group that it is scheduled with.
     #[prost(string, tag = "8")]
     pub group: ::prost::alloc::string::String,
+    /// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
+    /// without names of nodes.
+    #[prost(message, repeated, tag = "9")]
+    pub refusals: ::prost::alloc::vec::Vec<DecisionRefusal>,
 }
 /// BoundPod is a pod that has a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
