@@ -85,6 +85,11 @@ class Status:
             object.__setattr__(self, "reasons", _REASONS[self.code])
 
     @property
+    def has_own_reasons(self) -> bool:
+        """Whether its reasons say more than that of its kind."""
+        return bool(self.reasons) and self.reasons != _REASONS.get(self.code)
+
+    @property
     def is_rejection(self) -> bool:
         """The pod is refused (not an error): it is parked until an event may help it."""
         return self.code in _REJECTIONS
