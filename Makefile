@@ -253,7 +253,7 @@ console: ## Build the console's page from console/ into the package (needs npm)
 	@cd console && npm ci --silent --ignore-scripts && npm run --silent check && npm run --silent build
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents generated from the code: metrics, configuration, flags, command line, HTTP, feature gates, queue, plugin verification, the contract of plugins, the chart's values, reason codes
+docs: $(STAMP) ## Write the documents generated from the code: metrics, configuration, flags, command line, HTTP, feature gates, queue, plugin verification, the contract of plugins, the chart's values, reason codes, JSON schemas
 	@$(BIN)/python -m tests.contract.metrics_document
 	@$(BIN)/python -m tests.simulation.defects_document
 	@$(BIN)/python -m tests.helpers.configuration_document
@@ -264,6 +264,7 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, configur
 	@$(BIN)/python -m tests.helpers.chart_values_document
 	@$(BIN)/python -m tests.helpers.reasons_document
 	@$(BIN)/python -m tests.helpers.flags_document
+	@$(BIN)/python -m tests.helpers.schemas_document
 	@$(BIN)/python -m tests.helpers.command_line_document
 	@$(BIN)/python -m tests.helpers.http_document
 	@$(BIN)/python -m tests.helpers.tutorials_document

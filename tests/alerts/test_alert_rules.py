@@ -93,6 +93,9 @@ CASES: Mapping[str, Case] = {
     "TriremeMissedWakeUps": Case(
         {f'trireme_missed_wake_ups_total{{{A},plugin="NodeResourcesFit",found_by="insight"}}': "_x10 1x200"}, 25, 110
     ),
+    "TriremeDecisionsDiffer": Case(
+        {f'trireme_insight_self_check_differences_total{{{A},call="Place"}}': "_x10 1x200"}, 25, 110
+    ),
     "TriremePreemptionStorm": Case(
         LEADER
         | {

@@ -182,6 +182,8 @@ class Server:
         self.address = f"unix:{folder}/{phase}-{number}.sock"
         self._cluster = cluster
         self._phase = phase
+        #: The phase's service, once it is served; of bind none.
+        self.service: Any = None
         self._server: grpc_server.ReplicaServer | None = None
 
     async def start(self) -> None:
@@ -207,7 +209,7 @@ class Server:
             ]
         phase = _PHASES[self._phase]
         snap = snapshot.Snapshot()
-        service = phase.make(snap, remote_plugins.RemotePlugins(snap, cycle_pb2.Cycle))
+        service = self.service = phase.make(snap, remote_plugins.RemotePlugins(snap, cycle_pb2.Cycle))
         hosted = phase_process.PhasePluginService("i", phase.point, lambda: service.chains)
         return [
             *phase_process.shared_services(service.follow, hosted),

@@ -109,7 +109,7 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
         "score": phase_metrics.follower_instruments("score", scores.follow, dict, scores.statistics),
         "insight": (
             *phase_metrics.follower_instruments("insight", insights.follow, dict, insights.statistics),
-            *insights.http_metrics.instruments(),
+            *insights.instruments(),
         ),
         "bind": bind_metrics.instruments(unread, unread, no_remotes),
     }

@@ -45,6 +45,11 @@ _OTHERS = (
         "`reasons[]` of `scheduler.refusedPlacement`, where the extension point is Bind or PreBind.",
         bind_reasons.REASONS,
     ),
+    (
+        "Answers without a code of their own",
+        "Beside any status that is no success: of remote plugins that give no codes, and of failures.",
+        reason_codes.OF_ANY,
+    ),
     ("Errors of remote plugins", "Beside the status `ERROR` of the plugin.", reason_codes.OF_REMOTE_CALLS),
     ("Failed attempts", "`reason` of the pod's condition PodScheduled.", reason_codes.OF_ATTEMPTS),
 )

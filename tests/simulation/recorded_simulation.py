@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from tests.simulation import (
@@ -23,7 +23,7 @@ from tests.simulation.simulated_load import Rates, ZonedLoad
 from tests.simulation.simulation_plan import Options, Storm
 from tests.simulation.virtual_loop import VirtualLoop
 from trireme.insight import process as insight_process
-from trireme.insight import service
+from trireme.insight import self_check, service
 from trireme.phases import phase_process
 from trireme.phases.process_flags import ProcessFlags
 from trireme.recording import decision_numbers, segment_writer
@@ -41,6 +41,11 @@ _LIMITS = segment_writer.Limits(100 << 30, 1e9)
 
 # A profile without the remote plugin, for half of the pods.
 _LOCAL_PROFILE = "local-scheduler"
+
+
+async def _run_here(check: Coroutine[Any, Any, self_check.Checked]) -> self_check.Checked:
+    """In the place of the self-check's thread: it waits for nothing."""
+    return await check
 
 
 class _Load(ZonedLoad):
@@ -76,6 +81,7 @@ class RecordedSimulation:
         self._options = options
         self._recordings = recordings
         self.decisions = 0
+        self._checks: list[self_check.SelfCheck] = []
         self._cluster = simulated_cluster.Cluster(loop, folder, options.seed, lambda line: None)
         self._load = _Load(self._cluster.registry, RATES, options.nodes, options.seed)
         if local:
@@ -100,6 +106,13 @@ class RecordedSimulation:
                 break
         self._end()
 
+    def self_checked(self) -> str:
+        """What the self-check found meanwhile."""
+        found = [each.statistics() for each in self._checks]
+        differences = [each._differences.totals("call") for each in self._checks]
+        made, failures = sum(each.made for each in found), sum(each.failures for each in found)
+        return f"self-check: {made} decisions made again, {failures} samples failed, differences: {differences}"
+
     async def _carry_out(self, storm: Storm, decisions: int) -> None:
         began = self._loop.now
         for event in storm.events:
@@ -120,7 +133,10 @@ class RecordedSimulation:
         ) -> AsyncIterator[None]:
             writer = segment_writer.RecordingWriter(self._recordings, _LIMITS, asyncio.get_running_loop().time)
             recorder = served.record_to(writer)
-            record = recorder.record
+            record, checking = recorder.record, served.self_check
+            assert checking is not None
+            checking._run = _run_here
+            self._checks.append(checking)
 
             def record_and_count(request: Any) -> None:
                 decisions = (decision_pb2.Decision.FromString(content) for content in request.decisions)
@@ -143,7 +159,8 @@ class RecordedSimulation:
             self._end = end
             writing = supervisor.keep("recording", write)
             try:
-                yield
+                async with checking.running(supervisor):
+                    yield
             finally:
                 await supervisor.stop(writing)
 

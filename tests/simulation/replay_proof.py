@@ -73,6 +73,7 @@ def _record(options: argparse.Namespace, folder: pathlib.Path, recordings: pathl
         loop.run_until_complete(run.run(options.decisions, lambda line: print(line, flush=True)))
         answers = ", ".join(f"{verb} {number}" for verb, number in sorted(run.extender_answers.items()))
         print(f"recorded in {_cpu_clock() - began:.0f} s of processor time; answers of the extender: {answers}")
+        print(run.self_checked())
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

@@ -20,6 +20,9 @@ def test_a_recorded_run_of_mixed_load_is_decided_the_same() -> None:
     counted = re.findall(r"(plain|redacted): (\d+) decisions are the same, 0 differ", done.stdout)
     assert [kind for kind, _ in counted] == ["plain", "redacted"]
     assert all(int(number) >= 1200 for _, number in counted)
+    checked = re.search(r"self-check: (\d+) decisions made again, 0 samples failed, differences: \[{}\]", done.stdout)
+    assert checked is not None, done.stdout
+    assert int(checked[1]) >= 200
     calls = ("Filter ", "Place ", "Reserve ", "RunPostFilter ", "ScorePodGroupPlacements ")
     assert all(call in done.stdout for call in calls)
     assert re.search(r"answers of the extender: filter \d+, .*prioritize \d+", done.stdout)

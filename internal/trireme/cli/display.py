@@ -129,13 +129,16 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
 def _without_passing_time(report: Report) -> Report:
     """The report without what changes all the time, to detect changes.
 
-    That is its moment, how long the Lease is valid, when waiting pods were checked last, and what a replica of insight
-    is sent: reports like this one.
+    That is its moment, how long the Lease is valid, when waiting pods were checked last, how many decisions insight
+    made again, and what a replica of insight is sent: reports like this one.
     """
     leadership = report.get("leadership")
     if leadership is None:
         return report
     replicas = [{**each, "sentBytes": "0"} for each in report.get("replicas", ())]
+    for each in replicas:
+        if "selfCheck" in each:
+            each["selfCheck"] = {**each["selfCheck"], "checked": "0", "checkedAtMs": "0"}
     fixed = {"atMs": 0, "leadership": {**leadership, "secondsLeft": 0}, "replicas": replicas}
     check = {**report.get("wakeUpCheck", {}), "checkedAtMs": "0"}
     return {**report, **fixed, "wakeUpCheck": check}

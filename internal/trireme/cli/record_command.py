@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import pathlib
 import sys
-from typing import Any
+from typing import TypedDict
 
 from rich import console
 
@@ -25,6 +25,56 @@ _HOW_TO_RECORD = (
     "Insight records where it has --record-dir: `trireme up --record-dir DIR` on one machine, "
     "deploy/components/insight-recording in a cluster. Name the folder by --dir"
 )
+
+
+class TornReport(TypedDict):
+    """A tail that is no whole frame."""
+
+    file: str
+    offset: int
+    sizeBytes: int
+
+
+class ProblemReport(TypedDict):
+    """A damaged place."""
+
+    file: str
+    offset: int
+    problem: str
+
+
+class GapReport(TypedDict):
+    """A span of time in which messages may be missing; `droppedMessages` 0: not known how many."""
+
+    begin: str | None
+    end: str | None
+    file: str
+    reason: str
+    droppedMessages: int
+
+
+RecordingSummary = TypedDict(
+    "RecordingSummary",
+    {
+        "from": str | None,
+        "to": str | None,
+        "files": int,
+        "sizeBytes": int,
+        "frames": int,
+        "deltas": int,
+        "queueDeltas": int,
+        "streams": int,
+        "decisions": int,
+        "bindings": int,
+        "missingDecisions": int,
+        "uncountedGaps": int,
+        "releases": list[str],
+        "gaps": list[GapReport],
+        "torn": list[TornReport],
+        "problems": list[ProblemReport],
+    },
+)
+"""What `trireme record check -o json` prints."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -149,7 +199,7 @@ def render(report: Report, wide: bool = False) -> console.Group:
     return console.Group(*parts)
 
 
-def _report(summary: verification.Summary) -> dict[str, Any]:
+def _report(summary: verification.Summary) -> RecordingSummary:
     """The summary as `-o json` shows it."""
     return {
         "from": _time(summary.totals.begin_ns),

@@ -8,10 +8,9 @@ Tests: tests/unit/cli/test_replay_command.py.
 
 import argparse
 import asyncio
-import dataclasses
 import json
 import sys
-from typing import Any
+from typing import TypedDict
 
 from trireme.cli import replay_configuration
 from trireme.recording import decision_numbers, segment_reader
@@ -20,6 +19,36 @@ from trireme_kube.apimachinery import configuration_files, timestamps
 
 # How many nodes or lines of an outcome are shown as text.
 _SHOWN_LINES = 20
+
+
+class DifferenceReport(TypedDict):
+    """A decision that is another one now; the outcomes are lines of text."""
+
+    decision: int
+    time: str
+    generation: int
+    profile: str
+    call: str
+    pods: str
+    recorded: list[str]
+    replayed: list[str]
+
+
+class ReplayReport(TypedDict):
+    """What `-o json` prints: decisions that are the same, that differ, and that were not made again, by the reason."""
+
+    same: int
+    different: int
+    placedPods: int
+    inexact: int
+    remote: int
+    incomplete: int
+    missing: int
+    gaps: int
+    uncountedGaps: int
+    bindings: int
+    calls: dict[str, int]
+    differences: list[DifferenceReport]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"Error: {options.file}: {error}", file=sys.stderr)
         return 1
     if options.output == "json":
-        print(json.dumps({**_counts_json(counts), "differences": differences}, ensure_ascii=False, indent=2))
+        print(json.dumps(_report(counts, differences), ensure_ascii=False, indent=2))
     else:
         print(_counts_text(counts))
     return 1 if differences else 0
@@ -47,12 +76,12 @@ def run(options: argparse.Namespace) -> int:
 
 async def _replay(
     options: argparse.Namespace,
-) -> tuple[decision_replay.ReplayCounts, list[dict[str, Any]]]:
+) -> tuple[decision_replay.ReplayCounts, list[DifferenceReport]]:
     """Replay the file; prints each difference as it is found, unless all is to be JSON.
 
     Raises: OSError, RecordingError, ValueError.
     """
-    differences: list[dict[str, Any]] = []
+    differences: list[DifferenceReport] = []
     with options.file.open("rb") as file:
         reader = segment_reader.SegmentReader(file, str(options.file))
         if reader.header is None:
@@ -71,7 +100,7 @@ async def _replay(
 async def _compare(
     replay: decision_replay.DecisionReplay,
     reader: segment_reader.SegmentReader,
-    differences: list[dict[str, Any]],
+    differences: list[DifferenceReport],
     options: argparse.Namespace,
 ) -> bool:
     """Replay all frames, or those up to a difference; whether it was all. Raises: RecordingError, ValueError."""
@@ -112,13 +141,25 @@ def _counts_text(counts: decision_replay.ReplayCounts) -> str:
     return "\n".join(lines)
 
 
-def _counts_json(counts: decision_replay.ReplayCounts) -> dict[str, Any]:
-    found: dict[str, Any] = dataclasses.asdict(counts)
-    found["placedPods"], found["uncountedGaps"] = found.pop("placed_pods"), found.pop("uncounted_gaps")
-    return found
+def _report(counts: decision_replay.ReplayCounts, differences: list[DifferenceReport]) -> ReplayReport:
+    """What `-o json` prints."""
+    return {
+        "same": counts.same,
+        "different": counts.different,
+        "placedPods": counts.placed_pods,
+        "inexact": counts.inexact,
+        "remote": counts.remote,
+        "incomplete": counts.incomplete,
+        "missing": counts.missing,
+        "gaps": counts.gaps,
+        "uncountedGaps": counts.uncounted_gaps,
+        "bindings": counts.bindings,
+        "calls": counts.calls,
+        "differences": differences,
+    }
 
 
-def _difference_json(difference: decision_replay.Difference) -> dict[str, Any]:
+def _difference_json(difference: decision_replay.Difference) -> DifferenceReport:
     """A difference as JSON."""
     return {
         "decision": difference.number,

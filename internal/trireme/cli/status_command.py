@@ -18,6 +18,7 @@ from trireme.cli import (
     leadership_display,
     number_arguments,
     row_table,
+    self_check_display,
     wake_ups_display,
 )
 from trireme.cli.display import Report
@@ -96,6 +97,8 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
     out.append(("Queue", ", ".join(f"{count} {name}" for name, count in queue_counts(status).items())))
     if status.HasField("wake_up_check"):  # neither older frontends nor a standby have any
         out.append(("Wake-ups", wake_ups_display.check_text(status.wake_up_check)))
+    if (checked := self_check_display.check_text(status.replicas)) is not None:
+        out.append(("Self-check", checked))
     cluster = status.cluster
     assumed = f" ({cluster.assumed_pods} not yet confirmed)" if cluster.assumed_pods else ""
     counts = f"{cluster.nodes} nodes, {cluster.pods} pods{assumed}, {cluster.pod_classes} pod classes"

@@ -4,6 +4,7 @@ Tests: tests/unit/cli/test_display.py, tests/contract/test_image_contents.py.
 """
 
 import argparse
+from typing import NotRequired, TypedDict
 
 from rich import console
 
@@ -11,6 +12,22 @@ from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
 from trireme.framework import programs, release
 from trireme_kube.componentbase.cli import arguments
+
+
+class Version(TypedDict):
+    """The releases of Trireme, of the kube-scheduler that it follows, and of Python."""
+
+    trireme: str
+    kubernetes: str
+    python: str
+
+
+class Versions(TypedDict):
+    """What `-o json` prints; `unanswered` says why the scheduler's are not known."""
+
+    client: Version
+    scheduler: NotRequired[Version]
+    unanswered: NotRequired[str]
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -57,6 +57,10 @@ MAX_BATCH_PODS = 5_000
 TRACE_ID = "{traceID}"
 WAKE = "Wake"
 REPORT = "Report"
+SAMPLE = "Sample"
+OFF = "Off"
+TEXT = "Text"
+JSON = "JSON"
 CORRECTED = "Corrected"
 KUBERNETES = "Kubernetes"
 
@@ -142,6 +146,12 @@ class Insight:
         "`Wake`: they are tried again at once; `Report`: they are counted and shown, and wait on.",
         OneOf((WAKE, REPORT)),
     ] = WAKE
+    self_check: Annotated[
+        str,
+        "Whether insight makes decisions again where it records, to find those that differ (recording.md). `Sample`:",
+        "some of them, in 1 % of a processor; `Off`: none.",
+        OneOf((SAMPLE, OFF)),
+    ] = SAMPLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +282,13 @@ class TriremeConfiguration:
         OneOf((CORRECTED, KUBERNETES)),
         Change.AT_RESTART,
     ] = CORRECTED
+    condition_message: Annotated[
+        str,
+        "What the message of a pod's condition PodScheduled is: `Text`, as kube-scheduler's; or `JSON` of that text as",
+        "`message`, and `reasons` with `plugin`, `code`, `parameters` and `nodes` (reference/reason-codes.md).",
+        OneOf((TEXT, JSON)),
+        Change.AT_RESTART,
+    ] = TEXT
     column_cache_classes: Annotated[
         int, "How many recent classes' columns a replica of filter and score caches.", _POSITIVE
     ] = 256

@@ -45,6 +45,14 @@ class ReasonCode:
         return self.text(parameters) if callable(self.text) else self.text.format(**parameters)
 
 
+OF_ANY = {
+    "failed": ReasonCode("A plugin or a phase failed; the message says why."),
+    "pending": ReasonCode("The plugin waits for something outside the scheduler; the message says what."),
+    "refused": ReasonCode("Refused, for a reason that has no code of its own; the message says which."),
+    "waits": ReasonCode("The pod waits at Permit or PreBind; the message says for what."),
+}
+"""Of statuses without a code of their own, such as those of remote plugins that give none."""
+
 OF_REMOTE_CALLS = {
     "pluginNotCalled": ReasonCode("The plugin was not called, because calls before had failed: no answer of its own.")
 }

@@ -57,14 +57,37 @@ class Reason:
         return Reason(code, tuple(sorted((key, str(value)) for key, value in parameters.items())))
 
 
+_REFUSED = (Reason("refused"),)
+# Of statuses that are made without a reason.
+_REASONS: Mapping[Code, tuple[Reason, ...]] = {
+    Code.ERROR: (Reason("failed"),),
+    Code.UNSCHEDULABLE: _REFUSED,
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: _REFUSED,
+    Code.WAIT: (Reason("waits"),),
+    Code.PENDING: (Reason("pending"),),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One answer. `messages` are in kube-scheduler's words; they are counted per node and joined into the event."""
+    """One answer. `messages` are in kube-scheduler's words; they are counted per node and joined into the event.
+
+    A refusal, wait or failure always has a reason: one without a code of its own has that of its kind.
+    """
 
     code: Code
     plugin: str = ""
     messages: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.reasons and self.code in _REASONS:
+            object.__setattr__(self, "reasons", _REASONS[self.code])
+
+    @property
+    def has_own_reasons(self) -> bool:
+        """Whether its reasons say more than that of its kind."""
+        return bool(self.reasons) and self.reasons != _REASONS.get(self.code)
 
     @property
     def is_rejection(self) -> bool:

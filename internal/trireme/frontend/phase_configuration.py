@@ -6,7 +6,13 @@ Tests: tests/unit/frontend/test_phase_configuration.py, tests/contract/test_plug
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from trireme.config import commandline, remote_plugin_settings, scheduler_configuration, service_tls
+from trireme.config import (
+    commandline,
+    remote_plugin_settings,
+    scheduler_configuration,
+    service_tls,
+    trireme_configuration,
+)
 from trireme.framework import canaries, release
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.scheduling import profile_roles
@@ -57,6 +63,7 @@ def make_configuration(
         ],
         column_cache_classes=completed.trireme.column_cache_classes,
         release=release.TRIREME,
+        self_check_off=completed.trireme.insight.self_check == trireme_configuration.OFF,
     )
 
 

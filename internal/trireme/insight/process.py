@@ -10,7 +10,7 @@ Tests: tests/contract/test_insight_process.py.
 
 import pathlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 from trireme.insight import service
 from trireme.insight.flags import InsightFlags
@@ -38,15 +38,20 @@ async def _serve_http(
         yield
 
 
-def recording(
+@asynccontextmanager
+async def recording(
     served: service.InsightService, own: InsightFlags, supervisor: supervision.Supervisor
-) -> AbstractAsyncContextManager[None]:
-    """Record what insight receives, if the flags say so; before its first stream."""
+) -> AsyncIterator[None]:
+    """Record what insight receives, and check a sample of it, if the flags say so; before its first stream."""
     if not own.record_dir:
-        return nullcontext()
+        yield
+        return
     limits = segment_writer.Limits(own.record_max_bytes, own.record_max_age)
     writer = segment_writer.RecordingWriter(pathlib.Path(own.record_dir), limits)
-    return served.record_to(writer).running(supervisor)
+    recorder = served.record_to(writer)
+    assert served.self_check is not None
+    async with recorder.running(supervisor), served.self_check.running(supervisor):
+        yield
 
 
 @asynccontextmanager
@@ -64,7 +69,7 @@ INSIGHT = phase_process.Phase(
     descriptor=insight_pb2.DESCRIPTOR.services_by_name["InsightService"],
     make=lambda snap, remotes: service.InsightService(snap, remotes.make_filter_plugin, remotes.make_score_plugin),
     add_to=insight_pb2_grpc.add_InsightServiceServicer_to_server,
-    instruments=lambda served: served.http_metrics.instruments(),
+    instruments=lambda served: served.instruments(),
     extension=phase_process.Extension(InsightFlags, lambda own: (own.http_client_ca_file,), _extend),
 )
 

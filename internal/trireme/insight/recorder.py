@@ -10,16 +10,13 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from trireme.framework import release
-from trireme.insight import observed_cluster
+from trireme.insight import captured_state, observed_cluster
 from trireme.insight.console import console_state
-from trireme.recording import applied_configuration, full_state, segment_format, segment_writer
-from trireme.snapshot import snapshot
+from trireme.recording import applied_configuration, segment_format, segment_writer
 from trireme.v1 import recording_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks, supervision
 
@@ -35,7 +32,6 @@ _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
 # How long the end of the process waits for the thread.
 _JOIN_SECONDS = 10.0
-_QUEUED_PODS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +65,9 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state with which a segment begins, as it was at that time. The snapshot is a copy that nothing changes."""
+    """The state with which a segment begins."""
 
-    time_ns: int
-    hello: snapshot_pb2.Hello
-    snap: snapshot.Snapshot
-    trial: Sequence[snapshot_pb2.Delta]
-    queue: Sequence[snapshot_pb2.QueuedPod]
+    captured: captured_state.CapturedState
     #: Whether the message before it was recorded, and how many were dropped on the event loop so far.
     continuous: bool
     dropped: int
@@ -196,19 +188,8 @@ class Recorder:
 
     def _capture_state(self, hello: snapshot_pb2.Hello) -> _State:
         """The cluster as it is now; later deltas do not change it."""
-        nothing = np.zeros(0, dtype=np.int32)
-        copy = self._cluster.snap.fork(np.zeros(0, dtype=np.intp), nothing, nothing)
-        # The thread reads it while the cluster changes.
-        copy.make_independent()
-        return _State(
-            self._now_ns(),
-            hello,
-            copy,
-            self._cluster.trial,
-            self._cluster.queue.all(),
-            self._recording,
-            self._dropped,
-        )
+        captured = captured_state.capture(self._cluster, hello, self._now_ns())
+        return _State(captured, self._recording, self._dropped)
 
     # In the thread
 
@@ -266,15 +247,15 @@ class Recorder:
         dropped = state.dropped + self._lost - self._reported
         header = recording_pb2.RecordingHeader(
             instance=self._instance,
-            start_unix_ns=state.time_ns,
+            start_unix_ns=state.captured.time_ns,
             release=release.TRIREME,
-            hello=state.hello,
+            hello=state.captured.hello,
             continuous=self._writing and state.continuous and not dropped,
             dropped_messages=dropped,
         )
         self._writing = False
         self._writer.begin(header)
-        for frame in _state_frames(state):
+        for frame in captured_state.frames(state.captured):
             last = frame.state_part == recording_pb2.STATE_PART_LAST
             content = applied_configuration.left_out(frame.SerializeToString())
             self._bytes += self._writer.append(content, completes_state=last)
@@ -320,23 +301,3 @@ class Recorder:
             self._failed = True
             self._retry_at = self._steady() + self._delay
         self._delay = min(2 * self._delay, _LONGEST_RETRY_SECONDS)
-
-
-def _state_frames(state: _State) -> Iterator[recording_pb2.RecordedFrame]:
-    """The frames of a full state: the cluster, what a trial assumes beyond it, the queue."""
-    for delta in (*full_state.full_sync(state.snap), *state.trial):
-        yield _state_frame(state.time_ns, snapshot_pb2.SyncRequest(delta=delta))
-    queue = snapshot_pb2.QueueDelta(reset=True)
-    for start in range(0, len(state.queue), _QUEUED_PODS):
-        if start:
-            yield _state_frame(state.time_ns, snapshot_pb2.SyncRequest(queue=queue))
-            queue = snapshot_pb2.QueueDelta()
-        queue.pods.extend(state.queue[start : start + _QUEUED_PODS])
-    last = _state_frame(state.time_ns, snapshot_pb2.SyncRequest(queue=queue))
-    last.state_part = recording_pb2.STATE_PART_LAST
-    yield last
-
-
-def _state_frame(time_ns: int, request: snapshot_pb2.SyncRequest) -> recording_pb2.RecordedFrame:
-    """A frame of a full state that is not its last."""
-    return recording_pb2.RecordedFrame(unix_time_ns=time_ns, state_part=recording_pb2.STATE_PART_MORE, message=request)

@@ -26,6 +26,7 @@ from trireme.insight import (
     observed_cluster,
     preemption_explanation,
     recorder,
+    self_check,
     shortages,
 )
 from trireme.insight.console import console_state
@@ -51,6 +52,7 @@ from trireme.v1 import (
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import clocks
 from trireme_kube.componentbase.logs import klog
+from trireme_kube.componentbase.metrics.instruments import Instrument
 
 if TYPE_CHECKING:
     from trireme.insight.simulations import setups, simulator
@@ -81,7 +83,7 @@ MAX_WAITING_DECISIONS_OF_CALLER = 16
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatistics(recorder.RecorderStatistics):
-    """What the service has done, what it knows, and what it recorded."""
+    """What the service has done, what it knows, what it recorded, and what it decided again."""
 
     explained: int = field(metadata={"help": "Pods explained.", "total": True})
     remembered_decisions: int = field(metadata={"help": "Pods whose placement can be explained."})
@@ -91,6 +93,13 @@ class ServiceStatistics(recorder.RecorderStatistics):
     queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
     column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})
+    self_checked_decisions: int = field(metadata={"help": "Recorded decisions made again to compare.", "total": True})
+    self_check_failures: int = field(
+        metadata={"help": "Samples of decisions that could not be made again.", "total": True}
+    )
+    self_check_cpu_seconds: float = field(
+        metadata={"help": "Processor time of making recorded decisions again, in seconds.", "total": True}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +154,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._calls_plugins = True
         self._simulator: simulator.Simulator | None = None
         self._recorder: recorder.Recorder | None = None
+        #: Decides a sample of what is recorded again, once it runs; None: nothing is recorded.
+        self.self_check: self_check.SelfCheck | None = None
+        self._differences = self_check.differences_counter()
         #: What the HTTP API counts, where it is served.
         self.http_metrics = http_metrics.HttpMetrics()
         self._memory = memory.Memory(self._cluster, now_ns=now_ns)
@@ -173,6 +185,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """The cluster and the queue that it explains."""
         return self._cluster
 
+    def instruments(self) -> Sequence[Instrument]:
+        """The metrics that are no numbers of `statistics`."""
+        return *self.http_metrics.instruments(), self._differences
+
     def remembered_names(self) -> tuple[frozenset[str], frozenset[str]]:
         """The names of the nodes and of the placed pods that past decisions may be about."""
         return self._memory.clusters.names()
@@ -183,6 +199,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         scores = self._engine.score.evaluator.statistics()
         cached = filters.column_bytes + scores.column_bytes
         recorded = recorder.NOTHING if self._recorder is None else self._recorder.statistics()
+        checked = self_check.SelfCheckStatistics() if self.self_check is None else self.self_check.statistics()
         return ServiceStatistics(
             **asdict(recorded),
             explained=self._explained,
@@ -193,6 +210,9 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             queued_pods=len(self._cluster.queue),
             classes=filters.classes,
             column_bytes=cached,
+            self_checked_decisions=checked.made,
+            self_check_failures=checked.failures,
+            self_check_cpu_seconds=checked.cpu_seconds,
         )
 
     def take_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
@@ -218,6 +238,14 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         # A recording begins with all of the cluster, whatever the plugins need.
         self._snap.store_node_objects(messages=True, json=True)
         recording = self._recorder = recorder.Recorder(self._cluster, writer, self.follow.instance)
+        checking = self.self_check = self_check.SelfCheck(
+            self._cluster,
+            writer.folder,
+            self.follow.instance,
+            self._differences,
+            lambda: klog.without_lines_of(*_EVALUATING),
+        )
+        self.follow.self_check = checking.status
         self.console.recording_failure = lambda: recording.failure
         return recording
 
@@ -226,6 +254,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self._memory.take(request)
         if self._recorder is not None:
             self._recorder.record(request)
+        if self.self_check is not None:
+            self.self_check.take(request)
 
     def configure(
         self, configuration: snapshot_pb2.Configuration, *, recorded: snapshot_pb2.Configuration | None = None

@@ -63,7 +63,7 @@ class StatusTable:
         """The status's number, from 1."""
         index = self._indexes.get(entry)
         if index is None:
-            if len(self.statuses) >= DETAILED_STATUSES and entry.reasons:
+            if len(self.statuses) >= DETAILED_STATUSES and entry.has_own_reasons:
                 return self.intern(status.Status(entry.code, entry.plugin, entry.messages))
             kind = entry.code, entry.plugin
             if len(self.statuses) >= MAX_STATUSES and kind in self._first_of_kind:

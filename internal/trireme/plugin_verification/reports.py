@@ -7,11 +7,69 @@ Also change: docs/plugin-verification.md.
 Tests: tests/unit/cli/test_plugin_command.py.
 """
 
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 from xml.etree import ElementTree
 
 from trireme.plugin_verification.verification import Outcome, Result, Verification
 from trireme.v1 import plugin_pb2
+
+
+class Sentence(TypedDict):
+    """A sentence of the contract, and where it is."""
+
+    source: str
+    text: str
+
+
+class SpecificationReport(TypedDict):
+    """How the check of one specification ended; of one that is violated also the call."""
+
+    number: str
+    group: str
+    title: str
+    outcome: Literal["met", "violated", "notApplicable", "notChecked"]
+    text: str
+    sentences: list[Sentence]
+    request: NotRequired[str]
+    answer: NotRequired[str]
+
+
+class Measurement(TypedDict):
+    """How long calls of an RPC took."""
+
+    rpc: str
+    nodes: int
+    concurrent: int
+    medianMs: float
+    p99Ms: float
+    callsPerSecond: int
+
+
+class Recommendation(TypedDict):
+    """Settings for the plugin."""
+
+    deadlineMs: int
+    maxConcurrentCalls: int
+
+
+class LatencyReport(TypedDict):
+    """Measured latencies, and what follows for the configuration."""
+
+    measurements: list[Measurement]
+    recommendation: Recommendation
+
+
+class VerificationReport(TypedDict):
+    """What `trireme plugin verify -o json` prints."""
+
+    address: str
+    plugin: str
+    version: str
+    extensionPoints: list[str]
+    conformant: bool
+    counts: dict[str, int]
+    specifications: list[SpecificationReport]
+    latency: NotRequired[LatencyReport]
 
 
 def document(verification: Verification) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from grpc import aio
 
 from trireme.rpc import fencing, grpc_server, stream_age
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
+from trireme.v1 import cycle_pb2, scheduler_status_pb2, snapshot_pb2, snapshot_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +118,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self.instance = instance or uuid.uuid4().hex
         #: Whether the leader is to send decisions too.
         self.takes_decisions = False
+        #: What insight's self-check found, for the leader; None: there is none.
+        self.self_check: Callable[[], scheduler_status_pb2.SelfCheck | None] = lambda: None
 
     def statistics(self) -> FollowerStatistics:
         """A snapshot of the counters."""
@@ -197,6 +199,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                 applied_generation=self._snap.generation,
                 instance=self.instance,
                 takes_decisions=self.takes_decisions,
+                self_check=self.self_check(),
             )
             await stream.write(answer)
 

@@ -153,6 +153,7 @@ class _Assembly(Generic[QueueCallerT]):
             now=self._now,
             wall=self._outside.clocks.wall,
             observer=self._outside.observer,
+            json_conditions=self._settings.json_conditions,
         )
 
     def _make_preemptions(self) -> preemption_executor.PreemptionExecutor:

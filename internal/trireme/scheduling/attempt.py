@@ -138,8 +138,8 @@ class AttemptRunner:
             pods = pods if are_free else pods[:1]
         choice = await self._choose_nodes(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
-            text = choice.placed.failure.message
-            return Attempt(pods, error=Failure(text, nominated_node=""))
+            failed = choice.placed.failure
+            return Attempt(pods, error=Failure(failed.message, nominated_node="", refusals=((failed, 0),)))
         seconds = self._observer.clock() - started
         self._observer.on_pods_placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
         return await self.assume_and_reserve(class_key, pods, choice, within)

@@ -10,12 +10,12 @@ Tests: tests/unit/scheduling/test_attempt_reporter.py, tests/unit/scheduling/tes
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from trireme.cache import pod_projection
-from trireme.framework import cluster_event, pod_conditions
+from trireme.framework import cluster_event, pod_conditions, status
 from trireme.queueing import pending_pod, queued_entity, queued_pod, remote_calls, scheduling_queue
-from trireme.scheduling import fit_error, ports, status_outbox
+from trireme.scheduling import condition_message, fit_error, ports, status_outbox
 from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure, RefusedPlacement
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
@@ -41,7 +41,10 @@ class AttemptReporter:
         now: Callable[[], float],
         wall: Callable[[], float],
         observer: ports.Observer,
+        json_conditions: bool = False,
     ) -> None:
+        """`json_conditions`: messages of conditions are JSON, with the codes of reasons."""
+        self._json_conditions = json_conditions
         self._queue = queue
         self._events = events
         self._pending = pending
@@ -54,6 +57,7 @@ class AttemptReporter:
         # UIDs of pods whose condition was sent last and not written.
         self._failed: set[str] = set()
         self._refused: dict[str, RefusedPlacement] = {}  # by UID, of its last attempt
+        self._failures: dict[str, Failure] = {}  # by UID, of its last attempt
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
         outbox.on_failed = self._on_write_failed
@@ -89,7 +93,9 @@ class AttemptReporter:
             self._refused[uid] = failure.placement
         if pending is None:
             self._expected.pop(uid, None)
+            self._failures.pop(uid, None)
             return
+        self._failures[uid] = failure
         parsed = pending.parsed
         regarding = _object_reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
@@ -106,7 +112,13 @@ class AttemptReporter:
 
     def last_failure(self, uid: str) -> str:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
-        return self._sent.get(uid, ("", "", 0))[1]
+        failure = self._failures.get(uid)
+        return "" if failure is None else failure.message
+
+    def last_statuses(self, uid: str) -> Sequence[tuple[status.Status, int]]:
+        """The statuses of the pod's last failed attempt, with how many nodes have each; empty: as `last_failure`."""
+        failure = self._failures.get(uid)
+        return () if failure is None else failure.statuses
 
     def note_nomination_written(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """Remember that the pod's status names the node by now, whether or not its object shows it."""
@@ -162,6 +174,7 @@ class AttemptReporter:
         self._outbox.drop(uid)
         self._sent.pop(uid, None)
         self._refused.pop(uid, None)
+        self._failures.pop(uid, None)
         self._failed.discard(uid)
         self._expected.pop(uid, None)
 
@@ -193,7 +206,11 @@ class AttemptReporter:
         nominated = failure.nominated_node
         written_node = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != written_node
-        message = event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
+        message = (
+            condition_message.as_json(failure)
+            if self._json_conditions
+            else event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
+        )
         unchanged = last is not None and last[:2] == (failure.reason, message) and not renominated
         if unchanged and parsed.uid not in self._failed:
             return

@@ -460,7 +460,7 @@ class BindingCycle:
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.is_rejection and why.plugin else frozenset()
         placement = RefusedPlacement(step, assumed.node_name, why) if why.plugin else None
-        failure = Failure(text or why.message, rejectors, nominated_node="", placement=placement)
+        failure = Failure(text or why.message, rejectors, nominated_node="", placement=placement, refusals=((why, 1),))
         self._reporter.report_failure(assumed.pod, failure)
         if removed is not None:
             # kube-scheduler runs Permit before it looks at the next pod, so what Permit refuses at once has taken room

@@ -28,7 +28,8 @@ class RefusedPlacement:
 class Failure:
     """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it.
 
-    `placement`: the attempt had a node, and a plugin refused the pod there; None: it ended before.
+    `placement`: the attempt had a node, and a plugin refused the pod there; None: it ended before. `refusals`: the
+    statuses behind it, and how many nodes have each.
     """
 
     message: str
@@ -37,6 +38,13 @@ class Failure:
     nominated_node: str | None = None
     unschedulable: bool = False
     placement: RefusedPlacement | None = None
+    refusals: tuple[tuple[status.Status, int], ...] = ()
+
+    @property
+    def statuses(self) -> tuple[tuple[status.Status, int], ...]:
+        """The statuses behind it; of a failure without any, one of no node with the code of its kind."""
+        code = status.Code.UNSCHEDULABLE if self.reason == UNSCHEDULABLE_REASON else status.Code.ERROR
+        return self.refusals or ((status.Status(code, "", (self.message,)), 0),)
 
     @property
     def reason(self) -> str:

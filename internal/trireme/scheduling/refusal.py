@@ -57,7 +57,7 @@ class Refusal:
     def as_failure(self, post_filter: str = "", nominated_node: str | None = None) -> Failure:
         """The failure of the attempt; `post_filter` is PostFilter's message."""
         if self.error is not None:
-            return Failure(self.error.message, nominated_node="")
+            return Failure(self.error.message, nominated_node="", refusals=tuple(self.statuses))
         rejectors, pending_plugins = _rejectors_of(self.statuses)
         return Failure(
             fit_error.message(self.nodes, self.pre_filter, self.statuses, post_filter),
@@ -65,6 +65,7 @@ class Refusal:
             pending_plugins,
             nominated_node,
             unschedulable=True,
+            refusals=tuple(self.statuses),
         )
 
 
@@ -72,10 +73,18 @@ def failure_by_reserve(refused: status.Status, node: str) -> Failure:
     """The failure of an attempt that Reserve ended: its message is as if the chosen node were the only one."""
     placement = RefusedPlacement("Reserve", node, refused)
     if not refused.is_rejection:
-        return Failure(refused.message, nominated_node="", placement=placement)
+        return Failure(refused.message, nominated_node="", placement=placement, refusals=((refused, 1),))
     rejectors, pending_plugins = _rejectors_of([(refused, 1)])
     text = fit_error.message(1, None, [(refused, 1)], "")
-    return Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True, placement=placement)
+    return Failure(
+        text,
+        rejectors,
+        pending_plugins,
+        nominated_node="",
+        unschedulable=True,
+        placement=placement,
+        refusals=((refused, 1),),
+    )
 
 
 def _rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trireme.config import gates, scheduler_configuration
+from trireme.config import gates, scheduler_configuration, trireme_configuration
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import profile_roles
 
@@ -31,6 +31,8 @@ class SchedulerSettings:
     max_pods: int = 100
     #: The longest that a pod waits for its batch to grow.
     linger: float = 0.0
+    #: Whether the messages of pods' conditions are JSON.
+    json_conditions: bool = False
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     #: How long a refused pod waits at most before it is tried without an event.
@@ -50,6 +52,7 @@ def of_configuration(completed: "commandline.CompletedConfig") -> SchedulerSetti
         extended=extended,
         max_pods=batch.max_pods,
         linger=batch.linger.seconds,
+        json_conditions=completed.trireme.condition_message == trireme_configuration.JSON,
         initial_backoff=float(config.pod_initial_backoff_seconds),
         max_backoff=float(config.pod_max_backoff_seconds),
         max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,

@@ -5,7 +5,7 @@ Also change: docs/shadow.md, internal/trireme/shadow/report_lines.py, internal/t
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from trireme.shadow import decision_comparison, time_series
 from trireme.shadow.judgement import Outcome
@@ -43,6 +43,96 @@ class Report:
     def newest(self) -> time_series.Sample | None:
         """The newest sample; None before the first."""
         return self.samples[-1] if self.samples else None
+
+
+class PluginScores(TypedDict):
+    """One plugin's weighted scores of the chosen node and of the preferred one."""
+
+    plugin: str
+    weight: int
+    node: int
+    preferred: int
+
+
+class ComparedPodReport(TypedDict):
+    """A compared pod: where it went, and which node Trireme prefers."""
+
+    pod: str
+    profile: str
+    outcome: str
+    node: str
+    preferred: str
+    total: int
+    preferredTotal: int
+    plugins: list[PluginScores]
+    detail: str
+
+
+class ComparisonReport(TypedDict):
+    """How many bindings are the same, tied, different and so on; `agreement` null: none was compared."""
+
+    compared: int
+    agreement: float | None
+    same: int
+    tied: int
+    different: int
+    order: int
+    unknown: int
+    error: int
+    waiting: int
+    unexamined: int
+    bornBound: int
+    examples: list[ComparedPodReport]
+
+
+class ClusterReport(TypedDict):
+    """One cluster: shares are 0 to 1, waits in seconds. The last three are of the simulated one."""
+
+    nodes: int
+    pods: int
+    nodes_in_use: int
+    cpu: float
+    memory: float
+    fragmentation: float
+    node_spread: float
+    zone_spread: float
+    pending: int
+    preemptions: int
+    waitMedian: float
+    waitP99: float
+    followed: NotRequired[int]
+    nodeLosses: NotRequired[int]
+    missing: NotRequired[int]
+
+
+class ClusterReports(TypedDict):
+    """The cluster as it is, and as Trireme would have it."""
+
+    other: NotRequired[ClusterReport]
+    trireme: NotRequired[ClusterReport]
+
+
+class FindingReport(TypedDict):
+    """A finding about the migration."""
+
+    kind: str
+    subject: str
+    text: str
+    refused: bool
+
+
+class ShadowReport(TypedDict):
+    """What `trireme shadow -o json` prints on a line for each report. Times are Unix seconds."""
+
+    server: str
+    began: float
+    written: float
+    firstReportSeconds: float
+    final: bool
+    notices: list[str]
+    comparison: ComparisonReport
+    worlds: ClusterReports
+    migration: list[FindingReport]
 
 
 def to_json(report: Report) -> dict[str, Any]:

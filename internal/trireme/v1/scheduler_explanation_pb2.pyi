@@ -279,6 +279,7 @@ class PodWait(_message.Message):
     UNTIL_MS_FIELD_NUMBER: _builtins.int
     NODE_NAME_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """REQUIRED. What it is: attempt, binding, caches, deletion, event, gate, group, leadership, permit, plugin, preBind,
     preEnqueue, preemption, queueSort, service, time or turn.
@@ -303,6 +304,12 @@ class PodWait(_message.Message):
     def events(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. The cluster events that may help, the likely ones first."""
 
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_decision_explanation_pb2.DecisionRefusal]:
+        """OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
+        without names of nodes.
+        """
+
     def __init__(
         self,
         *,
@@ -314,10 +321,11 @@ class PodWait(_message.Message):
         until_ms: _builtins.int = ...,
         node_name: _builtins.str = ...,
         group: _builtins.str = ...,
+        refusals: _abc.Iterable[_decision_explanation_pb2.DecisionRefusal] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["because", b"because", "events", b"events", "group", b"group", "kind", b"kind", "names", b"names", "node_name", b"node_name", "plugins", b"plugins", "until_ms", b"until_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["because", b"because", "events", b"events", "group", b"group", "kind", b"kind", "names", b"names", "node_name", b"node_name", "plugins", b"plugins", "refusals", b"refusals", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -681,6 +681,7 @@ class ReplicaStatus(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     STANDS_IN_FIELD_NUMBER: _builtins.int
     SENT_BYTES_FIELD_NUMBER: _builtins.int
+    SELF_CHECK_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
     """REQUIRED. filter, score, bind or insight."""
     address: _builtins.str
@@ -701,6 +702,10 @@ class ReplicaStatus(_message.Message):
     """OPTIONAL. It is one of the frontend's own, while no configured replica of its phase answers."""
     sent_bytes: _builtins.int
     """OPTIONAL. How many bytes it was sent; of bind unset."""
+    @_builtins.property
+    def self_check(self) -> Global___SelfCheck:
+        """OPTIONAL. Of a replica of insight that records: what became of the decisions that it made again."""
+
     def __init__(
         self,
         *,
@@ -714,14 +719,89 @@ class ReplicaStatus(_message.Message):
         last_error: _builtins.str = ...,
         stands_in: _builtins.bool = ...,
         sent_bytes: _builtins.int = ...,
+        self_check: Global___SelfCheck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["self_check", b"self_check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "backlog_bytes", b"backlog_bytes", "behind", b"behind", "calls_in_flight", b"calls_in_flight", "full_syncs", b"full_syncs", "in_step", b"in_step", "last_error", b"last_error", "phase", b"phase", "sent_bytes", b"sent_bytes", "stands_in", b"stands_in"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "backlog_bytes", b"backlog_bytes", "behind", b"behind", "calls_in_flight", b"calls_in_flight", "full_syncs", b"full_syncs", "in_step", b"in_step", "last_error", b"last_error", "phase", b"phase", "self_check", b"self_check", "sent_bytes", b"sent_bytes", "stands_in", b"stands_in"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplicaStatus: _TypeAlias = ReplicaStatus  # noqa: Y015
+
+@_typing.final
+class SelfCheck(_message.Message):
+    """SelfCheck is a sample of recorded decisions that insight makes again, to find those that come out differently."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKED_FIELD_NUMBER: _builtins.int
+    DIFFERENT_FIELD_NUMBER: _builtins.int
+    CHECKED_AT_MS_FIELD_NUMBER: _builtins.int
+    LAST_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    checked: _builtins.int
+    """REQUIRED. How many decisions were made again since the replica started."""
+    different: _builtins.int
+    """REQUIRED. How many of them came out differently."""
+    checked_at_ms: _builtins.int
+    """OPTIONAL. When the last sample was done, in milliseconds since 1970; 0: there was none yet."""
+    problem: _builtins.str
+    """OPTIONAL. Why the last sample could not be made again, or not be saved; empty: it could."""
+    @_builtins.property
+    def last_difference(self) -> Global___DecisionDifference:
+        """OPTIONAL. The last one that came out differently."""
+
+    def __init__(
+        self,
+        *,
+        checked: _builtins.int = ...,
+        different: _builtins.int = ...,
+        checked_at_ms: _builtins.int = ...,
+        last_difference: Global___DecisionDifference | None = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_difference", b"last_difference"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "checked_at_ms", b"checked_at_ms", "different", b"different", "last_difference", b"last_difference", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SelfCheck: _TypeAlias = SelfCheck  # noqa: Y015
+
+@_typing.final
+class DecisionDifference(_message.Message):
+    """DecisionDifference is a decision that comes out differently when it is made again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
+    RECORDING_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    """REQUIRED. When it was recorded, in milliseconds since 1970."""
+    call: _builtins.str
+    """REQUIRED. The call, such as Filter or Place."""
+    pods: _builtins.str
+    """REQUIRED. The class of its pods, for people."""
+    recording: _builtins.str
+    """OPTIONAL. The recording that shows it, a file on the machine of insight: for `trireme replay`."""
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        call: _builtins.str = ...,
+        pods: _builtins.str = ...,
+        recording: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "call", b"call", "pods", b"pods", "recording", b"recording"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecisionDifference: _TypeAlias = DecisionDifference  # noqa: Y015
 
 @_typing.final
 class PluginStatus(_message.Message):

@@ -214,12 +214,15 @@ class Configuration(_message.Message):
     REMOTE_PLUGINS_FIELD_NUMBER: _builtins.int
     COLUMN_CACHE_CLASSES_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
+    SELF_CHECK_OFF_FIELD_NUMBER: _builtins.int
     column_cache_classes: _builtins.int
     """OPTIONAL. How many classes' columns a replica caches; 0: its own default."""
     release: _builtins.str
     """OPTIONAL. The release of Trireme that the frontend is of, such as `0.2.0`. A phase refuses a configuration whose
     release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
     """
+    self_check_off: _builtins.bool
+    """OPTIONAL. Insight does not make a sample of the recorded decisions again."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Profile]:
         """REQUIRED. The profiles, at least one."""
@@ -242,10 +245,11 @@ class Configuration(_message.Message):
         remote_plugins: _abc.Iterable[Global___RemotePlugin] | None = ...,
         column_cache_classes: _builtins.int = ...,
         release: _builtins.str = ...,
+        self_check_off: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column_cache_classes", b"column_cache_classes", "feature_gates", b"feature_gates", "profiles", b"profiles", "release", b"release", "remote_plugins", b"remote_plugins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column_cache_classes", b"column_cache_classes", "feature_gates", b"feature_gates", "profiles", b"profiles", "release", b"release", "remote_plugins", b"remote_plugins", "self_check_off", b"self_check_off"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1046,6 +1050,7 @@ class SyncResponse(_message.Message):
     APPLIED_GENERATION_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     TAKES_DECISIONS_FIELD_NUMBER: _builtins.int
+    SELF_CHECK_FIELD_NUMBER: _builtins.int
     applied_generation: _builtins.int
     """REQUIRED. The generation that the replica has applied; 0 before the full sync is complete."""
     instance: _builtins.str
@@ -1054,16 +1059,21 @@ class SyncResponse(_message.Message):
     """OPTIONAL. The replica takes decisions: the frontend is to go on sending it SyncRequest.decisions. A stream to such a
     replica begins anew in place when the configuration changes: another Hello, then a full sync.
     """
+    @_builtins.property
+    def self_check(self) -> _scheduler_status_pb2.SelfCheck:
+        """OPTIONAL. Of a replica of insight that records: what became of the decisions that it made again."""
+
     def __init__(
         self,
         *,
         applied_generation: _builtins.int = ...,
         instance: _builtins.str = ...,
         takes_decisions: _builtins.bool = ...,
+        self_check: _scheduler_status_pb2.SelfCheck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["self_check", b"self_check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_generation", b"applied_generation", "instance", b"instance", "takes_decisions", b"takes_decisions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_generation", b"applied_generation", "instance", b"instance", "self_check", b"self_check", "takes_decisions", b"takes_decisions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

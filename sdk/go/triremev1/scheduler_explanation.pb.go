@@ -546,7 +546,10 @@ type PodWait struct {
 	// OPTIONAL. The node that it is meant for.
 	NodeName string `protobuf:"bytes,7,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// OPTIONAL. The group that it is scheduled with.
-	Group         string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
+	// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
+	// without names of nodes.
+	Refusals      []*DecisionRefusal `protobuf:"bytes,9,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,6 +638,13 @@ func (x *PodWait) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *PodWait) GetRefusals() []*DecisionRefusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
 }
 
 // BoundPod is a pod that has a node.
@@ -1200,7 +1210,7 @@ const file_trireme_v1_scheduler_explanation_proto_rawDesc = "" +
 	"\bsince_ms\x18\b \x01(\x03R\asinceMs\x12!\n" +
 	"\fmin_attempts\x18\t \x01(\rR\vminAttempts\x12!\n" +
 	"\fmax_attempts\x18\n" +
-	" \x01(\rR\vmaxAttempts\"\xcd\x01\n" +
+	" \x01(\rR\vmaxAttempts\"\x86\x02\n" +
 	"\aPodWait\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aplugins\x18\x02 \x03(\tR\aplugins\x12\x14\n" +
@@ -1209,7 +1219,8 @@ const file_trireme_v1_scheduler_explanation_proto_rawDesc = "" +
 	"\abecause\x18\x05 \x01(\tR\abecause\x12\x19\n" +
 	"\buntil_ms\x18\x06 \x01(\x03R\auntilMs\x12\x1b\n" +
 	"\tnode_name\x18\a \x01(\tR\bnodeName\x12\x14\n" +
-	"\x05group\x18\b \x01(\tR\x05group\"\xa7\x01\n" +
+	"\x05group\x18\b \x01(\tR\x05group\x127\n" +
+	"\brefusals\x18\t \x03(\v2\x1b.trireme.v1.DecisionRefusalR\brefusals\"\xa7\x01\n" +
 	"\bBoundPod\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x1d\n" +
 	"\n" +
@@ -1282,8 +1293,8 @@ var file_trireme_v1_scheduler_explanation_proto_goTypes = []any{
 	(*PodTransition)(nil),        // 10: trireme.v1.PodTransition
 	(*Leadership)(nil),           // 11: trireme.v1.Leadership
 	(*PodIdentity)(nil),          // 12: trireme.v1.PodIdentity
-	(*Status)(nil),               // 13: trireme.v1.Status
-	(*DecisionRefusal)(nil),      // 14: trireme.v1.DecisionRefusal
+	(*DecisionRefusal)(nil),      // 13: trireme.v1.DecisionRefusal
+	(*Status)(nil),               // 14: trireme.v1.Status
 }
 var file_trireme_v1_scheduler_explanation_proto_depIdxs = []int32{
 	2,  // 0: trireme.v1.SchedulerExplanation.pending:type_name -> trireme.v1.PendingPod
@@ -1299,13 +1310,14 @@ var file_trireme_v1_scheduler_explanation_proto_depIdxs = []int32{
 	4,  // 10: trireme.v1.PendingPod.waits_for:type_name -> trireme.v1.PodWait
 	12, // 11: trireme.v1.AlikePods.example:type_name -> trireme.v1.PodIdentity
 	4,  // 12: trireme.v1.AlikePods.waits_for:type_name -> trireme.v1.PodWait
-	13, // 13: trireme.v1.RefusedPlacement.status:type_name -> trireme.v1.Status
-	14, // 14: trireme.v1.LastFilterAnswer.refusals:type_name -> trireme.v1.DecisionRefusal
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	13, // 13: trireme.v1.PodWait.refusals:type_name -> trireme.v1.DecisionRefusal
+	14, // 14: trireme.v1.RefusedPlacement.status:type_name -> trireme.v1.Status
+	13, // 15: trireme.v1.LastFilterAnswer.refusals:type_name -> trireme.v1.DecisionRefusal
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_explanation_proto_init() }

@@ -1313,7 +1313,9 @@ type ReplicaStatus struct {
 	// OPTIONAL. It is one of the frontend's own, while no configured replica of its phase answers.
 	StandsIn bool `protobuf:"varint,9,opt,name=stands_in,json=standsIn,proto3" json:"stands_in,omitempty"`
 	// OPTIONAL. How many bytes it was sent; of bind unset.
-	SentBytes     uint64 `protobuf:"varint,10,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	SentBytes uint64 `protobuf:"varint,10,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	// OPTIONAL. Of a replica of insight that records: what became of the decisions that it made again.
+	SelfCheck     *SelfCheck `protobuf:"bytes,11,opt,name=self_check,json=selfCheck,proto3" json:"self_check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1418,6 +1420,168 @@ func (x *ReplicaStatus) GetSentBytes() uint64 {
 	return 0
 }
 
+func (x *ReplicaStatus) GetSelfCheck() *SelfCheck {
+	if x != nil {
+		return x.SelfCheck
+	}
+	return nil
+}
+
+// SelfCheck is a sample of recorded decisions that insight makes again, to find those that come out differently.
+type SelfCheck struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. How many decisions were made again since the replica started.
+	Checked uint64 `protobuf:"varint,1,opt,name=checked,proto3" json:"checked,omitempty"`
+	// REQUIRED. How many of them came out differently.
+	Different uint64 `protobuf:"varint,2,opt,name=different,proto3" json:"different,omitempty"`
+	// OPTIONAL. When the last sample was done, in milliseconds since 1970; 0: there was none yet.
+	CheckedAtMs int64 `protobuf:"varint,3,opt,name=checked_at_ms,json=checkedAtMs,proto3" json:"checked_at_ms,omitempty"`
+	// OPTIONAL. The last one that came out differently.
+	LastDifference *DecisionDifference `protobuf:"bytes,4,opt,name=last_difference,json=lastDifference,proto3" json:"last_difference,omitempty"`
+	// OPTIONAL. Why the last sample could not be made again, or not be saved; empty: it could.
+	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SelfCheck) Reset() {
+	*x = SelfCheck{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SelfCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SelfCheck) ProtoMessage() {}
+
+func (x *SelfCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SelfCheck.ProtoReflect.Descriptor instead.
+func (*SelfCheck) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SelfCheck) GetChecked() uint64 {
+	if x != nil {
+		return x.Checked
+	}
+	return 0
+}
+
+func (x *SelfCheck) GetDifferent() uint64 {
+	if x != nil {
+		return x.Different
+	}
+	return 0
+}
+
+func (x *SelfCheck) GetCheckedAtMs() int64 {
+	if x != nil {
+		return x.CheckedAtMs
+	}
+	return 0
+}
+
+func (x *SelfCheck) GetLastDifference() *DecisionDifference {
+	if x != nil {
+		return x.LastDifference
+	}
+	return nil
+}
+
+func (x *SelfCheck) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+// DecisionDifference is a decision that comes out differently when it is made again.
+type DecisionDifference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. When it was recorded, in milliseconds since 1970.
+	AtMs int64 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// REQUIRED. The call, such as Filter or Place.
+	Call string `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
+	// REQUIRED. The class of its pods, for people.
+	Pods string `protobuf:"bytes,3,opt,name=pods,proto3" json:"pods,omitempty"`
+	// OPTIONAL. The recording that shows it, a file on the machine of insight: for `trireme replay`.
+	Recording     string `protobuf:"bytes,4,opt,name=recording,proto3" json:"recording,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionDifference) Reset() {
+	*x = DecisionDifference{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionDifference) ProtoMessage() {}
+
+func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionDifference.ProtoReflect.Descriptor instead.
+func (*DecisionDifference) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DecisionDifference) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *DecisionDifference) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *DecisionDifference) GetPods() string {
+	if x != nil {
+		return x.Pods
+	}
+	return ""
+}
+
+func (x *DecisionDifference) GetRecording() string {
+	if x != nil {
+		return x.Recording
+	}
+	return ""
+}
+
 // PluginStatus is one remote plugin, all calls of the frontend and the phases together.
 type PluginStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1461,7 +1625,7 @@ type PluginStatus struct {
 
 func (x *PluginStatus) Reset() {
 	*x = PluginStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1637,7 @@ func (x *PluginStatus) String() string {
 func (*PluginStatus) ProtoMessage() {}
 
 func (x *PluginStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1650,7 @@ func (x *PluginStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginStatus.ProtoReflect.Descriptor instead.
 func (*PluginStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PluginStatus) GetName() string {
@@ -1621,7 +1785,7 @@ type PluginFollowing struct {
 
 func (x *PluginFollowing) Reset() {
 	*x = PluginFollowing{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1797,7 @@ func (x *PluginFollowing) String() string {
 func (*PluginFollowing) ProtoMessage() {}
 
 func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1810,7 @@ func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginFollowing.ProtoReflect.Descriptor instead.
 func (*PluginFollowing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PluginFollowing) GetInStep() bool {
@@ -1682,7 +1846,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1858,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1871,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PluginComparison) GetCompared() uint64 {
@@ -1758,7 +1922,7 @@ type PluginCanary struct {
 
 func (x *PluginCanary) Reset() {
 	*x = PluginCanary{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1934,7 @@ func (x *PluginCanary) String() string {
 func (*PluginCanary) ProtoMessage() {}
 
 func (x *PluginCanary) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1947,7 @@ func (x *PluginCanary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginCanary.ProtoReflect.Descriptor instead.
 func (*PluginCanary) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PluginCanary) GetOf() string {
@@ -1824,7 +1988,7 @@ type PreemptionRecord struct {
 
 func (x *PreemptionRecord) Reset() {
 	*x = PreemptionRecord{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2000,7 @@ func (x *PreemptionRecord) String() string {
 func (*PreemptionRecord) ProtoMessage() {}
 
 func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2013,7 @@ func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRecord.ProtoReflect.Descriptor instead.
 func (*PreemptionRecord) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PreemptionRecord) GetNumber() uint64 {
@@ -1914,7 +2078,7 @@ type PreemptionVictim struct {
 
 func (x *PreemptionVictim) Reset() {
 	*x = PreemptionVictim{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2090,7 @@ func (x *PreemptionVictim) String() string {
 func (*PreemptionVictim) ProtoMessage() {}
 
 func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2103,7 @@ func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionVictim.ProtoReflect.Descriptor instead.
 func (*PreemptionVictim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PreemptionVictim) GetPod() *PodIdentity {
@@ -1971,7 +2135,7 @@ type QueueTransition struct {
 
 func (x *QueueTransition) Reset() {
 	*x = QueueTransition{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2147,7 @@ func (x *QueueTransition) String() string {
 func (*QueueTransition) ProtoMessage() {}
 
 func (x *QueueTransition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2160,7 @@ func (x *QueueTransition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueTransition.ProtoReflect.Descriptor instead.
 func (*QueueTransition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QueueTransition) GetAtMs() int64 {
@@ -2141,7 +2305,7 @@ const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\x11waiting_on_permit\x18\a \x01(\rR\x0fwaitingOnPermit\"E\n" +
 	"\x10LatencyHistogram\x12\x19\n" +
 	"\bbounds_s\x18\x01 \x03(\x01R\aboundsS\x12\x16\n" +
-	"\x06counts\x18\x02 \x03(\x04R\x06counts\"\xb7\x02\n" +
+	"\x06counts\x18\x02 \x03(\x04R\x06counts\"\xed\x02\n" +
 	"\rReplicaStatus\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x17\n" +
@@ -2156,7 +2320,20 @@ const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\tstands_in\x18\t \x01(\bR\bstandsIn\x12\x1d\n" +
 	"\n" +
 	"sent_bytes\x18\n" +
-	" \x01(\x04R\tsentBytes\"\xcf\x04\n" +
+	" \x01(\x04R\tsentBytes\x124\n" +
+	"\n" +
+	"self_check\x18\v \x01(\v2\x15.trireme.v1.SelfCheckR\tselfCheck\"\xca\x01\n" +
+	"\tSelfCheck\x12\x18\n" +
+	"\achecked\x18\x01 \x01(\x04R\achecked\x12\x1c\n" +
+	"\tdifferent\x18\x02 \x01(\x04R\tdifferent\x12\"\n" +
+	"\rchecked_at_ms\x18\x03 \x01(\x03R\vcheckedAtMs\x12G\n" +
+	"\x0flast_difference\x18\x04 \x01(\v2\x1e.trireme.v1.DecisionDifferenceR\x0elastDifference\x12\x18\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"o\n" +
+	"\x12DecisionDifference\x12\x13\n" +
+	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\tR\x04call\x12\x12\n" +
+	"\x04pods\x18\x03 \x01(\tR\x04pods\x12\x1c\n" +
+	"\trecording\x18\x04 \x01(\tR\trecording\"\xcf\x04\n" +
 	"\fPluginStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -2222,7 +2399,7 @@ func file_trireme_v1_scheduler_status_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_scheduler_status_proto_rawDescData
 }
 
-var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_trireme_v1_scheduler_status_proto_goTypes = []any{
 	(*SchedulerStatus)(nil),     // 0: trireme.v1.SchedulerStatus
 	(*WakeUpCheck)(nil),         // 1: trireme.v1.WakeUpCheck
@@ -2238,51 +2415,55 @@ var file_trireme_v1_scheduler_status_proto_goTypes = []any{
 	(*QueueCounts)(nil),         // 11: trireme.v1.QueueCounts
 	(*LatencyHistogram)(nil),    // 12: trireme.v1.LatencyHistogram
 	(*ReplicaStatus)(nil),       // 13: trireme.v1.ReplicaStatus
-	(*PluginStatus)(nil),        // 14: trireme.v1.PluginStatus
-	(*PluginFollowing)(nil),     // 15: trireme.v1.PluginFollowing
-	(*PluginComparison)(nil),    // 16: trireme.v1.PluginComparison
-	(*PluginCanary)(nil),        // 17: trireme.v1.PluginCanary
-	(*PreemptionRecord)(nil),    // 18: trireme.v1.PreemptionRecord
-	(*PreemptionVictim)(nil),    // 19: trireme.v1.PreemptionVictim
-	(*QueueTransition)(nil),     // 20: trireme.v1.QueueTransition
-	(*Leadership)(nil),          // 21: trireme.v1.Leadership
-	(*PendingPod)(nil),          // 22: trireme.v1.PendingPod
-	(*AlikePods)(nil),           // 23: trireme.v1.AlikePods
-	(*PodIdentity)(nil),         // 24: trireme.v1.PodIdentity
+	(*SelfCheck)(nil),           // 14: trireme.v1.SelfCheck
+	(*DecisionDifference)(nil),  // 15: trireme.v1.DecisionDifference
+	(*PluginStatus)(nil),        // 16: trireme.v1.PluginStatus
+	(*PluginFollowing)(nil),     // 17: trireme.v1.PluginFollowing
+	(*PluginComparison)(nil),    // 18: trireme.v1.PluginComparison
+	(*PluginCanary)(nil),        // 19: trireme.v1.PluginCanary
+	(*PreemptionRecord)(nil),    // 20: trireme.v1.PreemptionRecord
+	(*PreemptionVictim)(nil),    // 21: trireme.v1.PreemptionVictim
+	(*QueueTransition)(nil),     // 22: trireme.v1.QueueTransition
+	(*Leadership)(nil),          // 23: trireme.v1.Leadership
+	(*PendingPod)(nil),          // 24: trireme.v1.PendingPod
+	(*AlikePods)(nil),           // 25: trireme.v1.AlikePods
+	(*PodIdentity)(nil),         // 26: trireme.v1.PodIdentity
 }
 var file_trireme_v1_scheduler_status_proto_depIdxs = []int32{
 	11, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
 	12, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
 	12, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
 	13, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
-	14, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
-	18, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
-	21, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
+	16, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
+	20, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
+	23, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
 	4,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
 	6,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
 	7,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
 	8,  // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
 	9,  // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
 	10, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
-	22, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
-	23, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
+	24, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
+	25, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
 	2,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
 	1,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
-	24, // 17: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
+	26, // 17: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
 	3,  // 18: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
 	5,  // 19: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
-	24, // 20: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
-	15, // 21: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
-	16, // 22: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
-	17, // 23: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
-	24, // 24: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
-	19, // 25: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
-	24, // 26: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	26, // 20: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
+	14, // 21: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
+	15, // 22: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
+	17, // 23: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
+	18, // 24: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
+	19, // 25: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
+	26, // 26: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
+	21, // 27: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
+	26, // 28: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_status_proto_init() }
@@ -2292,14 +2473,14 @@ func file_trireme_v1_scheduler_status_proto_init() {
 	}
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_scheduler_explanation_proto_init()
-	file_trireme_v1_scheduler_status_proto_msgTypes[14].OneofWrappers = []any{}
+	file_trireme_v1_scheduler_status_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_scheduler_status_proto_rawDesc), len(file_trireme_v1_scheduler_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -346,7 +346,9 @@ type Configuration struct {
 	ColumnCacheClasses uint32 `protobuf:"varint,4,opt,name=column_cache_classes,json=columnCacheClasses,proto3" json:"column_cache_classes,omitempty"`
 	// OPTIONAL. The release of Trireme that the frontend is of, such as `0.2.0`. A phase refuses a configuration whose
 	// release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
-	Release       string `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`
+	Release string `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`
+	// OPTIONAL. Insight does not make a sample of the recorded decisions again.
+	SelfCheckOff  bool `protobuf:"varint,6,opt,name=self_check_off,json=selfCheckOff,proto3" json:"self_check_off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -414,6 +416,13 @@ func (x *Configuration) GetRelease() string {
 		return x.Release
 	}
 	return ""
+}
+
+func (x *Configuration) GetSelfCheckOff() bool {
+	if x != nil {
+		return x.SelfCheckOff
+	}
+	return false
 }
 
 // Profile is one scheduler profile with its plugins expanded.
@@ -2025,8 +2034,10 @@ type SyncResponse struct {
 	// OPTIONAL. The replica takes decisions: the frontend is to go on sending it SyncRequest.decisions. A stream to such a
 	// replica begins anew in place when the configuration changes: another Hello, then a full sync.
 	TakesDecisions bool `protobuf:"varint,3,opt,name=takes_decisions,json=takesDecisions,proto3" json:"takes_decisions,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// OPTIONAL. Of a replica of insight that records: what became of the decisions that it made again.
+	SelfCheck     *SelfCheck `protobuf:"bytes,4,opt,name=self_check,json=selfCheck,proto3" json:"self_check,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncResponse) Reset() {
@@ -2080,6 +2091,13 @@ func (x *SyncResponse) GetTakesDecisions() bool {
 	return false
 }
 
+func (x *SyncResponse) GetSelfCheck() *SelfCheck {
+	if x != nil {
+		return x.SelfCheck
+	}
+	return nil
+}
+
 var File_trireme_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_snapshot_proto_rawDesc = "" +
@@ -2096,13 +2114,14 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1f\n" +
 	"\vconfig_hash\x18\x02 \x01(\x06R\n" +
 	"configHash\x12?\n" +
-	"\rconfiguration\x18\x03 \x01(\v2\x19.trireme.v1.ConfigurationR\rconfiguration\"\xe0\x02\n" +
+	"\rconfiguration\x18\x03 \x01(\v2\x19.trireme.v1.ConfigurationR\rconfiguration\"\x86\x03\n" +
 	"\rConfiguration\x12/\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x13.trireme.v1.ProfileR\bprofiles\x12P\n" +
 	"\rfeature_gates\x18\x02 \x03(\v2+.trireme.v1.Configuration.FeatureGatesEntryR\ffeatureGates\x12?\n" +
 	"\x0eremote_plugins\x18\x03 \x03(\v2\x18.trireme.v1.RemotePluginR\rremotePlugins\x120\n" +
 	"\x14column_cache_classes\x18\x04 \x01(\rR\x12columnCacheClasses\x12\x18\n" +
-	"\arelease\x18\x05 \x01(\tR\arelease\x1a?\n" +
+	"\arelease\x18\x05 \x01(\tR\arelease\x12$\n" +
+	"\x0eself_check_off\x18\x06 \x01(\bR\fselfCheckOff\x1a?\n" +
 	"\x11FeatureGatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\"\xe1\x01\n" +
@@ -2232,11 +2251,13 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\tpod_group\x18\b \x01(\tR\bpodGroup\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12&\n" +
 	"\x0fqueued_since_ms\x18\x14 \x01(\x03R\rqueuedSinceMs\x12=\n" +
-	"\vtransitions\x18\x15 \x03(\v2\x1b.trireme.v1.QueueTransitionR\vtransitions\"\x82\x01\n" +
+	"\vtransitions\x18\x15 \x03(\v2\x1b.trireme.v1.QueueTransitionR\vtransitions\"\xb8\x01\n" +
 	"\fSyncResponse\x12-\n" +
 	"\x12applied_generation\x18\x01 \x01(\x04R\x11appliedGeneration\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12'\n" +
-	"\x0ftakes_decisions\x18\x03 \x01(\bR\x0etakesDecisions*c\n" +
+	"\x0ftakes_decisions\x18\x03 \x01(\bR\x0etakesDecisions\x124\n" +
+	"\n" +
+	"self_check\x18\x04 \x01(\v2\x15.trireme.v1.SelfCheckR\tselfCheck*c\n" +
 	"\rFailurePolicy\x12\x1e\n" +
 	"\x1aFAILURE_POLICY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_POLICY_FAIL\x10\x01\x12\x19\n" +
@@ -2320,6 +2341,7 @@ var file_trireme_v1_snapshot_proto_goTypes = []any{
 	(*PodIdentity)(nil),           // 47: trireme.v1.PodIdentity
 	(*SchedulerStatus)(nil),       // 48: trireme.v1.SchedulerStatus
 	(*QueueTransition)(nil),       // 49: trireme.v1.QueueTransition
+	(*SelfCheck)(nil),             // 50: trireme.v1.SelfCheck
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	3,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
@@ -2371,13 +2393,14 @@ var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	47, // 46: trireme.v1.QueuedPod.pod:type_name -> trireme.v1.PodIdentity
 	1,  // 47: trireme.v1.QueuedPod.state:type_name -> trireme.v1.QueuedPodState
 	49, // 48: trireme.v1.QueuedPod.transitions:type_name -> trireme.v1.QueueTransition
-	2,  // 49: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
-	20, // 50: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
-	50, // [50:51] is the sub-list for method output_type
-	49, // [49:50] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	50, // 49: trireme.v1.SyncResponse.self_check:type_name -> trireme.v1.SelfCheck
+	2,  // 50: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
+	20, // 51: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
+	51, // [51:52] is the sub-list for method output_type
+	50, // [50:51] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_snapshot_proto_init() }

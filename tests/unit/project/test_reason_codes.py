@@ -11,10 +11,12 @@ import pytest
 from tests.helpers import reasons_document
 from trireme import plugins
 from trireme.bind import reasons as bind_reasons
-from trireme.framework import reason_codes
+from trireme.framework import reason_codes, status
 from trireme.framework.reason_codes import ReasonCode
 from trireme.registry import reason_texts
 from trireme.registry.in_tree import IN_TREE
+from trireme.v1 import status_pb2
+from trireme.wire import status as wire_status
 
 (_PLUGINS,) = map(pathlib.Path, plugins.__path__)
 _TRIREME = _PLUGINS.parent
@@ -26,7 +28,7 @@ _DECLARED: Mapping[pathlib.Path, Mapping[str, ReasonCode]] = {
         for name, spec in IN_TREE.plugins.items()
     },
     _TRIREME / "bind": bind_reasons.REASONS,
-    _TRIREME / "framework": reason_codes.OF_REMOTE_CALLS,
+    _TRIREME / "framework": {**reason_codes.OF_REMOTE_CALLS, **reason_codes.OF_ANY},
 }
 _MAKERS = frozenset({"status.Reason", "status.Reason.of", "Reason", "Reason.of"})
 _REFUSALS = frozenset({"status.unschedulable", "status.unresolvable"})
@@ -95,6 +97,16 @@ def test_a_refusal_of_a_node_has_a_code(name: str) -> None:
         if maker in _REFUSALS and not any(keyword.arg == "reasons" for keyword in call.keywords)
     ]
     assert without == []
+
+
+@pytest.mark.parametrize("code", [code for code in status.Code if code not in (status.Code.SUCCESS, status.Code.SKIP)])
+def test_no_status_is_made_without_a_code(code: status.Code) -> None:
+    """Whatever makes it, a program that reads it would have the message alone, which may change."""
+    (made,) = status.Status(code, "P", ("m",)).reasons
+    (decoded,) = wire_status.from_message(status_pb2.Status(code=code.value, plugin="P")).reasons  # type: ignore[arg-type]
+    assert made == decoded
+    assert made.code in reason_codes.OF_ANY
+    assert wire_status.to_message(status.Status(code, "P")).reasons[0].code == made.code
 
 
 @pytest.mark.parametrize("name", list(reasons_document.sections()))

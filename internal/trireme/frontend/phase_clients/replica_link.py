@@ -23,7 +23,7 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import class_answers, failure_log
 from trireme.rpc import dialing, message_sizes
-from trireme.v1 import snapshot_pb2
+from trireme.v1 import scheduler_status_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +91,7 @@ class LinkStatistics:
     full_syncs: int
     last_error: str
     dropped_decisions: int  # messages whose decisions were left out
+    self_check: scheduler_status_pb2.SelfCheck | None = None  # of insight, as it last acknowledged
 
 
 class ReplicaLink:
@@ -135,6 +136,7 @@ class ReplicaLink:
         self._full_sync_bytes = 0  # of the last one
         self._last_error = ""
         self._dropped_decisions = 0
+        self._self_check: scheduler_status_pb2.SelfCheck | None = None
         #: Whether the replica takes decisions, as its last acknowledgement said.
         self.takes_decisions = takes_decisions
         self._failures = failure_log.FailureLog(log, logging.INFO)
@@ -197,6 +199,7 @@ class ReplicaLink:
             self._full_syncs,
             self._last_error,
             self._dropped_decisions,
+            self._self_check,
         )
 
     def publish(self, request: bytes, generation: int, decisions: bytes = b"") -> None:
@@ -487,6 +490,7 @@ class ReplicaLink:
                 was_in_step = self.in_step
                 self._record_acknowledgement(answer.applied_generation)
                 self.takes_decisions = answer.takes_decisions
+                self._self_check = answer.self_check if answer.HasField("self_check") else None
                 self._notify_if_in_step_again(was_in_step)
         finally:
             # However the stream ended, the writer must learn of it: without changes it would wait forever.

@@ -32,8 +32,9 @@ from trireme.scheduling import (
     preemption_executor,
     waiting_pods,
 )
-from trireme.v1 import cycle_pb2
+from trireme.v1 import cycle_pb2, decision_explanation_pb2
 from trireme.v1.scheduler_explanation_pb2 import AlikePods, PendingPod, PodWait
+from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import golang
 
 # What the pod waits for, as data and in words.
@@ -43,6 +44,8 @@ Waits = tuple[PodWait, str]
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
+# Statuses that are shown of a failed attempt.
+_MAX_REFUSALS = 10
 _BEING_DELETED = "is being deleted, and not tried"
 
 # What may be a name or a UID.
@@ -181,7 +184,7 @@ class PendingReport:
                 until = self._to_wall(moment)
                 why = self._reporter.last_failure(pod.uid)
                 text = f"backs off after a failed attempt, until {_time_of_day(until)}"
-                wait = PodWait(kind="time", until_ms=_in_ms(until), because=why)
+                wait = PodWait(kind="time", until_ms=_in_ms(until), because=why, refusals=self._refusals(pod))
                 return wait, f"{text}: {why}" if why else text
             case Gated() | Unschedulable() if retry := retries.delayed_retry(status.root or pod.uid):
                 why, until = retry[0], self._to_wall(retry[1])
@@ -287,11 +290,19 @@ class PendingReport:
         if victims:
             return self._waits_for_victims(victims, node)
         events = event_phrases.likely_first(status.events)
-        waits = PodWait(kind="event", plugins=status.rejectors, events=events)
+        waits = PodWait(kind="event", plugins=status.rejectors, events=events, refusals=self._refusals(pod))
         longest = golang.format_duration(round(self._queue.max_in_unschedulable_seconds * 1e9))
         when = f"when {event_phrases.events_summary(events)}" if events else f"after {longest}"
         text = f"was refused by {', '.join(status.rejectors)}; is tried again {when}"
         return waits, text
+
+    def _refusals(self, pod: queued_pod.QueuedPodInfo) -> list[decision_explanation_pb2.DecisionRefusal]:
+        """The statuses of the pod's last attempt, for programs."""
+        found = sorted(self._reporter.last_statuses(pod.uid), key=lambda entry: -entry[1])[:_MAX_REFUSALS]
+        return [
+            decision_explanation_pb2.DecisionRefusal(status=wire_status.to_message(status), node_count=nodes)
+            for status, nodes in found
+        ]
 
     def _waits_for_victims(self, victims: Sequence[str], node: str) -> Waits:
         """A preemptor: the victims that are still to go."""

@@ -146,6 +146,7 @@ def _replicas(state: FrontendState) -> Iterator[scheduler_status_pb2.ReplicaStat
                 full_syncs=link.full_syncs,
                 last_error=link.last_error,
                 stands_in=link.address in own,
+                self_check=link.self_check,
             )
     own = state.phases.fallbacks["bind"].addresses() if "bind" in state.phases.fallbacks else ()
     for binder in links.binders.statistics():

@@ -128,6 +128,4 @@ def _with_nominated_node(failure: Failure, node: str | None) -> Failure:
     """The failure, with its nomination replaced by `node` (empty: cleared); None: the failure as it is."""
     if node is None:
         return failure
-    return Failure(
-        failure.message, failure.rejectors, failure.pending_plugins, node, unschedulable=failure.unschedulable
-    )
+    return dataclasses.replace(failure, nominated_node=node, placement=None)

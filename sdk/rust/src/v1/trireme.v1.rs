@@ -3653,7 +3653,7 @@ pub struct SchedulerExplanation {
 /// Nested message and enum types in `SchedulerExplanation`.
 pub mod scheduler_explanation {
     /// REQUIRED. Whose pod it is, and where.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum State {
         /// It is in the queue, or an attempt at it is under way.
         #[prost(message, tag = "2")]
@@ -3680,7 +3680,7 @@ pub struct PodTrace {
     pub store_url: ::prost::alloc::string::String,
 }
 /// PendingPod is a pod without a node, or one that is being bound, and what it waits for.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PendingPod {
     /// REQUIRED. The pod.
     #[prost(message, optional, tag = "1")]
@@ -3714,7 +3714,7 @@ pub struct PendingPod {
     pub attempts: u32,
 }
 /// AlikePods are pods of one class that wait for the same.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AlikePods {
     /// REQUIRED. How many.
     #[prost(uint32, tag = "1")]
@@ -3748,7 +3748,7 @@ pub struct AlikePods {
     pub max_attempts: u32,
 }
 /// PodWait is the one thing that a pending pod waits for.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodWait {
     /// REQUIRED. What it is: attempt, binding, caches, deletion, event, gate, group, leadership, permit, plugin, preBind,
     /// preEnqueue, preemption, queueSort, service, time or turn.
@@ -3775,6 +3775,10 @@ pub struct PodWait {
     /// OPTIONAL. The group that it is scheduled with.
     #[prost(string, tag = "8")]
     pub group: ::prost::alloc::string::String,
+    /// OPTIONAL. Of a pod whose last attempt failed, the statuses with their codes, that of most nodes first; at most ten,
+    /// without names of nodes.
+    #[prost(message, repeated, tag = "9")]
+    pub refusals: ::prost::alloc::vec::Vec<DecisionRefusal>,
 }
 /// BoundPod is a pod that has a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4239,6 +4243,44 @@ pub struct ReplicaStatus {
     /// OPTIONAL. How many bytes it was sent; of bind unset.
     #[prost(uint64, tag = "10")]
     pub sent_bytes: u64,
+    /// OPTIONAL. Of a replica of insight that records: what became of the decisions that it made again.
+    #[prost(message, optional, tag = "11")]
+    pub self_check: ::core::option::Option<SelfCheck>,
+}
+/// SelfCheck is a sample of recorded decisions that insight makes again, to find those that come out differently.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SelfCheck {
+    /// REQUIRED. How many decisions were made again since the replica started.
+    #[prost(uint64, tag = "1")]
+    pub checked: u64,
+    /// REQUIRED. How many of them came out differently.
+    #[prost(uint64, tag = "2")]
+    pub different: u64,
+    /// OPTIONAL. When the last sample was done, in milliseconds since 1970; 0: there was none yet.
+    #[prost(int64, tag = "3")]
+    pub checked_at_ms: i64,
+    /// OPTIONAL. The last one that came out differently.
+    #[prost(message, optional, tag = "4")]
+    pub last_difference: ::core::option::Option<DecisionDifference>,
+    /// OPTIONAL. Why the last sample could not be made again, or not be saved; empty: it could.
+    #[prost(string, tag = "5")]
+    pub problem: ::prost::alloc::string::String,
+}
+/// DecisionDifference is a decision that comes out differently when it is made again.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DecisionDifference {
+    /// REQUIRED. When it was recorded, in milliseconds since 1970.
+    #[prost(int64, tag = "1")]
+    pub at_ms: i64,
+    /// REQUIRED. The call, such as Filter or Place.
+    #[prost(string, tag = "2")]
+    pub call: ::prost::alloc::string::String,
+    /// REQUIRED. The class of its pods, for people.
+    #[prost(string, tag = "3")]
+    pub pods: ::prost::alloc::string::String,
+    /// OPTIONAL. The recording that shows it, a file on the machine of insight: for `trireme replay`.
+    #[prost(string, tag = "4")]
+    pub recording: ::prost::alloc::string::String,
 }
 /// PluginStatus is one remote plugin, all calls of the frontend and the phases together.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4866,6 +4908,9 @@ pub struct Configuration {
     /// release is more than one minor release from its own. Plugins may be of any. Unset: it is not compared.
     #[prost(string, tag = "5")]
     pub release: ::prost::alloc::string::String,
+    /// OPTIONAL. Insight does not make a sample of the recorded decisions again.
+    #[prost(bool, tag = "6")]
+    pub self_check_off: bool,
 }
 /// Profile is one scheduler profile with its plugins expanded.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5253,6 +5298,9 @@ pub struct SyncResponse {
     /// replica begins anew in place when the configuration changes: another Hello, then a full sync.
     #[prost(bool, tag = "3")]
     pub takes_decisions: bool,
+    /// OPTIONAL. Of a replica of insight that records: what became of the decisions that it made again.
+    #[prost(message, optional, tag = "4")]
+    pub self_check: ::core::option::Option<SelfCheck>,
 }
 /// FailurePolicy is what happens to the pod when a plugin cannot be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1,0 +1,50 @@
+"""The condition's message as JSON: the text, and codes with parameters, within the limit."""
+
+import json
+
+import pytest
+
+from trireme.framework import status
+from trireme.framework.status import Reason
+from trireme.scheduling import condition_message
+from trireme.scheduling.failure import Failure
+
+CPU = status.unschedulable(
+    "NodeResourcesFit",
+    "Insufficient cpu",
+    reasons=(Reason.of("insufficientResource", {"resource": "cpu", "asked": "2"}),),
+)
+TAINT = status.unresolvable("TaintToleration", "untolerated", reasons=(Reason.of("untoleratedTaint", {"key": "gpu"}),))
+
+
+def test_reasons_have_codes_parameters_and_nodes_most_nodes_first() -> None:
+    failure = Failure("0/5 nodes are available", unschedulable=True, refusals=((TAINT, 1), (CPU, 4)))
+    assert json.loads(condition_message.as_json(failure)) == {
+        "message": "0/5 nodes are available",
+        "reasons": [
+            {
+                "plugin": "NodeResourcesFit",
+                "code": "insufficientResource",
+                "parameters": {"resource": "cpu", "asked": "2"},
+                "nodes": 4,
+            },
+            {"plugin": "TaintToleration", "code": "untoleratedTaint", "parameters": {"key": "gpu"}, "nodes": 1},
+        ],
+    }
+
+
+@pytest.mark.parametrize(("unschedulable", "code"), [(True, "refused"), (False, "failed")])
+def test_a_failure_without_statuses_has_a_code_too(unschedulable: bool, code: str) -> None:
+    """If this fails, a program that reads codes has none for some failures."""
+    found = json.loads(condition_message.as_json(Failure("text", unschedulable=unschedulable)))
+    assert [(each["code"], each["nodes"]) for each in found["reasons"]] == [(code, 0)]
+
+
+def test_it_is_json_however_long_it_would_be() -> None:
+    """Cut as a text, it would be none."""
+    many = tuple((status.unschedulable("P", f"m{number}"), number) for number in range(1000))
+    shown = condition_message.as_json(Failure("x" * 5000, refusals=many), most=4000)
+    assert len(shown.encode()) <= 4000
+    found = json.loads(shown)
+    assert found["message"]
+    assert found["reasons"][0]["nodes"] == 999
