@@ -14,7 +14,7 @@ wave apart.
 """
 
 # Also change: tools/bench/driver/execution.py (requests for nodes and pods).
-# Also change: docs/performance.md.
+# Also change: tools/bench/README.md.
 
 import argparse
 import asyncio
