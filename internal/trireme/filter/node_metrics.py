@@ -74,7 +74,7 @@ class _Table:
 
 def _by_resource(snap: snapshot.Snapshot, amounts: arrays.Int64Array) -> Mapping[Values, float]:
     """The amounts with the names of their resources, without resources that no node has ever had."""
-    out = {}
+    out: dict[Values, float] = {}
     for number, name in enumerate(snap.nodes.resource_names.names[: amounts.shape[0]]):
         if number in (resources.CPU, resources.MEMORY) or snap.nodes.allocatable[number].any():
             out[(name,)] = float(amounts[number]) / (_MILLI if number == resources.CPU else 1)

@@ -14,12 +14,14 @@ _QUOTED = {sentence.source for _, sentence in _SENTENCES}
 # Required of somebody else than a plugin's service, or of objects that are the API server's.
 _OF_OTHERS = {"PermitResult.waits", "PermitWait.plugin", "PermitWait.timeout"}
 _OBJECTS = {"ClusterObject", "NodeAllocatableResourceClaimStatus", "PodCondition", "Condition"}
+# What insight alone answers on the stream that plugins may follow too.
+_OF_INSIGHT = {"SelfCheck", "DecisionDifference"}
 
 
 def _messages_in(descriptor: Descriptor, found: dict[str, Descriptor]) -> dict[str, Descriptor]:
-    """The message and those in its fields, but for objects."""
+    """The message and those in its fields, but for objects and what is insight's."""
     ours = descriptor.full_name.startswith("trireme.v1.") and not descriptor.GetOptions().map_entry
-    if ours and descriptor.name not in _OBJECTS and descriptor.name not in found:
+    if ours and descriptor.name not in _OBJECTS | _OF_INSIGHT and descriptor.name not in found:
         found[descriptor.name] = descriptor
         for field in descriptor.fields:
             if field.message_type is not None:
