@@ -22,6 +22,8 @@ MIN_CLASSES = 8
 # So many at most: a class without answers, too, takes some 2 KB, and time where classes are gone.
 MAX_CLASSES = 10_000
 _PART_UNMEASURED = 8
+# Columns of classes that are gone are looked for once for so large a part of the cache that is made anew.
+_PART_NOT_LOOKED_AT = 8
 
 
 class _CacheableColumns(Protocol):
@@ -63,8 +65,10 @@ class ColumnCache(Generic[ColumnsT]):
         self.made = 0
         self._joined = 0
         self._measure_at = 0  # so many made and joined
-        # The last change of the set of classes for which no class in the cache is gone.
+        # The last change of the set of classes for which no class in the cache is gone, and when to look again: to look
+        # at each new class would cost as many steps as there are classes.
         self._classes_generation = 0
+        self._look_at = 0  # so many made
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -121,7 +125,7 @@ class ColumnCache(Generic[ColumnsT]):
         self._last_of_family.clear()
         self._sizes.clear()
         self._used.clear()
-        self._measured = self._measure_at = 0
+        self._measured = self._measure_at = self._look_at = 0
 
     def _remove(self, key: _Key) -> None:
         del self._columns[key]
@@ -143,8 +147,10 @@ class ColumnCache(Generic[ColumnsT]):
 
     def _drop_oldest(self) -> None:
         """Drop the columns of classes that are gone, then the least recently used while memory is over the limit."""
-        if self._classes_generation != self._snap.classes_generation:
+        due = self.made >= self._look_at or len(self._columns) >= MAX_CLASSES
+        if due and self._classes_generation != self._snap.classes_generation:
             self._classes_generation = self._snap.classes_generation
+            self._look_at = self.made + len(self._columns) // _PART_NOT_LOOKED_AT
             for key in [key for key in self._columns if key[1] not in self._snap.classes]:
                 self._remove(key)
         if len(self._columns) >= MAX_CLASSES:

@@ -37,6 +37,29 @@ def test_what_it_costs_to_add_a_class_does_not_grow_with_their_number(monkeypatc
     assert Columns.measured < 10 * 2000
 
 
+def test_classes_that_come_and_go_cost_the_same_however_many_stay() -> None:
+    """Each new class would be compared with all others, and each gone one would stay."""
+    cache, snap = make_cache(1000)
+    for number in range(1000):
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
+
+    class Counted(set[int]):
+        looked_at = 0
+
+        def __contains__(self, number: object) -> bool:
+            Counted.looked_at += 1
+            return super().__contains__(number)
+
+    snap.classes = Counted(range(1000))
+    for number in range(1000, 3000):
+        snap.classes.add(number)
+        snap.classes.discard(number - 10)
+        snap.classes_generation += 1
+        cache.columns_of("default", SimpleNamespace(id=number, family=b""))
+    assert Counted.looked_at < 20 * 2000
+    assert len(cache) < 1000 * 9 // 8 + 10
+
+
 def test_columns_are_hardly_measured_where_there_is_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulation of hundreds of new classes would spend its time on that."""
     cache, _ = make_cache(2000)
