@@ -209,7 +209,7 @@ def summary(run: report.Run) -> str:
         f"events: {found.events_behind} behind, p99 {found.event_lag_p99_ms or 0:.0f} ms, max "
         f"{found.event_lag_max_ms or 0:.0f} ms, {found.events_missing} missing), "
         f"{found.cpu_ms_per_pod:.2f} ms of CPU a pod, "
-        f"{found.peak_rss_mb:.0f} MB (machine {found.elsewhere_percent:.0f} % busy elsewhere; took {run.took_s:.0f} s)"
+        f"{found.pss_mb:.0f} MB (machine {found.elsewhere_percent:.0f} % busy elsewhere; took {run.took_s:.0f} s)"
     )
 
 

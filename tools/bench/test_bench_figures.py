@@ -31,7 +31,7 @@ def window(**changes: Any) -> figures.Window:
         events_behind=3,
         waits=[0.5 + index / 4 for index in range(10)],
         cpu_s={"frontend": 0.02, "filter": 0.01},
-        peak_rss_mb={"frontend": 100.0, "filter": 50.0},
+        pss_mb={"frontend": 100.0, "filter": 50.0},
         others_cpu_s={"API server": 0.05, "elsewhere": 0.6},
         capacity_s=12.0,
     )
@@ -68,8 +68,8 @@ def test_costs_are_added_over_processes() -> None:
     """A scheduler of four processes would be charged for one."""
     found = figures.figures(window())
     assert found.cpu_ms_per_pod == pytest.approx(3.0)
-    assert found.peak_rss_mb == pytest.approx(150.0)
-    assert found.processes["filter"] == {"cpu_ms_per_pod": pytest.approx(1.0), "peak_rss_mb": 50.0}
+    assert found.pss_mb == pytest.approx(150.0)
+    assert found.processes["filter"] == {"cpu_ms_per_pod": pytest.approx(1.0), "pss_mb": 50.0}
     assert found.others_cpu_ms_per_pod == {"API server": pytest.approx(5.0), "elsewhere": pytest.approx(60.0)}
     assert found.elsewhere_percent == pytest.approx(5.0)
 
@@ -144,13 +144,13 @@ class FakeProc:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def put(self, pid: int, parent: int, name: str, ticks: int, peak_kb: int | None) -> None:
-        """Adds or changes a process; without a peak it is a zombie."""
+    def put(self, pid: int, parent: int, name: str, ticks: int, pss_kb: int | None) -> None:
+        """Adds or changes a process; without memory it is a zombie."""
         entry = self.root / str(pid)
         entry.mkdir(exist_ok=True)
         fields = ["S", str(parent), *["0"] * 9, str(ticks), "0", "7000", "7000", *["0"] * 5]
         (entry / "stat").write_text(f"{pid} (a (strange) name) {' '.join(fields)}\n")
-        (entry / "status").write_text("Name:\tx\n" + (f"VmHWM:\t{peak_kb} kB\n" if peak_kb is not None else ""))
+        (entry / "smaps_rollup").write_text(f"Rss: 99999 kB\nPss: {pss_kb} kB\n" if pss_kb is not None else "")
         (entry / "cmdline").write_bytes(name.encode() + b"\0")
 
     def remove(self, pid: int) -> None:
@@ -162,7 +162,7 @@ class FakeProc:
 
 def by_label(samples: Mapping[int, processes.Sample]) -> dict[str, tuple[float, float]]:
     """Processor ticks and megabytes by process."""
-    return {each.label: (round(each.cpu_s / processes.TICK), each.peak_rss_mb) for each in samples.values()}
+    return {each.label: (round(each.cpu_s / processes.TICK), each.pss_mb) for each in samples.values()}
 
 
 def test_process_tree_counts_children_and_remembers_the_dead(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_process_tree_has_this_process_and_its_children_only() -> None:
     """The driver would be charged for the API server that it started, or /proc be read in the wrong places."""
     samples = processes.ProcessTree([os.getpid()], descend=False).sample()
     assert list(samples) == [os.getpid()]
-    assert 1 < samples[os.getpid()].peak_rss_mb < 10_000
+    assert 1 < samples[os.getpid()].pss_mb < 10_000
     assert samples[os.getpid()].cpu_s > 0
 
 
@@ -301,7 +301,7 @@ def test_rows_have_the_documented_columns() -> None:
         "pods_per_s",
         "after_create_pods_per_s",
         "cpu_ms_per_pod",
-        "peak_rss_mb",
+        "pss_mb",
     }
     assert promised <= limit.keys()
     assert (limit["side"], limit["nodes"], limit["pods_per_s"], limit["pods_per_s_range"]) == (

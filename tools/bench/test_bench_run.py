@@ -162,7 +162,7 @@ def test_small_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for row in written["rows"]:
         assert 5 < row["pods_per_s"] < 5000
         assert 0.1 < row["cpu_ms_per_pod"] < 50
-        assert 10 < row["peak_rss_mb"] < 1000
+        assert 10 < row["pss_mb"] < 1000
         assert 0 < row["first_bind_s"] < 30
     assert "| basic " in capsys.readouterr().out
 

@@ -390,7 +390,7 @@ class Execution:
             events_behind=len(bound) - sum(at <= last for at in events.values()),
             waits=[at - self._sent[key] for key, at in bound.items() if self._sent.get(key, 0.0) >= opened.at],
             cpu_s=_by_label(samples, spent),
-            peak_rss_mb=_by_label(samples, {pid: sample.peak_rss_mb for pid, sample in samples.items()}),
+            pss_mb=_by_label(samples, {pid: sample.pss_mb for pid, sample in samples.items()}),
             others_cpu_s=others,
             capacity_s=(time.perf_counter() - opened.at) * processes.CPUS,
         )

@@ -34,8 +34,8 @@ class Window:
     """Seconds from sending a pod to seeing it bound, of the pods created while measuring."""
     cpu_s: Mapping[str, float]
     """Processor seconds by process of the scheduler, read after its last write: what is put off counts."""
-    peak_rss_mb: Mapping[str, float]
-    """By process of the scheduler, since it started."""
+    pss_mb: Mapping[str, float]
+    """By process of the scheduler, after its last write."""
     others_cpu_s: Mapping[str, float]
     """Processor seconds of the driver, the API server, etcd and everything else on the machine (`elsewhere`)."""
     capacity_s: float
@@ -63,14 +63,14 @@ class Figures:
     after_create_pods_per_s: float | None
     """After the last pod was created; None where fewer than a twentieth were left by then."""
     cpu_ms_per_pod: float
-    peak_rss_mb: float
+    pss_mb: float
     first_bind_s: float
     """From the start of the window to the first binding."""
     wait_p50_ms: float | None
     wait_p99_ms: float | None
     wait_max_ms: float | None
     processes: Mapping[str, Mapping[str, float]]
-    """cpu_ms_per_pod and peak_rss_mb by process."""
+    """cpu_ms_per_pod and pss_mb by process."""
     others_cpu_ms_per_pod: Mapping[str, float]
     elsewhere_percent: float
     """How much of the machine was busy with what does not take part: where it is not near zero, the rates are low."""
@@ -99,13 +99,13 @@ def figures(window: Window) -> Figures:
         pods_per_s=count / (last - window.started),
         after_create_pods_per_s=after,
         cpu_ms_per_pod=1000 * sum(window.cpu_s.values()) / count,
-        peak_rss_mb=sum(window.peak_rss_mb.values()),
+        pss_mb=sum(window.pss_mb.values()),
         first_bind_s=window.bound[0] - window.started,
         wait_p50_ms=1000 * percentile(waits, 0.50) if waits else None,
         wait_p99_ms=1000 * percentile(waits, 0.99) if waits else None,
         wait_max_ms=1000 * waits[-1] if waits else None,
         processes={
-            name: {"cpu_ms_per_pod": 1000 * spent / count, "peak_rss_mb": window.peak_rss_mb.get(name, 0.0)}
+            name: {"cpu_ms_per_pod": 1000 * spent / count, "pss_mb": window.pss_mb.get(name, 0.0)}
             for name, spent in window.cpu_s.items()
         },
         others_cpu_ms_per_pod={name: 1000 * spent / count for name, spent in window.others_cpu_s.items()},

@@ -26,7 +26,8 @@ class Sample:
 
     label: str
     cpu_s: float
-    peak_rss_mb: float
+    pss_mb: float
+    """Its proportional set size: a page that several processes share counts in parts."""
 
 
 class ProcessTree:
@@ -69,14 +70,14 @@ class ProcessTree:
         entry = self._proc / str(pid)
         fields = _stat(entry)
         try:
-            status = (entry / "status").read_text()
+            memory = (entry / "smaps_rollup").read_text()
             command = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
         except OSError:
             return None
-        peak = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), None)
-        if not fields or peak is None:  # a zombie has no memory any more: what it last had counts
+        pss = next((int(line.split()[1]) for line in memory.splitlines() if line.startswith("Pss:")), None)
+        if not fields or pss is None:  # a zombie has no memory any more: what it last had counts
             return None
-        return Sample(label(command), (int(fields[11]) + int(fields[12])) * TICK, peak / 1024)
+        return Sample(label(command), (int(fields[11]) + int(fields[12])) * TICK, pss / 1024)
 
 
 def _stat(entry: Path) -> list[str]:

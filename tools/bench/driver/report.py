@@ -24,7 +24,7 @@ FIGURES = (
     "pods_per_s",
     "after_create_pods_per_s",
     "cpu_ms_per_pod",
-    "peak_rss_mb",
+    "pss_mb",
     "first_bind_s",
     "wait_p50_ms",
     "wait_p99_ms",
@@ -78,7 +78,7 @@ def _row(group: Sequence[Run]) -> dict[str, Any]:
     row["processes"] = {
         process: {
             figure: round(statistics.median(each.processes.get(process, {}).get(figure, 0.0) for each in done), 3)
-            for figure in ("cpu_ms_per_pod", "peak_rss_mb")
+            for figure in ("cpu_ms_per_pod", "pss_mb")
         }
         for process in (done[0].processes if done else ())
     }
@@ -120,7 +120,7 @@ COLUMNS = (
     "after creation",
     "CPU ms/pod",
     "of kube-scheduler, basic",
-    "peak MB",
+    "PSS MB",
     "first bind s",
     "wait p50 ms",
     "p99 ms",
@@ -151,7 +151,7 @@ def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
                 _number(row["after_create_pods_per_s"]),
                 _number(row["cpu_ms_per_pod"], 2),
                 _number(ratio(row, reference, "cpu_ms_per_pod"), 2),
-                _number(row["peak_rss_mb"]),
+                _number(row["pss_mb"]),
                 _number(row["first_bind_s"], 2),
                 _number(row["wait_p50_ms"], 1),
                 _number(row["wait_p99_ms"], 1),
@@ -173,7 +173,7 @@ def _complete(row: Mapping[str, Any]) -> str:
 
 def processes_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
     """Where the processor time of a pod goes: by process of the scheduler, and the others' beside it."""
-    lines = [("workload", "nodes", "side", "process", "CPU ms/pod", "peak MB"), ("---",) * 6]
+    lines = [("workload", "nodes", "side", "process", "CPU ms/pod", "PSS MB"), ("---",) * 6]
     for row in bench_rows:
         for process, spent in row["processes"].items():
             lines.append(
@@ -183,7 +183,7 @@ def processes_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
                     row["side"],
                     process,
                     _number(spent["cpu_ms_per_pod"], 2),
-                    _number(spent["peak_rss_mb"]),
+                    _number(spent["pss_mb"]),
                 )
             )
         for other, spent in row["others_cpu_ms_per_pod"].items():
@@ -194,7 +194,7 @@ def processes_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
 def comparison_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
     """Trireme beside kube-scheduler, a row for each workload that both ran: theirs after ours, with the ratio."""
     lines = [
-        ("workload", "complete pods/s", "ratio", "CPU ms/pod", "ratio", "wait p50, p99 (s)", "peak MB"),
+        ("workload", "complete pods/s", "ratio", "CPU ms/pod", "ratio", "wait p50, p99 (s)", "PSS MB"),
         ("---",) * 7,
     ]
     for ours in bench_rows:
@@ -210,7 +210,7 @@ def comparison_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
                 f"{_with_range(ours, 'cpu_ms_per_pod', 2)}, {_with_range(theirs, 'cpu_ms_per_pod', 2)}",
                 _number(ratio(ours, theirs, "cpu_ms_per_pod"), 2),
                 "; ".join(_waits(row) for row in (ours, theirs)),
-                f"{_number(ours['peak_rss_mb'])}, {_number(theirs['peak_rss_mb'])}",
+                f"{_number(ours['pss_mb'])}, {_number(theirs['pss_mb'])}",
             )
         )
     return aligned(lines)
