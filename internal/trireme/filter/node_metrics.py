@@ -22,31 +22,56 @@ _MILLI = 1000
 
 def instruments(snap: snapshot.Snapshot) -> Iterable[Instrument]:
     """The gauges, by resource; CPUs are counted in CPUs, all else in the resource's own unit."""
-    labels = ("resource",)
+    labels, figures = ("resource",), _Figures(snap)
     yield Gauge(
         "trireme_node_allocatable",
         "What all nodes that take pods have, by resource (cpu in CPUs).",
-        lambda: _by_resource(snap, _Table(snap).allocatable.sum(axis=1)),
+        lambda: figures.up_to_date().allocatable,
         labels,
     )
     yield Gauge(
         "trireme_node_requested",
         "What pods request on these nodes, by resource.",
-        lambda: _by_resource(snap, _Table(snap).requested.sum(axis=1)),
+        lambda: figures.up_to_date().requested,
         labels,
     )
     yield Gauge(
         "trireme_node_largest_free",
         "The most that one of these nodes has left, by resource: no larger pod fits.",
-        lambda: _by_resource(snap, _Table(snap).free.max(axis=1, initial=0)),
+        lambda: figures.up_to_date().largest_free,
         labels,
     )
     yield Gauge(
         "trireme_node_stranded",
         "What is left on nodes that have less than 5 % of another resource (CPU or memory) or no place for a pod left.",
-        lambda: _by_resource(snap, _Table(snap).stranded()),
+        lambda: figures.up_to_date().stranded,
         labels,
     )
+
+
+class _Figures:
+    """The figures of one generation of the snapshot, computed once for all gauges, by resource."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self._snap = snap
+        self._at: tuple[int, int] | None = None
+        self.allocatable: Mapping[Values, float] = {}
+        self.requested: Mapping[Values, float] = {}
+        self.largest_free: Mapping[Values, float] = {}
+        self.stranded: Mapping[Values, float] = {}
+
+    def up_to_date(self) -> "_Figures":
+        """Itself, with the figures of the snapshot as it is now."""
+        at = self._snap.incarnation, self._snap.generation
+        if at != self._at:
+            table = _Table(self._snap)
+            # Sums of nodes may leave 64 bits.
+            self.allocatable = _by_resource(self._snap, table.allocatable.sum(axis=1, dtype=np.float64))
+            self.requested = _by_resource(self._snap, table.requested.sum(axis=1, dtype=np.float64))
+            self.largest_free = _by_resource(self._snap, table.free.max(axis=1, initial=0).astype(np.float64))
+            self.stranded = _by_resource(self._snap, table.stranded())
+            self._at = at
+        return self
 
 
 class _Table:
@@ -57,22 +82,24 @@ class _Table:
         live = nodes.live_slots()
         self._slots: arrays.SlotArray = live[~nodes.unschedulable[live]]
         self.allocatable: arrays.Int64Array = nodes.allocatable[:, self._slots]
-        self.requested: arrays.Int64Array = nodes.requested[:, self._slots]
+        self.requested: arrays.Int64Array = arrays.saturated(nodes.requested[:, self._slots])
         self.free: arrays.Int64Array = np.maximum(self.allocatable - self.requested, 0)
         self._has_no_place = nodes.pod_count[self._slots] >= nodes.allowed_pods[self._slots]
 
-    def stranded(self) -> arrays.Int64Array:
+    def stranded(self) -> arrays.Float64Array:
         """What is left of each resource where another one is used up. Shape: (resource,)."""
         pair = slice(resources.CPU, resources.MEMORY + 1)
         short = self.free[pair] < SHORT * self.allocatable[pair]
-        out = np.zeros(self.free.shape[0], dtype=np.int64)
+        out = np.zeros(self.free.shape[0], dtype=np.float64)
         for resource in range(self.free.shape[0]):
             others = [short[each] for each in (resources.CPU, resources.MEMORY) if each != resource]
-            out[resource] = self.free[resource, np.logical_or.reduce([*others, self._has_no_place])].sum()
+            out[resource] = self.free[resource, np.logical_or.reduce([*others, self._has_no_place])].sum(
+                dtype=np.float64
+            )
         return out
 
 
-def _by_resource(snap: snapshot.Snapshot, amounts: arrays.Int64Array) -> Mapping[Values, float]:
+def _by_resource(snap: snapshot.Snapshot, amounts: arrays.Float64Array) -> Mapping[Values, float]:
     """The amounts with the names of their resources, without resources that no node has ever had."""
     out: dict[Values, float] = {}
     for number, name in enumerate(snap.nodes.resource_names.names[: amounts.shape[0]]):

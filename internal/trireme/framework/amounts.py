@@ -338,7 +338,7 @@ def _nanos_of_quantity(amount: meta_pb2.Quantity) -> int:
 
 def nanos_of(quantities: Quantities) -> Nanos:
     """The amounts by resource, exactly."""
-    return {name: quantity.parse_quantity(q.string).nanos for name, q in quantities.items()}
+    return {name: _nanos_of_quantity(amount) for name, amount in quantities.items()}
 
 
 def _sum_of_amounts(parts: Iterable[Nanos]) -> Nanos:

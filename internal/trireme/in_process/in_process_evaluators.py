@@ -30,6 +30,10 @@ from trireme.wire import status as wire_status
 from trireme.wire.phase_answers import FilterAnswer, PlaceAnswer
 
 
+class OtherChangesError(ports.PhaseFault):
+    """The pods before change more than what is left of resources, so a class cannot be placed after them."""
+
+
 class InProcessEvaluators(ports.Evaluators):
     """Asks an engine whose snapshot is at the generation that a call names, or later.
 
@@ -184,7 +188,7 @@ class InProcessEvaluators(ports.Evaluators):
         filtered: FilterAnswer,
         before: Sequence[node_usage.PlacedPod],
     ) -> PlaceAnswer:
-        """As place_in_turn, of one class after these pods. Raises: PhaseFault, if they change more than resources."""
+        """As place_in_turn, of one class after these pods. Raises: OtherChangesError."""
         cycle = self.cycle(profile, class_id, filtered.columns.generation)
         about = [filter_phase_pb2.ClassToFilter(pod_class=class_id, count=count)]
         with self._port_errors(cycle):
@@ -195,7 +199,7 @@ class InProcessEvaluators(ports.Evaluators):
                 placed = await self.engine.score.place_after(cycle, wanted, before)
                 if placed is not None:
                     return placed
-        raise ports.PhaseFault("the pods before it change more than what is left of resources")
+        raise OtherChangesError("the pods before it change more than what is left of resources")
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

@@ -38,6 +38,8 @@ MAX_CREDIT = 0.5
 PERIOD_SECONDS = 10.0
 #: A sample ends with the first of these: decisions, bytes of messages, seconds since its first decision.
 MAX_DECISIONS, MAX_BYTES, MAX_SECONDS = 200, 4 << 20, 10.0
+#: A larger cluster is not checked: while decisions are made again, insight has it in memory twice.
+MAX_NODES, MAX_PODS = 20_000, 200_000
 #: Of differences of one call, a sample is saved so often at most.
 SAVE_SECONDS = 600.0
 
@@ -194,6 +196,10 @@ class SelfCheck:
         now = self._steady()
         self._credit = min(self._credit + CPU_SHARE * (now - self._credited_at), MAX_CREDIT)
         self._credited_at = now
+        snap = self._cluster.snap
+        if snap.nodes.count > MAX_NODES or snap.pods.count > MAX_PODS:
+            self._status.problem = f"the cluster has more than {MAX_NODES} nodes or {MAX_PODS} pods"
+            return False
         waited = now - self._ended_at >= PERIOD_SECONDS
         return waited and self._credit > 0 and self._collected is None and self._cluster.synced
 

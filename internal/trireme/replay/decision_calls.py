@@ -121,7 +121,10 @@ class DecisionCalls:
             self._evaluators.engine.score.evaluator.drop(*_key(decision))
         before = list(zip(place.before_classes, place.before_slots, strict=True))
         if before:
-            placed = await self._evaluators.place_after(*_key(decision), place.count, filtered, before)
+            try:
+                placed = await self._evaluators.place_after(*_key(decision), place.count, filtered, before)
+            except in_process_evaluators.OtherChangesError:
+                return None
         else:
             placed = await self._evaluators.place(*_key(decision), place.count, filtered, place.extra_scores)
         recorded = outcomes.recorded_placement(place, names)

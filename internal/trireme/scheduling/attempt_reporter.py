@@ -16,7 +16,7 @@ from trireme.cache import pod_projection
 from trireme.framework import cluster_event, pod_conditions, status
 from trireme.queueing import pending_pod, queued_entity, queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import condition_message, fit_error, ports, status_outbox
-from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure, RefusedPlacement
+from trireme.scheduling.failure import UNSCHEDULABLE_REASON, Failure, LastFailure, RefusedPlacement
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
 from trireme_kube.client.events import event_text
@@ -25,6 +25,8 @@ from trireme_kube.client.events.event_series import ObjectReference, pod_referen
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
+
+_NO_FAILURE = LastFailure()
 
 
 class AttemptReporter:
@@ -57,7 +59,10 @@ class AttemptReporter:
         # UIDs of pods whose condition was sent last and not written.
         self._failed: set[str] = set()
         self._refused: dict[str, RefusedPlacement] = {}  # by UID, of its last attempt
-        self._failures: dict[str, Failure] = {}  # by UID, of its last attempt
+        self._failures: dict[str, LastFailure] = {}  # by UID, of its last attempt
+        # The failure that was reported last, what is kept of it, and its message as JSON: many pods share one.
+        self._reported: tuple[Failure | None, LastFailure] = None, LastFailure()
+        self._json: tuple[Failure | None, str] = None, ""
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
         outbox.on_failed = self._on_write_failed
@@ -95,7 +100,9 @@ class AttemptReporter:
             self._expected.pop(uid, None)
             self._failures.pop(uid, None)
             return
-        self._failures[uid] = failure
+        if self._reported[0] is not failure:
+            self._reported = failure, failure.to_keep()
+        self._failures[uid] = self._reported[1]
         parsed = pending.parsed
         regarding = _object_reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
@@ -112,13 +119,14 @@ class AttemptReporter:
 
     def last_failure(self, uid: str) -> str:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
-        failure = self._failures.get(uid)
-        return "" if failure is None else failure.message
+        return self._failures.get(uid, _NO_FAILURE).message
 
     def last_statuses(self, uid: str) -> Sequence[tuple[status.Status, int]]:
-        """The statuses of the pod's last failed attempt, with how many nodes have each; empty: as `last_failure`."""
-        failure = self._failures.get(uid)
-        return () if failure is None else failure.statuses
+        """The statuses of the pod's last failed attempt, with how many nodes have each, those of most nodes first.
+
+        Some at most; empty: as `last_failure`.
+        """
+        return self._failures.get(uid, _NO_FAILURE).statuses
 
     def note_nomination_written(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """Remember that the pod's status names the node by now, whether or not its object shows it."""
@@ -206,11 +214,7 @@ class AttemptReporter:
         nominated = failure.nominated_node
         written_node = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != written_node
-        message = (
-            condition_message.as_json(failure)
-            if self._json_conditions
-            else event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
-        )
+        message = self._condition_message(failure)
         unchanged = last is not None and last[:2] == (failure.reason, message) and not renominated
         if unchanged and parsed.uid not in self._failed:
             return
@@ -234,6 +238,14 @@ class AttemptReporter:
         if klog.enabled(log, 3):
             _log_condition(parsed.key, condition, nominated or "")
         self._outbox.send(action, priority)
+
+    def _condition_message(self, failure: Failure) -> str:
+        """The condition's message: the failure's, or JSON with it."""
+        if not self._json_conditions:
+            return event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
+        if self._json[0] is not failure:
+            self._json = failure, condition_message.as_json(failure)
+        return self._json[1]
 
     def _on_write_failed(self, uid: str) -> None:
         """Note that the pod's condition could not be written: the next failure sends one even if it says the same."""

@@ -4,6 +4,7 @@ Tests: tests/unit/scheduling/test_condition_message.py.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from trireme.scheduling.failure import Failure
@@ -13,10 +14,11 @@ from trireme_kube.client.events import event_text
 def as_json(failure: Failure, most: int = event_text.MAX_MESSAGE_BYTES) -> str:
     """The text and the reasons with their codes, those of most nodes first, in so many bytes: the last are left out."""
     text = failure.message
-    while len(_encoded(text, [])) > most:
+    while len(_document(text, [])) > most:
         text = text[: len(text) // 2]
-    reasons: list[dict[str, Any]] = []
-    for status, nodes in sorted(failure.statuses, key=lambda entry: -entry[1]):
+    reasons: list[str] = []
+    size = len(_document(text, reasons))
+    for status, nodes in failure.statuses:
         for reason in status.reasons:
             entry = {
                 "plugin": status.plugin,
@@ -24,12 +26,18 @@ def as_json(failure: Failure, most: int = event_text.MAX_MESSAGE_BYTES) -> str:
                 "parameters": dict(reason.parameters),
                 "nodes": nodes,
             }
-            if len(_encoded(text, [*reasons, entry])) > most:
-                return _encoded(text, reasons).decode()
-            reasons.append(entry)
-    return _encoded(text, reasons).decode()
+            encoded = _encoded(entry)
+            size += len(encoded) + bool(reasons)
+            if size > most:
+                return _document(text, reasons)
+            reasons.append(encoded)
+    return _document(text, reasons)
 
 
-def _encoded(text: str, reasons: list[dict[str, Any]]) -> bytes:
-    # Texts of plugins may have what is no UTF-8.
-    return json.dumps({"message": text, "reasons": reasons}, separators=(",", ":")).encode()
+def _document(text: str, reasons: Sequence[str]) -> str:
+    return f'{{"message":{_encoded(text)},"reasons":[{",".join(reasons)}]}}'
+
+
+def _encoded(value: Any) -> str:
+    # ASCII alone, so that its length is that in bytes, and texts of plugins may have what is no UTF-8.
+    return json.dumps(value, separators=(",", ":"))

@@ -6,11 +6,15 @@ Tests: tests/unit/scheduling/test_attempt_reporter.py.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trireme.framework import status
 
 UNSCHEDULABLE_REASON = "Unschedulable"
 SCHEDULER_ERROR_REASON = "SchedulerError"
+
+# So many statuses of a waiting pod's failure are kept, and shown.
+MAX_KEPT = 10
 
 _EMPTY: frozenset[str] = frozenset()
 
@@ -22,6 +26,14 @@ class RefusedPlacement:
     extension_point: str
     node: str
     status: status.Status
+
+
+@dataclass(frozen=True, slots=True)
+class LastFailure:
+    """What is kept of a waiting pod's failure: its message, and the statuses of most nodes with their numbers."""
+
+    message: str = ""
+    statuses: tuple[tuple[status.Status, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +54,31 @@ class Failure:
 
     @property
     def statuses(self) -> tuple[tuple[status.Status, int], ...]:
-        """The statuses behind it; of a failure without any, one of no node with the code of its kind."""
+        """The statuses behind it; of a failure without any, one of no node with the code of its kind.
+
+        Those of most nodes come first, and equal numbers in an order that depends on nothing else: each replica of
+        filter numbers statuses by itself.
+        """
         code = status.Code.UNSCHEDULABLE if self.reason == UNSCHEDULABLE_REASON else status.Code.ERROR
-        return self.refusals or ((status.Status(code, "", (self.message,)), 0),)
+        return tuple(sorted(self.refusals, key=_order)) or ((status.Status(code, "", (self.message,)), 0),)
 
     @property
     def reason(self) -> str:
         """The condition's reason."""
         return UNSCHEDULABLE_REASON if self.unschedulable or self.rejectors else SCHEDULER_ERROR_REASON
+
+    def to_keep(self) -> LastFailure:
+        """What is kept of it while the pod waits: thousands may wait, each with statuses of its own."""
+        return LastFailure(self.message, tuple((_shared(each), nodes) for each, nodes in self.statuses[:MAX_KEPT]))
+
+
+@lru_cache(maxsize=4096)
+def _shared(of: status.Status) -> status.Status:
+    """One status for all that are equal, as pods of many classes are refused alike."""
+    return of
+
+
+def _order(entry: tuple[status.Status, int]) -> tuple[object, ...]:
+    of, nodes = entry
+    reasons = [(reason.code, reason.parameters) for reason in of.reasons]
+    return -nodes, of.plugin, of.code.value, of.messages, reasons

@@ -389,9 +389,10 @@ class Snapshot:
             requests, nonzero = of_class[0].placed_requests(names), of_class[0].placed_nonzero_requests
             self.nodes.add_pods(slots, counts * sign, requests, nonzero, generation)
             return
+        # The first look at a class may add names.
+        vectors = [pod_class.placed_requests(names) for pod_class in of_class]
         requests = np.zeros((len(names), len(of_class)), dtype=np.int64)
-        for column, pod_class in enumerate(of_class):
-            own = pod_class.placed_requests(names)
+        for column, own in enumerate(vectors):
             requests[: own.shape[0], column] = own
         nonzero = np.stack([pod_class.placed_nonzero_requests for pod_class in of_class], axis=1)
         self.nodes.add_single_pods(on, sign, requests[:, which], nonzero[:, which], generation)

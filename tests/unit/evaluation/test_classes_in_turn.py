@@ -397,3 +397,13 @@ async def test_requests_without_classes_and_without_demand_are_refused() -> None
     with pytest.raises(Aborted, match=r"classes\.demand: is missing") as refused:
         await scores.PlaceClasses(wanted, context())
     assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_what_was_known_of_another_class_of_the_family_does_not_end_the_call(cluster: Cluster) -> None:
+    """It was scored beside a pod that preferred to be near, and that is gone: replays ended where replicas went on."""
+    fond = pod({"app": "b"}, affinity=affinity(rather_near=[(10, term(ZONE, {"app": "family"}))]))
+    uid = cluster.place(fond, "n0")
+    assert len(cluster.schedule(pod({"app": "family"}, requests={"cpu": "1"}), 1, 1)) == 1
+    cluster.cache.remove_pod(uid)
+    wanted = [(pod({"app": "other"}), 1), (pod({"app": "family"}, requests={"cpu": "2"}), 1)]
+    assert len(cluster.schedule_in_turn(wanted)) == 2

@@ -1,5 +1,7 @@
 """What nodes have left, as filter's metrics show it."""
 
+import pytest
+
 from tests.helpers.snapshot_views import SnapshotBuilder, cluster_of, pod_of, requesting
 from trireme.filter import node_metrics
 
@@ -62,3 +64,30 @@ def test_an_extended_resource_has_its_own_unit_and_shows_once_a_node_has_it() ->
 
 def test_an_empty_cluster_has_nothing() -> None:
     assert read(cluster_of())["largest_free"] == {"cpu": 0, "memory": 0}
+
+
+def test_a_node_whose_requests_leave_64_bits_has_nothing_free() -> None:
+    builder = cluster_of()
+    builder.set_node("n0", allocatable={"cpu": "4", "memory": "8Gi", "pods": "9"})
+    builder.add_class(1, pod_of(requesting(memory="8Ei", cpu="1")))
+    builder.place(1, "n0", "n0")
+    assert read(builder)["largest_free"]["memory"] == 0
+
+
+def test_the_sum_of_what_nodes_have_may_leave_64_bits() -> None:
+    builder = cluster_of()
+    for name in ("n0", "n1"):
+        builder.set_node(name, allocatable={"cpu": "4", "memory": "8Ei", "pods": "9"})
+    assert read(builder)["allocatable"]["memory"] >= 2**63
+
+
+def test_the_figures_are_computed_once_for_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 50,000 nodes each gauge would take filter 30 ms."""
+    made = []
+    table = node_metrics._Table
+    monkeypatch.setattr(node_metrics, "_Table", lambda snap: made.append(snap) or table(snap))
+    builder = cluster("1", "1Gi")
+    gauges = list(node_metrics.instruments(builder.snap))
+    for gauge in gauges:
+        gauge.family()
+    assert len(made) == 1

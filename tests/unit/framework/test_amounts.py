@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trireme.framework import amounts
-from trireme.v1 import core_pb2
+from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import decode
 
 
@@ -60,3 +60,10 @@ def test_what_a_claim_costs_for_each_container_counts_while_that_container_runs(
     pod = decode.decode({"spec": spec, "status": {"nodeAllocatableResourceClaimStatuses": [claim]}}, core_pb2.Pod)
     placed = amounts.pod_amounts(pod, amounts.Rules(claims=True)).placed
     assert placed["memory"] == 4 << 30
+
+
+def test_an_empty_amount_is_0_and_leaves_the_others() -> None:
+    requests = {"cpu": meta_pb2.Quantity(), "memory": meta_pb2.Quantity(string="1Gi")}
+    container = core_pb2.Container(name="c", resources=core_pb2.ResourceRequirements(requests=requests))
+    found = amounts.pod_amounts(core_pb2.Pod(spec=core_pb2.PodSpec(containers=[container])))
+    assert found.placed == {"cpu": 0, "memory": 1 << 30}

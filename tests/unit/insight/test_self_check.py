@@ -291,3 +291,18 @@ async def test_another_full_sync_ends_the_sample(tmp_path: pathlib.Path) -> None
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert watched.counts()[1] == {"Place": 1}
+
+
+async def test_a_cluster_that_is_too_large_is_not_checked(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Insight would need twice its memory, and be killed."""
+    monkeypatch.setattr(self_check, "MAX_NODES", 2)
+    cluster = await RecordedCluster(3).open()
+    async with Watched(tmp_path, cluster).running() as watched:
+        watched.feed(await faulty(cluster))
+        await watched.end()
+        status = watched.check.status()
+    assert watched.counts() == (0, {})
+    assert status is not None
+    assert status.problem == "the cluster has more than 2 nodes or 200000 pods"

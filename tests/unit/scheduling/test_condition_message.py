@@ -48,3 +48,31 @@ def test_it_is_json_however_long_it_would_be() -> None:
     found = json.loads(shown)
     assert found["message"]
     assert found["reasons"][0]["nodes"] == 999
+
+
+def _hot(number: int) -> status.Status:
+    return status.unschedulable("P", f"{number} is hot", reasons=(Reason.of("hot", {"node": f"n{number}"}),))
+
+
+def test_many_reasons_are_encoded_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frontend would stand still for minutes with thousands of them for each pod of a batch."""
+    encoded = []
+    dumps = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value, **how: encoded.append(value) or dumps(value, **how))
+    condition_message.as_json(Failure("text", refusals=tuple((_hot(number), 1) for number in range(500))))
+    assert len(encoded) < 600
+
+
+def test_the_message_does_not_depend_on_how_a_replica_numbers_statuses() -> None:
+    """A condition that says the same would be written each time that another replica answers."""
+    one, other = (_hot(1), 3), (_hot(2), 3)
+    first, second = (condition_message.as_json(Failure("text", refusals=each)) for each in ((one, other), (other, one)))
+    assert first == second
+
+
+def test_of_a_failure_with_many_statuses_a_few_are_kept() -> None:
+    """Thousands of pods may wait, each refused by statuses of its own."""
+    kept = Failure("text", refusals=tuple((_hot(number), number) for number in range(100))).to_keep()
+    assert (kept.message, [nodes for _, nodes in kept.statuses]) == ("text", list(range(99, 89, -1)))
+    again = Failure("text", refusals=((_hot(99), 1),)).to_keep()
+    assert again.statuses[0][0] is kept.statuses[0][0]

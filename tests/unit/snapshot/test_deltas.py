@@ -1,5 +1,7 @@
 """The snapshot follows deltas: what each part of a delta does, and what one that does not fit leaves behind."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,59 @@ def test_a_node_that_changes_has_its_new_values_in_every_column() -> None:
         builder.apply(nodes=[snapshot_pb2.NodeEntry(slot=0, node=node)])
         nodes = builder.snap.nodes
         assert (bool(nodes.unschedulable[0]), bool(nodes.resize_preemption_disabled[0])) == (cordoned, cordoned)
+
+
+def _columns(pods_at: dict[int, tuple[int, int]]) -> snapshot_pb2.PodColumns:
+    """Pods by row, each of a class on a slot."""
+    return snapshot_pb2.PodColumns(
+        row=list(pods_at),
+        pod_class=[pod_class for pod_class, _ in pods_at.values()],
+        slot=[slot for _, slot in pods_at.values()],
+        uid=[f"u{row}" for row in pods_at],
+        name=[f"p{row}" for row in pods_at],
+        start_time_s=[0] * len(pods_at),
+        flags=[0] * len(pods_at),
+    )
+
+
+def test_many_pods_of_two_classes_may_bring_resources_that_no_node_has() -> None:
+    """No replica could follow any more: a full sync would fail as well."""
+    builder = _cluster()
+    builder.add_class(21, pod_of(requesting(cpu="500m")))
+    builder.add_class(22, pod_of(requesting(**{"cpu": "1", "example.com/gpu": "1"})))
+    slots = [builder.snap.nodes.slot_of_name[name] for name in sorted(builder.snap.nodes.slot_of_name)][:2]
+    before = node_view(builder.snap, builder.snap.nodes.names[slots[1]])["requested"].get("cpu", 0)
+    builder.apply(pods=_columns({100 + row: (21 + row % 2, slots[row % 2]) for row in range(40)}))
+    after = node_view(builder.snap, builder.snap.nodes.names[slots[1]])["requested"]
+    assert (after["cpu"] - before, after["example.com/gpu"]) == (20_000, 20)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counting_many_pods_at_once_is_counting_each(seed: int) -> None:
+    """With resources that are new, amounts beyond 64 bits, slots that repeat, and pods that go."""
+    draw = random.Random(seed)
+    together, apart = SnapshotBuilder(), SnapshotBuilder()
+    for builder in (together, apart):
+        for number in range(7):
+            builder.set_node(f"n{number}")
+    rows: set[int] = set()
+    for pod_class in range(1, 25):
+        amounts = {"cpu": f"{draw.randint(1, 900)}m"}
+        if draw.random() < 0.4:
+            amounts[f"example.com/r{draw.randint(0, 6)}"] = str(draw.randint(0, 3))
+        if draw.random() < 0.1:
+            amounts["memory"] = str(2**62)
+        for builder in (together, apart):
+            builder.add_class(pod_class, pod_of(requesting(**amounts)))
+        changed = {
+            draw.randrange(60): (draw.randint(1, pod_class), draw.randrange(7)) for _ in range(draw.choice([1, 17, 40]))
+        }
+        gone = [row for row in sorted(rows - changed.keys()) if draw.random() < 0.2]
+        together.apply(removed_pods=gone, pods=_columns(changed))
+        for row in gone:
+            apart.apply(removed_pods=[row])
+        for row, at in changed.items():
+            apart.apply(pods=_columns({row: at}))
+        rows = (rows - set(gone)) | changed.keys()
+        for name in together.snap.nodes.slot_of_name:
+            assert node_view(together.snap, name) == node_view(apart.snap, name)

@@ -44,8 +44,6 @@ Waits = tuple[PodWait, str]
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
-# Statuses that are shown of a failed attempt.
-_MAX_REFUSALS = 10
 _BEING_DELETED = "is being deleted, and not tried"
 
 # What may be a name or a UID.
@@ -298,10 +296,9 @@ class PendingReport:
 
     def _refusals(self, pod: queued_pod.QueuedPodInfo) -> list[decision_explanation_pb2.DecisionRefusal]:
         """The statuses of the pod's last attempt, for programs."""
-        found = sorted(self._reporter.last_statuses(pod.uid), key=lambda entry: -entry[1])[:_MAX_REFUSALS]
         return [
             decision_explanation_pb2.DecisionRefusal(status=wire_status.to_message(status), node_count=nodes)
-            for status, nodes in found
+            for status, nodes in self._reporter.last_statuses(pod.uid)
         ]
 
     def _waits_for_victims(self, victims: Sequence[str], node: str) -> Waits:
