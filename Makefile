@@ -294,6 +294,11 @@ controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 programs: $(STAMP) ## Build Helm, actionlint and a check of dashboards, once (needs Go)
 	@$(BIN)/python -m tools.programs.build_programs
 
+.PHONY: test-traces
+test-traces: $(STAMP) ## Send traces to a real collector, and read them from its store (builds Jaeger, ten minutes; needs Go)
+	@$(BIN)/python -m tools.programs.build_jaeger
+	@$(BIN)/pytest tests/e2e/test_e2e_tracing_store.py
+
 .PHONY: bench
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python -m tools.bench.run $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))

@@ -26,7 +26,10 @@ ClassKey = tuple[str, int]
 
 
 class PhaseFault(Exception):
-    """A phase returned an invalid answer: the attempts of the pods end by error, with this text."""
+    """A phase returned an invalid answer: the attempts of the pods end by error, with this text.
+
+    Subclasses: trireme.in_process.in_process_evaluators.OtherChangesError.
+    """
 
 
 class PhaseUnavailable(Exception):
