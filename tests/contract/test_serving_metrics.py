@@ -81,7 +81,7 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
 
 
 def test_the_metrics_to_alert_on_exist() -> None:
-    section, _, rest = metrics_document.DOCUMENT.read_text().partition("## What to alert on")[2].partition("\n## ")
+    section, _, rest = metrics_document.DOCUMENT.read_text().partition("## Dashboards and alerts")[2].partition("\n## ")
     named = set(re.findall(r"\b((?:trireme|scheduler|leader)_[a-z_]+)", section))
     rules = [rule["expr"] for group in alert_rules.groups() for rule in group["rules"]]
     named |= {re.sub("_(bucket|sum|count)$", "", name) for rule in rules for name in alert_rules.metrics_in(rule)}

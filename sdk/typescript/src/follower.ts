@@ -44,7 +44,8 @@ export class Follower {
       if (stream !== this.current || !this.cluster.synced) return;
       acknowledged = true;
       const { generation } = this.cluster;
-      stream.write({ appliedGeneration: generation, instance: this.instance, takesDecisions: false });
+      const { instance } = this;
+      stream.write({ appliedGeneration: generation, instance, takesDecisions: false, selfCheck: undefined });
     };
     stream.on("data", (request: SyncRequest) => {
       try {
