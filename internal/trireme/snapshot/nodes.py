@@ -191,41 +191,22 @@ class NodeTable(forkable_columns.ForkableColumns):
     def add_pods(
         self,
         slots: arrays.SlotArray,
-        counts: arrays.Int64Array,
-        requests: arrays.Int64Array,
-        nonzero: arrays.Int64Array,
-        generation: int,
-    ) -> None:
-        """Count `counts[i]` pods more (fewer if negative) of one class on `slots[i]`; slots are distinct.
-
-        Shapes: slots and counts (n,); requests (resource,); nonzero (2,).
-        """
-        used = np.flatnonzero(requests)
-        self.ensure_resource_rows()
-        self.requested[np.ix_(used, slots)] += requests[used, None] * counts
-        self.nonzero[:, slots] += nonzero[:, None] * counts
-        self.pod_count[slots] += counts
-        self.pod_changes.touch(slots, generation)
-
-    def add_single_pods(
-        self,
-        slots: arrays.Int32Array,
         count: int,
         requests: arrays.Int64Array,
         nonzero: arrays.Int64Array,
         generation: int,
     ) -> None:
-        """Count a pod of its own more (`count` -1: fewer) on each of the slots, which may repeat.
+        """Count one pod more (`count` -1: fewer) on each of the slots, which may repeat.
 
-        Shapes: slots (n,); requests (resource, n); nonzero (2, n).
+        Shapes: slots (n,); requests (resource, n), nonzero (2, n), or of one column where all pods are of one class.
         """
         self.ensure_resource_rows()
-        for resource in np.flatnonzero(requests.any(axis=1)).tolist():
+        for resource in np.flatnonzero(requests.any(axis=1)):
             np.add.at(self.requested[resource], slots, requests[resource] * count)
         for row, used in zip(self.nonzero, nonzero, strict=True):
             np.add.at(row, slots, used * count)
         np.add.at(self.pod_count, slots, count)
-        self.pod_changes.touch(slots.astype(np.intp), generation)
+        self.pod_changes.touch(slots, generation)
 
     def add_pods_unrecorded(
         self, slot: int, count: int, requests: arrays.Int64Array, nonzero: arrays.Int64Array

@@ -372,7 +372,8 @@ class Snapshot:
         names = self.nodes.resource_names
         class_ids = self.pods.pod_class[rows]
         on = self.pods.slot[rows]
-        self.nodes.before_change(on.astype(np.intp))
+        slots = on.astype(np.intp)
+        self.nodes.before_change(slots)
         self.placements.append(generation, self.pods.class_index[rows], on, self.pods.flags[rows], sign)
         if rows.size <= arrays.FEW:
             for (class_id, slot), count in Counter(zip(class_ids.tolist(), on.tolist(), strict=True)).items():
@@ -380,19 +381,19 @@ class Snapshot:
                 self.nodes.add_pods_unrecorded(
                     slot, count * sign, pod_class.placed_requests(names), pod_class.placed_nonzero_requests
                 )
-            self.nodes.pod_changes.touch(on.astype(np.intp), generation)
+            self.nodes.pod_changes.touch(slots, generation)
             return
         distinct, which = np.unique(class_ids, return_inverse=True)
         of_class = [self.classes[class_id] for class_id in distinct.tolist()]
         if len(of_class) == 1:
-            slots, counts = np.unique(on.astype(np.intp), return_counts=True)
-            requests, nonzero = of_class[0].placed_requests(names), of_class[0].placed_nonzero_requests
-            self.nodes.add_pods(slots, counts * sign, requests, nonzero, generation)
-            return
-        # The first look at a class may add names.
-        vectors = [pod_class.placed_requests(names) for pod_class in of_class]
-        requests = np.zeros((len(names), len(of_class)), dtype=np.int64)
-        for column, own in enumerate(vectors):
-            requests[: own.shape[0], column] = own
-        nonzero = np.stack([pod_class.placed_nonzero_requests for pod_class in of_class], axis=1)
-        self.nodes.add_single_pods(on, sign, requests[:, which], nonzero[:, which], generation)
+            requests = of_class[0].placed_requests(names)[:, None]
+            nonzero = of_class[0].placed_nonzero_requests[:, None]
+        else:
+            # The first look at a class may add names.
+            vectors = [pod_class.placed_requests(names) for pod_class in of_class]
+            columns = np.zeros((len(names), len(of_class)), dtype=np.int64)
+            for column, own in enumerate(vectors):
+                columns[: own.shape[0], column] = own
+            requests = columns[:, which]
+            nonzero = np.stack([pod_class.placed_nonzero_requests for pod_class in of_class], axis=1)[:, which]
+        self.nodes.add_pods(slots, sign, requests, nonzero, generation)
