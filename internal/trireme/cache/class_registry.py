@@ -220,12 +220,18 @@ class ClassRegistry:
         return projected
 
     def _new_base(self, base: bytes) -> int:
-        """Number a new base. One whose status only reports what is requested gets the plain one's number."""
+        """Number a new base. One whose status only reports what is requested gets the plain one's number.
+
+        Raises: InvalidPod.
+        """
         pod = core_pb2.Pod.FromString(base)
-        _normalize(pod)
+        try:
+            normalization.normalize(pod)
+        except ValueError as error:
+            raise InvalidPod(str(error)) from error
         if pod.HasField("status") and not (self.keep_deferred and resizes.is_deferred(pod.status)):
-            plain, requested = _without_resources_in_status(pod), _pod_amounts(pod, self.rules)
-            if plain != pod and _pod_amounts(plain, self.rules) == requested:
+            plain = _without_resources_in_status(pod)
+            if plain != pod and amounts.pod_amounts(plain, self.rules) == amounts.pod_amounts(pod, self.rules):
                 # The kubelet reports exactly the requested resources: use the class without the report.
                 return self.intern_base(plain.SerializeToString(deterministic=True))
         number = self._next_base
@@ -280,22 +286,6 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
         keys.update(expression.key for expression in constraint.label_selector.match_expressions)
         keys.update(constraint.match_label_keys)
     return keys
-
-
-def _normalize(pod: core_pb2.Pod) -> None:
-    """Check the pod's quantities, and clear zero times. Raises: InvalidPod."""
-    try:
-        normalization.normalize(pod)
-    except ValueError as error:
-        raise InvalidPod(str(error)) from error
-
-
-def _pod_amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
-    """What the pod, whose quantities were checked, requests. Raises: InvalidPod."""
-    try:
-        return amounts.pod_amounts(pod, rules)
-    except ValueError as error:
-        raise InvalidPod(str(error)) from error
 
 
 def _without_resources_in_status(pod: core_pb2.Pod) -> core_pb2.Pod:

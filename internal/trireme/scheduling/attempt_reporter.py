@@ -60,9 +60,8 @@ class AttemptReporter:
         self._failed: set[str] = set()
         self._refused: dict[str, RefusedPlacement] = {}  # by UID, of its last attempt
         self._failures: dict[str, LastFailure] = {}  # by UID, of its last attempt
-        # The failure that was reported last, what is kept of it, and its message as JSON: many pods share one.
-        self._reported: tuple[Failure | None, LastFailure] = None, LastFailure()
-        self._json: tuple[Failure | None, str] = None, ""
+        # The failure that was reported last, what is kept of it, and the condition's message: many pods share one.
+        self._reported: tuple[Failure | None, LastFailure, str] = None, _NO_FAILURE, ""
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
         outbox.on_failed = self._on_write_failed
@@ -101,12 +100,12 @@ class AttemptReporter:
             self._failures.pop(uid, None)
             return
         if self._reported[0] is not failure:
-            self._reported = failure, failure.to_keep()
-        self._failures[uid] = self._reported[1]
+            self._reported = failure, failure.to_keep(), self._condition_message(failure)
+        _, self._failures[uid], message = self._reported
         parsed = pending.parsed
         regarding = _object_reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
-        self._send_condition_if_changed(pending, failure, pod.record.priority)
+        self._send_condition_if_changed(pending, failure, message, pod.record.priority)
 
     def report_failures(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
         """Report the same failure for each of the pods, as `report_failure` does."""
@@ -202,7 +201,9 @@ class AttemptReporter:
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
-    def _send_condition_if_changed(self, pending: pending_pod.PendingPod, failure: Failure, priority: int) -> None:
+    def _send_condition_if_changed(
+        self, pending: pending_pod.PendingPod, failure: Failure, message: str, priority: int
+    ) -> None:
         """Send the condition PodScheduled=False, and the nomination, if either differs from what was written last.
 
         Nothing is sent otherwise, unless the last write failed.
@@ -214,7 +215,6 @@ class AttemptReporter:
         nominated = failure.nominated_node
         written_node = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != written_node
-        message = self._condition_message(failure)
         unchanged = last is not None and last[:2] == (failure.reason, message) and not renominated
         if unchanged and parsed.uid not in self._failed:
             return
@@ -241,11 +241,9 @@ class AttemptReporter:
 
     def _condition_message(self, failure: Failure) -> str:
         """The condition's message: the failure's, or JSON with it."""
-        if not self._json_conditions:
-            return event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
-        if self._json[0] is not failure:
-            self._json = failure, condition_message.as_json(failure)
-        return self._json[1]
+        if self._json_conditions:
+            return condition_message.as_json(failure)
+        return event_text.cut_to_bytes(failure.message, event_text.MAX_MESSAGE_BYTES)
 
     def _on_write_failed(self, uid: str) -> None:
         """Note that the pod's condition could not be written: the next failure sends one even if it says the same."""

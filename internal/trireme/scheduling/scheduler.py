@@ -171,7 +171,8 @@ class Scheduler:
         batch = self._queue.pop(self._now(), self._limit.max_pods)
         if batch is None:
             return
-        comes_again = isinstance(batch, PodBatch) and (batch.profile, batch.class_id) in self._answers
+        # Asked before the cycle, which adds the class to the answers.
+        for_more = batch if isinstance(batch, PodBatch) and self._may_speculate(batch) else None
         self._prepare_ahead()
         self._in_cycle = True
         try:
@@ -179,8 +180,8 @@ class Scheduler:
         finally:
             self._in_cycle = False
         self._completed += 1
-        if comes_again and isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
-            await self._speculate(batch)
+        if for_more is not None:
+            await self._speculate(for_more)
 
     async def _run_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> bool:
         """Run the cycles of the batches that come next together; return whether any was taken from the queue."""
@@ -211,6 +212,11 @@ class Scheduler:
             case PodGroupBatch():
                 assert self._run_group is not None  # only a queue that knows groups hands one out
                 await self._run_group(batch)
+
+    def _may_speculate(self, batch: PodBatch) -> bool:
+        """Whether places are to be found for more pods like this one: it came alone, and one of its class before it."""
+        came_before = (batch.profile, batch.class_id) in self._answers
+        return came_before and len(batch.pods) == 1 and batch.profile in self._speculating
 
     async def _speculate(self, batch: PodBatch) -> None:
         """Find places for more pods like this one, if there are none yet and nothing else to do."""

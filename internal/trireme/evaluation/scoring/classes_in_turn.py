@@ -130,7 +130,7 @@ class ClassesInTurn:
         if by_family:
             found = self._families.get(pod_class.family)
             sibling = None if found else self._evaluator.sibling_of(self._profile, pod_class)
-            # What is known of a sibling may be old: then the class is asked about itself.
+            # A sibling's cached scores may be outdated: where they depend on other pods, the class itself is evaluated.
             if sibling is not None and placers.affects_usage_only(self._chain, sibling[1]):
                 found = await self._evaluate(sibling[0])
                 if found is not None:

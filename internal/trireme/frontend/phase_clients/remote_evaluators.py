@@ -45,7 +45,6 @@ class _HasEvaluatedGeneration(Protocol):
 
 
 Evaluated = TypeVar("Evaluated", bound=_HasEvaluatedGeneration)
-Response = TypeVar("Response")
 
 
 class RemoteEvaluators:
@@ -277,8 +276,7 @@ class RemoteEvaluators:
                 extra_scores=extra_scores,
                 seed=generation,
             )
-            stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
-            return await self._call_with_capacities(link, key, filtered, request, stub.Place)
+            return await self._place_with_capacities(link, key, filtered, request)
 
         response = await self._measure_and_map_errors(
             "score", "Place", self._scores.call(profile, class_id, call_place)
@@ -338,15 +336,14 @@ class RemoteEvaluators:
             out.append(answer)
         return out
 
-    async def _call_with_capacities(
+    async def _place_with_capacities(
         self,
         link: replica_link.ReplicaLink,
         key: ports.ClassKey,
         filtered: FilterAnswer,
         request: score_phase_pb2.PlaceRequest,
-        call: Callable[..., Awaitable[Response]],
-    ) -> Response:
-        """Call score with filter's answer about a class: what changed, where the replica has the rest.
+    ) -> score_phase_pb2.PlaceResponse:
+        """Call Place with filter's answer about a class: what changed, where the replica has the rest.
 
         One that has lost it (FAILED_PRECONDITION) gets all, in a second call.
         """
@@ -356,13 +353,14 @@ class RemoteEvaluators:
             update = node_columns.to_message(filtered.columns)
         request.capacities.CopyFrom(update)
         link.capacities.pop(key, None)
+        stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
         try:
-            response = await call(request, timeout=self._scores.deadline_seconds)
+            response = await stub.Place(request, timeout=self._scores.deadline_seconds)
         except aio.AioRpcError as error:
             if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not request.capacities.base_generation:
                 raise
             request.capacities.CopyFrom(node_columns.to_message(filtered.columns))
-            response = await call(request, timeout=self._scores.deadline_seconds)
+            response = await stub.Place(request, timeout=self._scores.deadline_seconds)
         if self._answers.has(key, filtered.columns):
             link.note_capacities(key, generation)
         return response
