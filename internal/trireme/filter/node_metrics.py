@@ -7,6 +7,7 @@ Also change: deploy/dashboards.yaml (the queries).
 Tests: tests/unit/filter/test_node_metrics.py.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -20,58 +21,36 @@ SHORT = 0.05
 _MILLI = 1000
 
 
+_HELP = {
+    "trireme_node_allocatable": "What all nodes that take pods have, by resource (cpu in CPUs).",
+    "trireme_node_requested": "What pods request on these nodes, by resource.",
+    "trireme_node_largest_free": "The most that one of these nodes has left, by resource: no larger pod fits.",
+    "trireme_node_stranded": "What is left on nodes that have less than 5 % of another resource (CPU or memory) or no "
+    "place for a pod left.",
+}
+
+
 def instruments(snap: snapshot.Snapshot) -> Iterable[Instrument]:
     """The gauges, by resource; CPUs are counted in CPUs, all else in the resource's own unit."""
-    labels, figures = ("resource",), _Figures(snap)
-    yield Gauge(
-        "trireme_node_allocatable",
-        "What all nodes that take pods have, by resource (cpu in CPUs).",
-        lambda: figures.up_to_date().allocatable,
-        labels,
-    )
-    yield Gauge(
-        "trireme_node_requested",
-        "What pods request on these nodes, by resource.",
-        lambda: figures.up_to_date().requested,
-        labels,
-    )
-    yield Gauge(
-        "trireme_node_largest_free",
-        "The most that one of these nodes has left, by resource: no larger pod fits.",
-        lambda: figures.up_to_date().largest_free,
-        labels,
-    )
-    yield Gauge(
-        "trireme_node_stranded",
-        "What is left on nodes that have less than 5 % of another resource (CPU or memory) or no place for a pod left.",
-        lambda: figures.up_to_date().stranded,
-        labels,
-    )
+    figures = _Figures(snap)
+    for name, help_text in _HELP.items():
+        yield Gauge(name, help_text, functools.partial(figures.of, name), ("resource",))
 
 
 class _Figures:
-    """The figures of one generation of the snapshot, computed once for all gauges, by resource."""
+    """What the gauges show of one generation of the snapshot, computed once for all of them."""
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._snap = snap
         self._at: tuple[int, int] | None = None
-        self.allocatable: Mapping[Values, float] = {}
-        self.requested: Mapping[Values, float] = {}
-        self.largest_free: Mapping[Values, float] = {}
-        self.stranded: Mapping[Values, float] = {}
+        self._amounts: Mapping[str, arrays.Float64Array] = {}
 
-    def up_to_date(self) -> "_Figures":
-        """Itself, with the figures of the snapshot as it is now."""
+    def of(self, name: str) -> Mapping[Values, float]:
+        """The gauge's values in the snapshot as it is now, without resources that no node has ever had."""
         at = self._snap.incarnation, self._snap.generation
         if at != self._at:
-            table = _Table(self._snap)
-            # Sums of nodes may leave 64 bits.
-            self.allocatable = _by_resource(self._snap, table.allocatable.sum(axis=1, dtype=np.float64))
-            self.requested = _by_resource(self._snap, table.requested.sum(axis=1, dtype=np.float64))
-            self.largest_free = _by_resource(self._snap, table.free.max(axis=1, initial=0).astype(np.float64))
-            self.stranded = _by_resource(self._snap, table.stranded())
-            self._at = at
-        return self
+            self._amounts, self._at = _Table(self._snap).amounts(), at
+        return _by_resource(self._snap, self._amounts[name])
 
 
 class _Table:
@@ -86,16 +65,24 @@ class _Table:
         self.free: arrays.Int64Array = np.maximum(self.allocatable - self.requested, 0)
         self._has_no_place = nodes.pod_count[self._slots] >= nodes.allowed_pods[self._slots]
 
-    def stranded(self) -> arrays.Float64Array:
+    def amounts(self) -> Mapping[str, arrays.Float64Array]:
+        """What each gauge shows. Sums of nodes may leave 64 bits. Shape: (resource,)."""
+        return {
+            "trireme_node_allocatable": self.allocatable.sum(axis=1, dtype=np.float64),
+            "trireme_node_requested": self.requested.sum(axis=1, dtype=np.float64),
+            "trireme_node_largest_free": self.free.max(axis=1, initial=0).astype(np.float64),
+            "trireme_node_stranded": self._stranded(),
+        }
+
+    def _stranded(self) -> arrays.Float64Array:
         """What is left of each resource where another one is used up. Shape: (resource,)."""
         pair = slice(resources.CPU, resources.MEMORY + 1)
         short = self.free[pair] < SHORT * self.allocatable[pair]
         out = np.zeros(self.free.shape[0], dtype=np.float64)
         for resource in range(self.free.shape[0]):
             others = [short[each] for each in (resources.CPU, resources.MEMORY) if each != resource]
-            out[resource] = self.free[resource, np.logical_or.reduce([*others, self._has_no_place])].sum(
-                dtype=np.float64
-            )
+            where = np.logical_or.reduce([*others, self._has_no_place])
+            out[resource] = self.free[resource, where].sum(dtype=np.float64)
         return out
 
 

@@ -38,7 +38,7 @@ _JOIN_SECONDS = 10.0
 class RecorderStatistics:
     """What was recorded and what was not.
 
-    Subclasses: trireme.insight.service.ServiceStatistics.
+    Subclasses: trireme.insight.service_statistics.ServiceStatistics.
     """
 
     recording: int = field(metadata={"help": "Whether the messages of the frontend are being recorded."})

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -27,6 +27,7 @@ from trireme.insight import (
     preemption_explanation,
     recorder,
     self_check,
+    service_statistics,
     shortages,
 )
 from trireme.insight.console import console_state
@@ -79,27 +80,6 @@ _FITTING_SECONDS = 5.0
 # Explanations of past decisions, some 50 ms each.
 MAX_WAITING_DECISIONS = 64
 MAX_WAITING_DECISIONS_OF_CALLER = 16
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceStatistics(recorder.RecorderStatistics):
-    """What the service has done, what it knows, what it recorded, and what it decided again."""
-
-    explained: int = field(metadata={"help": "Pods explained.", "total": True})
-    remembered_decisions: int = field(metadata={"help": "Pods whose placement can be explained."})
-    remembered_clusters: int = field(metadata={"help": "Copies of the cluster for explanations of past decisions."})
-    memory_bytes: int = field(metadata={"help": "Memory of these copies and what follows them, in bytes, roughly."})
-    simulated: int = field(metadata={"help": "Simulations answered.", "total": True})
-    queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
-    classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
-    column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})
-    self_checked_decisions: int = field(metadata={"help": "Recorded decisions made again to compare.", "total": True})
-    self_check_failures: int = field(
-        metadata={"help": "Samples of decisions that could not be made again.", "total": True}
-    )
-    self_check_cpu_seconds: float = field(
-        metadata={"help": "Processor time of making recorded decisions again, in seconds.", "total": True}
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +173,14 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         """The names of the nodes and of the placed pods that past decisions may be about."""
         return self._memory.clusters.names()
 
-    def statistics(self) -> ServiceStatistics:
+    def statistics(self) -> service_statistics.ServiceStatistics:
         """What it has done so far."""
         filters = self._engine.filter.evaluator.statistics()
         scores = self._engine.score.evaluator.statistics()
         cached = filters.column_bytes + scores.column_bytes
         recorded = recorder.NOTHING if self._recorder is None else self._recorder.statistics()
         checked = self_check.SelfCheckStatistics() if self.self_check is None else self.self_check.statistics()
-        return ServiceStatistics(
+        return service_statistics.ServiceStatistics(
             **asdict(recorded),
             explained=self._explained,
             remembered_decisions=len(self._memory.decisions),
