@@ -3,7 +3,7 @@
 Also change: deploy/dashboards.yaml (the fields).
 Also change: deploy/chart/templates/dashboards.yaml (which publishes them).
 
-Tests: tests/unit/project/test_dashboards.py, tests/e2e/test_e2e_dashboards.py.
+Tests: tests/alerts/test_dashboards.py, tests/e2e/test_e2e_dashboards.py.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _panel(described: Mapping[str, Any], is_stat: bool) -> Json:
         "datasource": _DATASOURCE,
         "targets": targets,
         "fieldConfig": {"defaults": defaults, "overrides": []},
-        "options": _STAT_OPTIONS if is_stat else _CURVE_OPTIONS,
+        "options": _stat_options() if is_stat else _curve_options(),
     }
 
 
@@ -158,21 +158,25 @@ def _curve(stacked: bool) -> Json:
     }
 
 
-_STAT_OPTIONS: Json = {
-    "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-    "colorMode": "value",
-    "graphMode": "none",
-    "justifyMode": "auto",
-    "orientation": "auto",
-    "textMode": "value_and_name",
-    "wideLayout": True,
-    "showPercentChange": False,
-    "percentChangeColorMode": "standard",
-}
-_CURVE_OPTIONS: Json = {
-    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
-    "tooltip": {"mode": "multi", "sort": "desc"},
-}
+def _stat_options() -> Json:
+    return {
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "colorMode": "value",
+        "graphMode": "none",
+        "justifyMode": "auto",
+        "orientation": "auto",
+        "textMode": "value_and_name",
+        "wideLayout": True,
+        "showPercentChange": False,
+        "percentChangeColorMode": "standard",
+    }
+
+
+def _curve_options() -> Json:
+    return {
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
 
 
 def _links() -> Json:

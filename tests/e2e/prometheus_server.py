@@ -16,6 +16,7 @@ PROGRAM = alert_rules.program("prometheus")
 FRONTEND = "trireme-frontend"
 """The job of frontends, which serve HTTPS with a certificate of their own making."""
 
+# `.ci/run` installs it.
 needs_prometheus = pytest.mark.skipif(PROGRAM is None, reason="Prometheus is not installed (Debian: prometheus)")
 
 

@@ -5,9 +5,6 @@ A module of its own, as it takes ten minutes and few need it. Standard library o
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -27,17 +24,9 @@ def available() -> bool:
 
 def build() -> None:
     """Build it where needed. Raises: SystemExit: there is no Go toolchain, or it failed."""
-    if available():
-        return
-    go = shutil.which("go")
-    if go is None:
-        raise SystemExit("jaeger: no Go toolchain on PATH; Jaeger needs Go 1.26 or newer to be built")
-    print("jaeger: building Jaeger into build/jaeger (ten minutes the first time)", flush=True)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    command = [go, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(JAEGER), PACKAGE]
-    if subprocess.run(command, cwd=MODULE, preexec_fn=lambda: os.nice(10), check=False).returncode:
-        raise SystemExit("jaeger: go build failed")
-    _STAMP.write_text(build_programs.digest(MODULE))
+    if not available():
+        text = "building Jaeger into build/jaeger (ten minutes the first time)"
+        build_programs.build_module("jaeger", MODULE, FOLDER, (PACKAGE,), text)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 MODULE = Path(__file__).resolve().parent
@@ -36,26 +37,31 @@ def available() -> bool:
 
 def build() -> None:
     """Build them where needed. Raises: SystemExit: there is no Go toolchain, or it failed."""
-    if available():
-        return
+    if not available():
+        text = "building Helm, actionlint and dashboardcheck into build/programs (some minutes the first time)"
+        build_module("programs", MODULE, FOLDER, PACKAGES, text)
+
+
+def build_module(name: str, module: Path, folder: Path, packages: Sequence[str], text: str) -> None:
+    """Build the packages of a Go module into the folder, with a file `inputs` of what they are built of.
+
+    `text` is shown before, after the `name`. Raises: SystemExit: there is no Go toolchain, or it failed.
+    """
     go = shutil.which("go")
     if go is None:
-        raise SystemExit("programs: no Go toolchain on PATH; Helm and others need Go 1.26 or newer to be built")
-    print(
-        "programs: building Helm, actionlint and dashboardcheck into build/programs (some minutes the first time)",
-        flush=True,
-    )
+        raise SystemExit(f"{name}: no Go toolchain on PATH; they need Go 1.26 or newer to be built")
+    print(f"{name}: {text}", flush=True)
     # Built beside their place and moved: programs that run are left as they are.
-    unfinished = FOLDER.with_name("programs.new")
+    unfinished = folder.with_name(f"{folder.name}.new")
     unfinished.mkdir(parents=True, exist_ok=True)
-    command = [go, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", f"{unfinished}{os.sep}", *PACKAGES]
-    if subprocess.run(command, cwd=MODULE, preexec_fn=lambda: os.nice(10), check=False).returncode:
-        raise SystemExit("programs: go build failed")
-    FOLDER.mkdir(exist_ok=True)
+    command = [go, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", f"{unfinished}{os.sep}", *packages]
+    if subprocess.run(command, cwd=module, preexec_fn=lambda: os.nice(10), check=False).returncode:
+        raise SystemExit(f"{name}: go build failed")
+    folder.mkdir(exist_ok=True)
     for program in unfinished.iterdir():
-        program.replace(FOLDER / program.name)
+        program.replace(folder / program.name)
     unfinished.rmdir()
-    STAMP.write_text(digest(MODULE))
+    (folder / "inputs").write_text(digest(module))
 
 
 def digest(module: Path) -> str:

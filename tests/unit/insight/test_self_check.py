@@ -215,7 +215,9 @@ async def test_few_samples_stay(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
         async with watched.running():
             watched.feed(await faulty(cluster))
             await watched.end()
-        names.append(watched.check.status().last_difference.recording)  # type: ignore[union-attr]
+        status = watched.check.status()
+        assert status is not None
+        names.append(status.last_difference.recording)
     assert [str(path) for path in watched.saved()] == [*names[-self_check_sample.MAX_SAVED :], str(other)]
 
 

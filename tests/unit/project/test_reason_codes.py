@@ -103,7 +103,8 @@ def test_a_refusal_of_a_node_has_a_code(name: str) -> None:
 def test_no_status_is_made_without_a_code(code: status.Code) -> None:
     """Whatever makes it, a program that reads it would have the message alone, which may change."""
     (made,) = status.Status(code, "P", ("m",)).reasons
-    (decoded,) = wire_status.from_message(status_pb2.Status(code=code.value, plugin="P")).reasons  # type: ignore[arg-type]
+    sent = status_pb2.Status(code=status_pb2.Code.ValueType(code.value), plugin="P")
+    (decoded,) = wire_status.from_message(sent).reasons
     assert made == decoded
     assert made.code in reason_codes.OF_ANY
     assert wire_status.to_message(status.Status(code, "P")).reasons[0].code == made.code

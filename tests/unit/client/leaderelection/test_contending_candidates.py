@@ -44,12 +44,12 @@ class _World:
         self.valid_until = [0.0] * candidates
         self.epochs: list[int] = []
         for number, machine in enumerate(self.machines):
-            self.carry_out(number, machine.start(self.now))
+            self.execute(number, machine.start(self.now))
 
     def at(self, delay: float, what: str, number: int, value: Any) -> None:
         heapq.heappush(self.agenda, (self.now + delay, next(self.order), what, number, value))
 
-    def carry_out(self, number: int, turn: Turn) -> None:
+    def execute(self, number: int, turn: Turn) -> None:
         for notice in turn.notices:
             self.take(number, notice)
         self.step[number] += 1
@@ -104,7 +104,7 @@ class _World:
                 machine = self.machines[number]
                 leading = machine.phase is Phase.LEADING
                 turn = machine.stop(self.now) if leading and self.rng.random() < 0.03 else machine.done(self.now, value)
-                self.carry_out(number, turn)
+                self.execute(number, turn)
 
 
 @settings(max_examples=200)
