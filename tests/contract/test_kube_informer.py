@@ -399,6 +399,40 @@ async def test_catching_up_on_a_small_collection_takes_one_list() -> None:
     assert log.kinds[-3:] == ["LIST_START", "LISTED", "LIST_END"]
 
 
+@pytest.mark.parametrize("comes", ["by itself", "on a new watch", "not at all"])
+async def test_one_object_is_waited_for_as_the_server_has_it(monkeypatch: pytest.MonkeyPatch, comes: str) -> None:
+    """If this fails, devices that were written into a claim, and are not shown yet, are given to another pod."""
+    monkeypatch.setattr(informer, "EVENT_SECONDS", 0.3)
+    written = asyncio.Event()
+    watches: list[str] = []
+    read: list[str] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if seen.query.get("fieldSelector") == "metadata.name=a":
+            read.append(request.path)
+            written.set()
+            return listing(150, *([] if comes == "not at all" else [thing("a", 140)]))
+        if not _is_watch(seen):
+            return listing(100, thing("a", 1))
+        watches.append(seen.query["resourceVersion"])
+        if len(watches) == 1 and comes != "by itself":
+            return await _open_for_ever(request)
+        response = await stream(request)
+        await written.wait()
+        await response.write(line("MODIFIED", thing("a", 140)))
+        await asyncio.Event().wait()
+        return response
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        while not watches:
+            await asyncio.sleep(0)
+        await followed.catch_up_with("team", "a", 10)
+        assert (("MODIFIED", "a") in log.all) == (comes != "not at all")
+    assert read == ["/api/v1/namespaces/team/things"]
+    assert watches == ["100"] * (2 if comes == "on a new watch" else 1)
+
+
 async def test_a_consumer_that_raises_ends_the_informer() -> None:
     """If this fails, a defect in the cache leaves a scheduler running on a stale view."""
 

@@ -20,6 +20,7 @@ from trireme.config.profiles import canary_shares
 from trireme.extenders import extender_assembly
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
+    catching_up,
     inbox,
     insight_queue_feed,
     namespace_deletion,
@@ -155,7 +156,12 @@ def build(
     cluster = build_cluster(completed, infos, make_extenders)
     phases = build_phases(context, cluster.cache, connect)
     recorder = event_recorder.EventRecorder(clients.events)
-    effects = ports.Effects(phases.binder, recorder)
+
+    async def until_claim_shown(namespace: str, name: str) -> None:
+        (claims,) = (entry for entry in informers if entry.resource is resources.RESOURCE_CLAIMS)
+        await catching_up.catch_up_with(claims, namespace, name)
+
+    effects = ports.Effects(phases.binder, recorder, until_claim_shown)
     scheduling = build_scheduling(context, cluster, phases.evaluation, effects)
     changes = queue_changes.QueueChanges(context, scheduling.queue_executor)
     namespace = namespace_deletion.NamespaceDeletionWatch()

@@ -11,24 +11,19 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from trireme.config import commandline
+from trireme.frontend import catching_up
 from trireme.frontend.app import App
 from trireme.frontend.phase_clients import endpoints, fallback, local_phases
 from trireme.frontend.term import Term
 from trireme_kube.client.events import event_recorder
-from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.informers import resources
 from trireme_kube.client.rest import client
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase import supervision
 from trireme_kube.componentbase.logs import klog
 
 log = logging.getLogger(__name__)
-
-# How long one attempt to catch up may take, and the delay after a failure.
-CATCH_UP_SECONDS = 60.0
-CATCH_UP_RETRY_SECONDS = 1.0
 
 # What a leader writes that decides where pods can go: bindings, allocations of devices, volumes for claims.
 WRITTEN_BY_LEADERS = frozenset(
@@ -170,7 +165,7 @@ class LeadershipRunner:
     async def _catch_up(self) -> None:
         """Return once the informers show everything that was written up to now."""
         written = [entry for entry in self._app.informers if entry.resource in WRITTEN_BY_LEADERS]
-        await asyncio.gather(*map(_catch_up_with, written))
+        await asyncio.gather(*map(catching_up.catch_up, written))
 
     async def _watch_endpoints(self) -> None:
         """Follow the addresses of each phase's replicas, once our own phases have started.
@@ -224,18 +219,3 @@ class LeadershipRunner:
 def _add_task(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> None:
     """Add a task to the group that must not end before the group does."""
     group.create_task(supervision.supervise(name, work), name=name)
-
-
-async def _catch_up_with(entry: informer.Informer[Any]) -> None:
-    """Return once the informer shows what was written up to now; logs each failure, and tries again."""
-    while True:
-        try:
-            await entry.catch_up(CATCH_UP_SECONDS)
-            return
-        except (ApiError, ApiUnreachable, TimeoutError) as error:
-            log.warning(
-                "%s: the writes of an earlier leader are not known yet: %s",
-                entry.resource.name,
-                str(error) or f"not shown within {CATCH_UP_SECONDS:g} s",
-            )
-        await asyncio.sleep(CATCH_UP_RETRY_SECONDS)

@@ -195,7 +195,7 @@ class _Assembly(Generic[QueueCallerT]):
         )
 
     def _make_binding(self) -> binding_cycle.BindingCycle:
-        binder, roles = self._outside.effects.binder, self._settings.roles
+        effects, roles = self._outside.effects, self._settings.roles
         return binding_cycle.BindingCycle(
             cache=self._cache,
             queue=self._queue,
@@ -206,10 +206,10 @@ class _Assembly(Generic[QueueCallerT]):
             execute=self._executor.execute,
             now=self._now,
             log=self._outside.evaluation.decisions,
-            binder=binder,
+            binder=effects.binder,
             waiting=self._waiting,
             pre_binding=pre_binding.PreBinding(
-                binder,
+                effects.binder,
                 self._outside.waits,
                 self._outside.clocks.monotonic,
                 self._settings.features.enabled("NominatedNodeNameForExpectation"),
@@ -218,6 +218,7 @@ class _Assembly(Generic[QueueCallerT]):
             ),
             in_pre_bind=self._in_pre_bind,
             roles=roles,
+            until_claim_shown=effects.until_claim_shown,
         )
 
     def _make_attempts(self) -> attempt.AttemptRunner:

@@ -16,7 +16,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import cluster_cache, object_waits
@@ -74,6 +74,7 @@ class BindingCycle:
         pre_binding: pre_binding.PreBinding,
         in_pre_bind: pods_in_pre_bind.PodsInPreBind,
         roles: profile_roles.ProfileRoles,
+        until_claim_shown: Callable[[str, str], Awaitable[None]],
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -89,6 +90,7 @@ class BindingCycle:
         self._pre_binding = pre_binding
         self._in_pre_bind = in_pre_bind
         self._roles = roles
+        self._until_claim_shown = until_claim_shown
         self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, AssumedPod]](
             self._cache.is_assumed, self._requeue_unconfirmed
         )
@@ -449,6 +451,7 @@ class BindingCycle:
         if assumed.prepared and assumed.state:
             # The next attempt must not take what PreBind wrote for its own.
             await self._pre_binding.undo_pre_bind(assumed.item)
+            await self._until_claims_shown(assumed.pod.uid)
         self._binding[cycle.profile] -= 1
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
@@ -471,6 +474,18 @@ class BindingCycle:
                 lacking_room=bool(rejectors) and step == "Permit" and not assumed.permit_seconds,
             )
             self._notify_of_removal(removed, audience)
+
+    async def _until_claims_shown(self, uid: str) -> None:
+        """Return once the cache shows what PreBind wrote into the pod's claims.
+
+        A claim keeps its devices when the pod is no longer its user. They must stay assumed until the cache shows them,
+        or another pod gets them too.
+        """
+        for entry in self._cache.objects_assumed_for(uid):
+            claim = entry.resource_claim.metadata
+            # One without a version was made for the pod, and is deleted by now; other kinds are no devices.
+            if claim.resource_version:
+                await self._until_claim_shown(claim.namespace, claim.name)
 
     def _notify_of_removal(self, removed: queue_notifier.PodInEvent, audience: event_audience.EventAudience) -> None:
         """Wake pods that wait for room: for them it is as if a pod had left the node."""

@@ -9,7 +9,7 @@ Scheduling knows these interfaces alone, so that the same algorithm runs against
 Tests: tests/unit/scheduling/test_in_memory.py.
 """
 
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -257,12 +257,18 @@ class Events(Protocol):
         """The pod was bound to the node."""
 
 
+async def _shown_at_once(namespace: str, name: str) -> None:
+    """Return: what is written shows at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """Everything that scheduling writes goes through these."""
 
     binder: Binder
     events: Events
+    #: Returns once the cache has the ResourceClaim (namespace, name) as the API server has it.
+    until_claim_shown: Callable[[str, str], Awaitable[None]] = _shown_at_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUC
 from tests.helpers.metric_values import counts, sums
 from trireme.extenders import reported_bound
 from trireme.scheduling import pre_binding
-from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, meta_pb2, snapshot_pb2, status_pb2
 
 _VOLUMES = "VolumeBinding"
 _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=_VOLUMES, messages=["w"]))
@@ -110,6 +110,37 @@ def test_what_pre_bind_wrote_is_undone_when_bind_fails(
     world.answer(world.pending_calls[0], "bad")
     _assert_requeued(world, "the API server says no")
     assert undone == [state] * bool(state)
+
+
+def test_devices_stay_assumed_until_the_cache_shows_what_pre_bind_wrote(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this fails, another pod gets the devices of a claim whose pod was not bound, while the watch lags."""
+    cache = world.frontend.cluster.cache
+    claim = snapshot_pb2.ClusterObject()
+    existing = meta_pb2.ObjectMeta(namespace="ns", name="c", uid="c", resource_version="7")
+    claim.resource_claim.metadata.MergeFrom(existing)
+    cache.set_object(claim)
+    allocated = snapshot_pb2.ClusterObject()
+    allocated.CopyFrom(claim)
+    allocated.resource_claim.status.allocation.SetInParent()
+    made = snapshot_pb2.ClusterObject()
+    made.resource_claim.metadata.MergeFrom(meta_pb2.ObjectMeta(namespace="ns", name="made"))
+    reserved = filter_pb2.Reservation(status=SUCCESS, state=b"state", assumed=[allocated, made])
+    monkeypatch.setattr(world, "_reserve", lambda request: filter_pb2.ReserveResponse(reservations=[reserved]))
+    shown: list[tuple[str, str]] = []
+
+    async def until_claim_shown(namespace: str, name: str) -> None:
+        assert cache.get_assumed("resource_claim", namespace, name) == allocated
+        shown.append((namespace, name))
+
+    monkeypatch.setattr(world.frontend.scheduling.binding, "_until_claim_shown", until_claim_shown)
+    world.create("p", PREPARED_CPUS)
+    _answer_until(world, "Bind")
+    world.answer(world.pending_calls[0], "bad")
+    _assert_requeued(world, "the API server says no")
+    assert shown == [("ns", "c")]
+    assert cache.get_assumed("resource_claim", "ns", "c") == claim
 
 
 def test_a_pod_that_waits_in_pre_bind_goes_back_when_its_node_goes(

@@ -37,6 +37,8 @@ T = TypeVar("T")
 POLL_SECONDS = 0.02
 # How often a failure that lasts is a warning; client-go's reflector logs each, by a back-off of up to a minute.
 REPEAT_WARNING_SECONDS = 60.0
+# How long an event of something just written takes to come by itself, before the watch is opened anew for it.
+EVENT_SECONDS = 1.0
 # Decoding takes some 20 to 60 µs an event: a larger batch would block the event loop for too long.
 EVENTS_PER_TURN = 256
 
@@ -219,12 +221,19 @@ class Informer(Generic[T]):
 
         Raises: TimeoutError: not within `deadline` seconds.
         """
+        if not self._protocol.has_delivered(version):
+            self._request_version(version)
+        await self._until_delivered(version, deadline)
+
+    async def _until_delivered(self, version: int, deadline: float) -> None:
+        """Return when every event up to `version` was delivered.
+
+        Raises: TimeoutError: not within `deadline` seconds.
+        """
         if self._protocol.has_delivered(version) and not self._delivering:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((version, future))
-        if not self._protocol.has_delivered(version):
-            self._request_version(version)
         try:
             async with asyncio.timeout(deadline):
                 await future
@@ -257,6 +266,18 @@ class Informer(Generic[T]):
             self._request_version(version)
         await self.wait_for_version(version, max(end - self._clock(), 0.001))
         return version
+
+    async def catch_up_with(self, namespace: str, name: str, deadline: float) -> None:
+        """Return when one object was delivered as the server has it now, or newer, or when it is not there.
+
+        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
+        """
+        end = self._clock() + deadline
+        version = await _fetch_version_of(self._api, self.resource, namespace, name, deadline)
+        try:
+            await self._until_delivered(version, min(EVENT_SECONDS, max(end - self._clock(), 0.001)))
+        except TimeoutError:
+            await self.wait_for_version(version, max(end - self._clock(), 0.001))
 
     async def _wait_or_be_interrupted(self, seconds: float) -> None:
         """Wait so long, or until a request interrupts the wait."""
@@ -433,3 +454,16 @@ def _namespaced_name_of(metadata: Mapping[str, Any]) -> str:
     if not metadata:
         return "without metadata"
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")
+
+
+async def _fetch_version_of(
+    api: client.ApiClient, resource: resources.Resource, namespace: str, name: str, deadline: float
+) -> int:
+    """Fetch an object's resourceVersion by a quorum read; 0: it is not there. It needs no more rights than informers.
+
+    Raises: ApiError, ApiUnreachable: the server did not say.
+    """
+    group, _, plural = resource.path.rpartition("/")
+    path = f"{group}/namespaces/{namespace}/{plural}"
+    items, _ = pages.decode_page(await api.read(path, {"fieldSelector": f"metadata.name={name}"}, deadline=deadline))
+    return max(map(watch.version_of, items), default=0)
