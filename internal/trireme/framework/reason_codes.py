@@ -24,6 +24,7 @@ class Kind(enum.StrEnum):
     TAINT_VALUE = "taint value"
     TAINT_EFFECT = "taint effect"
     CLAIM = "claim name"
+    DEVICE_CLASS = "device class"
     DRIVER = "CSI driver"
     FEATURES = "features, separated by commas"
     HTTP_STATUS = "HTTP status"

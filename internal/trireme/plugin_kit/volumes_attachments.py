@@ -32,7 +32,11 @@ SLACK = 64
 
 
 class MissingClaimError(Exception):
-    """A claim of a pod that is to be scheduled is not there: the pod is refused until it is."""
+    """A claim of a pod that is to be scheduled is not there: the pod is refused until it is. `claim` is its name."""
+
+    def __init__(self, text: str, claim: str) -> None:
+        super().__init__(text)
+        self.claim = claim
 
 
 class VolumeError(Exception):
@@ -111,7 +115,7 @@ def _attached_by_claim(
     if claim is None:
         if new:
             missing = volumes_objects.claim_not_found(use.name)
-            raise MissingClaimError(f"looking up PVC {pod_class.namespace}/{use.name}: {missing}")
+            raise MissingClaimError(f"looking up PVC {pod_class.namespace}/{use.name}: {missing}", use.name)
         return None
     if use.ephemeral:
         foreign = volumes_objects.not_owner(pod_class.pod, claim)

@@ -44,16 +44,16 @@ class ClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """A class's claims: bound ones, ones that wait for a node, and whether others should have been bound before."""
+    """A class's claims: bound ones, ones that wait for a node, and others, which should have been bound before."""
 
     bound: tuple[core_pb2.PersistentVolumeClaim, ...] = ()
     delayed: tuple[core_pb2.PersistentVolumeClaim, ...] = ()
-    immediate: bool = False
+    immediate: tuple[core_pb2.PersistentVolumeClaim, ...] = ()
 
 
 def pod_claims(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> PodClaims:
     """The claims of a class, all of which exist. Raises: ClaimError."""
-    bound, delayed, immediate = [], [], False
+    bound, delayed, immediate = [], [], []
     for use in volumes_claims.claims_of(pod_class):
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
         if claim is None:
@@ -63,8 +63,8 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) ->
         elif _is_binding_delayed(claim, snap) and not claim.spec.volume_name:
             delayed.append(claim)
         else:
-            immediate = True
-    return PodClaims(tuple(bound), tuple(delayed), immediate)
+            immediate.append(claim)
+    return PodClaims(tuple(bound), tuple(delayed), tuple(immediate))
 
 
 def _is_binding_delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView) -> bool:

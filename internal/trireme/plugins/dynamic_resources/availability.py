@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from trireme.framework import selectors
+from trireme.framework import selectors, status
 from trireme.plugins.dynamic_resources import device_demand, features, node_allocatable, node_operations, pod_claims
 from trireme.snapshot import arrays, classes, node_selection, snapshot_view
 from trireme.v1 import resource_pb2
@@ -39,17 +39,18 @@ def claim_refusals(
     snap: snapshot_view.SnapshotView,
     slots: arrays.SlotArray,
     on: features.Features,
-) -> Iterator[tuple[arrays.BoolArray, str]]:
-    """Yield a mask of slots and a reason for each allocated claim that the pod must not use there.
+) -> Iterator[tuple[arrays.BoolArray, status.Status]]:
+    """Yield a mask of slots and a refusal for each allocated claim that the pod must not use there.
 
-    The last that is true of a slot counts: claims come in reverse, so that the first one's reason is given. Shapes:
+    The last that is true of a slot counts: claims come in reverse, so that the first one's refusal is given. Shapes:
     (slot,).
     """
     for claim in reversed(demand.claims):
         # Devices that a pod before it in its group is to get.
         if claim.metadata.uid in demand.shared and node_operations.skips_operations(claim.status.allocation):
-            full = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            yield ~node_operations.declares_skipping(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
+            name = claim.metadata.name
+            text = f"resource claim {claim.metadata.namespace}/{name} {_SKIPS_OPERATIONS}"
+            yield ~node_operations.declares_skipping(snap.nodes, slots), device_demand.unusable_claim(text, name)
     if not on.node_allocatable:
         return
     uid = pod_class.pod.metadata.uid
@@ -60,4 +61,5 @@ def claim_refusals(
         shared = claim.metadata.uid in demand.shared
         if shared or (claim.status.reserved_for and not pod_claims.is_reserved_for(claim, uid, group)):
             there = ~unavailable_slots(claim.status.allocation, snap, slots, skips=not shared)
-            yield there, f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"
+            text = f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"
+            yield there, device_demand.unusable_claim(text, claim.metadata.name)

@@ -65,9 +65,14 @@ class RefusedError(Exception):
     status: status.Status
 
 
-def unresolvable(text: str) -> status.Status:
+def unresolvable(text: str, reason: status.Reason) -> status.Status:
     """Make the refusal of all nodes that holds as long as claims and devices are what they are."""
-    return status.unresolvable(SPEC.name, text, reasons=(status.Reason("claim"),))
+    return status.unresolvable(SPEC.name, text, reasons=(reason,))
+
+
+def unusable_claim(text: str, claim: str) -> status.Status:
+    """Make the refusal because of one claim of the pod, or of its group; `claim` is its name."""
+    return unresolvable(text, status.Reason.of("claim", {"claim": claim}))
 
 
 def demand_of(
@@ -85,7 +90,7 @@ def demand_of(
     try:
         stated = tuple(pod_claims.claims_of_pod(pod, snap, of_groups=on.group_claims))
     except pod_claims.ClaimError as error:
-        raise RefusedError(unresolvable(str(error))) from error
+        raise RefusedError(unusable_claim(str(error), error.claim)) from error
     given = on.extended_resources and any(name in known.class_of_resource for name in device_backed)
     resources = device_backed if given else {}
     if not stated and not resources:
@@ -114,24 +119,26 @@ def _check_claim_usable(
 
     A claim that has its devices is not checked any further. Raises: RefusedError.
     """
-    full = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    name = claim.metadata.name
+    full = f"{claim.metadata.namespace}/{name}"
     if snap.objects.is_assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
         if (
             group
             and snap.objects.sharing_group(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) == group
         ):
             return True
-        raise RefusedError(unresolvable(f"resource claim {full} is in the process of being allocated"))
+        raise RefusedError(unusable_claim(f"resource claim {full} is in the process of being allocated", name))
     if claim.status.HasField("allocation"):
         return False
     for request in claim.spec.devices.requests:
         if request.HasField("exactly"):
             _check_device_class_exists(request.exactly.device_class_name, request.name, known)
         elif not request.first_available:
-            raise RefusedError(unresolvable(f"resource claim {full}, request {request.name}: unknown request type"))
+            text = f"resource claim {full}, request {request.name}: unknown request type"
+            raise RefusedError(unusable_claim(text, name))
         elif not on.prioritized_list:
             disabled = "has subrequests, but the DRAPrioritizedList feature is disabled"
-            raise RefusedError(unresolvable(f"resource claim {full}, request {request.name}: {disabled}"))
+            raise RefusedError(unusable_claim(f"resource claim {full}, request {request.name}: {disabled}", name))
         for each in request.first_available if not request.HasField("exactly") else ():
             _check_device_class_exists(each.device_class_name, f"{request.name}/{each.name}", known)
     return False
@@ -143,4 +150,5 @@ def _check_device_class_exists(name: str, request: str, known: inventory.DeviceI
         text = f'running PreFilter plugin "{SPEC.name}": request {request}: unsupported request type'
         raise RefusedError(status.error(SPEC.name, text))
     if name not in known.classes:
-        raise RefusedError(unresolvable(f"request {request}: device class {name} does not exist"))
+        missing = status.Reason.of("deviceClassNotFound", {"deviceClass": name})
+        raise RefusedError(unresolvable(f"request {request}: device class {name} does not exist", missing))

@@ -35,9 +35,10 @@ from trireme.v1 import core_pb2
 #: What the search reads beside nodes and pods.
 READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
 
-CANNOT_ALLOCATE = "cannot allocate all claims"
-STALE_CLAIM = "cannot schedule extended resource claim"
-CANNOT_FIT = "cannot fit resource"
+_NO_DEVICES = device_demand.unresolvable("cannot allocate all claims", status.Reason("devices"))
+#: Refusals because of extended resources that devices stand for.
+STALE_CLAIM = device_demand.unresolvable("cannot schedule extended resource claim", status.Reason("staleClaim"))
+CANNOT_FIT = device_demand.unresolvable("cannot fit resource", status.Reason("extendedResource"))
 
 # How often it is looked at what changed during a search; what changes after that is searched for by the next call.
 _ROUNDS = 3
@@ -185,7 +186,7 @@ class DeviceSearch:
         be those of other claims that ask for the same.
         """
         if demand.stale_claim is not None:
-            stale = search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))
+            stale = search_outcomes.SearchOutcome(refusal=STALE_CLAIM)
             return search_outcomes.of_positions([stale] * slots.shape[0])
         if not demand.needs_allocation:
             return search_outcomes.nothing_to_search(slots.shape[0])
@@ -251,7 +252,7 @@ class DeviceSearch:
         """The outcomes for extended resources, too: nodes are alike that see the same devices and lack the same."""
         kinds, unfit = self._slots_by_kind(demand, snap, slots)
         outcomes: list[search_outcomes.SearchOutcome | None] = [None] * slots.shape[0]
-        cannot_fit = search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(CANNOT_FIT))
+        cannot_fit = search_outcomes.SearchOutcome(refusal=CANNOT_FIT)
         for at in unfit:
             outcomes[at] = cannot_fit
         outcome: search_outcomes.SearchOutcome | None = None
@@ -374,11 +375,13 @@ class DeviceSearch:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
             return search_outcomes.SearchOutcome(refusal=self.error_outcome(text).refusal, late=True)
         except allocation_errors.UnusablePoolsError as error:
-            return search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(str(error)))
+            return search_outcomes.SearchOutcome(
+                refusal=device_demand.unresolvable(str(error), status.Reason("devices"))
+            )
         except allocation_errors.AllocationError as error:
             return self.error_outcome(str(error))
         if solutions is None:
-            return search_outcomes.SearchOutcome(refusal=device_demand.unresolvable(CANNOT_ALLOCATE))
+            return search_outcomes.SearchOutcome(refusal=_NO_DEVICES)
         return search_outcomes.SearchOutcome(solutions=solutions)
 
     def _make_deadline_check(self) -> Callable[[], bool]:

@@ -31,12 +31,11 @@ from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2
 from trireme_kube.componentbase import clocks
 
-NOT_AVAILABLE = "resourceclaim not available on the node"
-
-_OF_EXTENDED = (
-    device_demand.unresolvable(device_search.STALE_CLAIM),
-    device_demand.unresolvable(device_search.CANNOT_FIT),
+NOT_AVAILABLE = device_demand.unresolvable(
+    "resourceclaim not available on the node", status.Reason("claimNotAvailable")
 )
+
+_OF_EXTENDED = (device_search.STALE_CLAIM, device_search.CANNOT_FIT)
 
 
 class DynamicResourcesFilter:
@@ -114,12 +113,12 @@ class DynamicResourcesFilter:
         )
         unavailable &= index == interfaces.PASSES
         if unavailable.any():
-            index[unavailable] = table.intern(device_demand.unresolvable(NOT_AVAILABLE))
+            index[unavailable] = table.intern(NOT_AVAILABLE)
         # A claim that is unfit for the pod comes before devices for the others, but after extended resources.
         unfit = [number for refusal in _OF_EXTENDED for number in [table.find(refusal)] if number]
         searched = ~np.isin(index, unfit)
-        for lacking, text in availability.claim_refusals(pod_class, state, snap, slots, self._search.on):
-            index[lacking & searched] = table.intern(device_demand.unresolvable(text))
+        for lacking, refusal in availability.claim_refusals(pod_class, state, snap, slots, self._search.on):
+            index[lacking & searched] = table.intern(refusal)
         return interfaces.Verdicts(index)
 
     def _node_resources_refusal(

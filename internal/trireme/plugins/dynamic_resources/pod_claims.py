@@ -25,7 +25,15 @@ Stated = core_pb2.PodResourceClaim | scheduling_pb2.PodGroupResourceClaim
 
 
 class ClaimError(Exception):
-    """The pod has to wait for a claim; the text is kube-scheduler's."""
+    """The pod has to wait for a claim; the text is kube-scheduler's.
+
+    `claim` is the claim's name, or the name of the pod's or group's entry that has no claim yet; empty: it is about the
+    group.
+    """
+
+    def __init__(self, text: str, claim: str = "") -> None:
+        super().__init__(text)
+        self.claim = claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +62,9 @@ def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_gro
             continue
         claim: resource_pb2.ResourceClaim | None = snap.objects.get(inventory.CLAIM, namespace, name)
         if claim is None:
-            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"', name)
         if claim.metadata.HasField("deletion_timestamp"):
-            raise ClaimError(f'resourceclaim "{name}" is being deleted')
+            raise ClaimError(f'resourceclaim "{name}" is being deleted', name)
         if made:
             _check_owner(claim, pod, of_groups)
         found.append((stated, claim))
@@ -79,19 +87,19 @@ def claims_of_group(
     full = f"{namespace}/{group.metadata.name}"
     for stated in group.spec.resource_claims:
         if not _names_claim_or_template(stated):
-            raise ClaimError(f"PodGroup {full}, spec.resourceClaim {stated.name}: {_UNSUPPORTED}")
+            raise ClaimError(f"PodGroup {full}, spec.resourceClaim {stated.name}: {_UNSUPPORTED}", stated.name)
         made = not stated.HasField("resource_claim_name")
         name: str | None = stated.resource_claim_name
         if made:
             status = next((each for each in group.status.resource_claim_statuses if each.name == stated.name), None)
             if status is None:
-                raise ClaimError(f"PodGroup {full}: ResourceClaim not created yet")
+                raise ClaimError(f"PodGroup {full}: ResourceClaim not created yet", stated.name)
             name = status.resource_claim_name if status.HasField("resource_claim_name") else None
         if name is None:
             continue
         claim: resource_pb2.ResourceClaim | None = snap.objects.get(inventory.CLAIM, namespace, name)
         if claim is None:
-            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"', name)
         if not made or _controller_uid(claim) == group.metadata.uid:
             yield claim
 
@@ -115,8 +123,8 @@ def _resolve_claim_name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) ->
         for made in pod.status.resource_claim_statuses:
             if made.name == stated.name:
                 return (made.resource_claim_name if made.HasField("resource_claim_name") else None), True
-        raise ClaimError(f'pod "{full}": ResourceClaim not created yet')
-    raise ClaimError(f'pod "{full}", spec.resourceClaim "{stated.name}": {_UNSUPPORTED}')
+        raise ClaimError(f'pod "{full}": ResourceClaim not created yet', stated.name)
+    raise ClaimError(f'pod "{full}", spec.resourceClaim "{stated.name}": {_UNSUPPORTED}', stated.name)
 
 
 def _check_owner(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> None:
@@ -130,7 +138,8 @@ def _check_owner(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups
             return
         whose = f"neither Pod nor PodGroup {group} is the owner"
     wanted = f"Pod {pod.metadata.namespace}/{pod.metadata.name} ({whose})"
-    raise ClaimError(f"ResourceClaim {claim.metadata.namespace}/{claim.metadata.name} was not created for {wanted}")
+    name = claim.metadata.name
+    raise ClaimError(f"ResourceClaim {claim.metadata.namespace}/{name} was not created for {wanted}", name)
 
 
 def _controller_uid(claim: resource_pb2.ResourceClaim) -> str | None:
@@ -158,7 +167,7 @@ def _is_claim_of_group(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.
     for own in group.spec.resource_claims:
         if not _names_claim_or_template(own):
             full = f"{group.metadata.namespace}/{group.metadata.name}"
-            raise ClaimError(f"PodGroup {full} claim {own.name}: {_UNSUPPORTED}")
+            raise ClaimError(f"PodGroup {full} claim {own.name}: {_UNSUPPORTED}", own.name)
         if own.name == stated.name and _claim_and_template_names(own) == _claim_and_template_names(stated):
             return True
     return False

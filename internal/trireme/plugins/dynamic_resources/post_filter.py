@@ -79,11 +79,7 @@ def slots_refused_for_claims(
     refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot
 ) -> arrays.SlotArray:
     """Return the slots refused because of a claim; `index` has the number of each slot's refusal, from 1."""
-    numbers = [
-        number
-        for number, refusal in enumerate(refusals, start=1)
-        if refusal.plugin == SPEC.name and refusal.messages == (device_filter.NOT_AVAILABLE,)
-    ]
+    numbers = [number for number, refusal in enumerate(refusals, start=1) if refusal == device_filter.NOT_AVAILABLE]
     if not numbers:
         return np.zeros(0, dtype=np.intp)
     slots = np.flatnonzero(np.isin(index, numbers))

@@ -8,7 +8,9 @@ Tests: tests/unit/project/test_reason_codes.py.
 from trireme.framework.reason_codes import Kind, ReasonCode
 
 REASONS = {
-    "claimNotFound": ReasonCode("A claim of the pod does not exist; the message has its name."),
+    "claimNotFound": ReasonCode(
+        "A claim of the pod does not exist.", {"claim": Kind.CLAIM}, "there is no claim {claim}"
+    ),
     "volumeLimit": ReasonCode(
         "The node has no place for another volume of the driver.", {"driver": Kind.DRIVER}, "driver {driver}"
     ),

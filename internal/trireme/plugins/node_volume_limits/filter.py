@@ -95,8 +95,8 @@ class NodeVolumeLimits:
         try:
             volumes = volumes_attachments.new_volumes(pod_class, snap, csi_node)
         except volumes_attachments.MissingClaimError as error:
-            missing = status.unresolvable(self.name, str(error), reasons=(status.Reason("claimNotFound"),))
-            index[subset.at] = table.intern(missing)
+            reason = status.Reason.of("claimNotFound", {"claim": error.claim})
+            index[subset.at] = table.intern(status.unresolvable(self.name, str(error), reasons=(reason,)))
             return
         except volumes_attachments.VolumeError as error:
             index[subset.at] = table.intern(self._error_status(str(error)))

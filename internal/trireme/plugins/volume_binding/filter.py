@@ -52,21 +52,20 @@ class VolumeBindingFilter:
         """
         if not volumes_claims.claims_of(pod_class):
             return interfaces.SKIPPED
-        problem = _problem_of_first_unusable_claim(pod_class, snap)
-        if problem:
-            refusal = status.unresolvable(self.name, problem, reasons=(status.Reason("claim"),))
-            return interfaces.PreFilterResult(status=refusal)
+        for use in volumes_claims.claims_of(pod_class):
+            problem = _problem_of_claim(use, pod_class, snap)
+            if problem:
+                reason = status.Reason.of("claim", {"claim": use.name})
+                return interfaces.PreFilterResult(status=status.unresolvable(self.name, problem, reasons=(reason,)))
         try:
             claims = volumes_matching.pod_claims(pod_class, snap)
         except volumes_matching.ClaimError as error:
             failed = status.error(self.name, f'running PreFilter plugin "{self.name}": {error}')
             return interfaces.PreFilterResult(status=failed)
         if claims.immediate:
-            late = status.unresolvable(
-                self.name,
-                "pod has unbound immediate PersistentVolumeClaims",
-                reasons=(status.Reason("unboundClaim"),),
-            )
+            reason = status.Reason.of("unboundClaim", {"claim": claims.immediate[0].metadata.name})
+            text = "pod has unbound immediate PersistentVolumeClaims"
+            late = status.unresolvable(self.name, text, reasons=(reason,))
             return interfaces.PreFilterResult(status=late)
         return interfaces.PreFilterResult(
             state=claims,
@@ -136,24 +135,21 @@ def _claims_taken(pod_class: classes.PodClass) -> frozenset[tuple[str, str, str]
     )
 
 
-def _problem_of_first_unusable_claim(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
-    """Return the problem of the first unusable claim; empty if all can be used."""
-    for use in volumes_claims.claims_of(pod_class):
-        claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
-        if claim is None:
-            if use.ephemeral:
-                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
-            return volumes_objects.claim_not_found(use.name)
-        if claim.status.phase == "Lost":
-            volume = claim.spec.volume_name
-            return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{volume}"'
-        if claim.metadata.HasField("deletion_timestamp"):
-            return f'persistentvolumeclaim "{use.name}" is being deleted'
+def _problem_of_claim(
+    use: volumes_objects.ClaimUse, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
+) -> str:
+    """Return why the claim cannot be used; empty if it can."""
+    claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
+    if claim is None:
         if use.ephemeral:
-            foreign = volumes_objects.not_owner(pod_class.pod, claim)
-            if foreign:
-                return foreign
-    return ""
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
+        return volumes_objects.claim_not_found(use.name)
+    if claim.status.phase == "Lost":
+        volume = claim.spec.volume_name
+        return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{volume}"'
+    if claim.metadata.HasField("deletion_timestamp"):
+        return f'persistentvolumeclaim "{use.name}" is being deleted'
+    return volumes_objects.not_owner(pod_class.pod, claim) if use.ephemeral else ""
 
 
 def _objects_to_assume(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.ReserveResult:

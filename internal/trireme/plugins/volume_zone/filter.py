@@ -63,7 +63,9 @@ class VolumeZone:
                 continue
             found = _volume_of_claim(pod_class.namespace, use.name, snap)
             if isinstance(found, str):
-                refusal = status.unresolvable(self.name, found, reasons=(status.Reason("claim"),))
+                refusal = status.unresolvable(
+                    self.name, found, reasons=(status.Reason.of("claim", {"claim": use.name}),)
+                )
                 return interfaces.PreFilterResult(status=refusal)
             if found is not None:
                 topologies += topologies_of(found)
