@@ -135,6 +135,7 @@ class Hints:
             class_id,
             "",
             parsed.priority,
+            nominated_node=parsed.nominated_node,
             pod=pending_pod.PendingPod(parsed, class_id, class_id),
         )
         queued = queued_pod.QueuedPodInfo(record, 0.0)

@@ -203,11 +203,12 @@ class Transitions:
     def replace_record(self, pod: QueuedPodInfo, record: PodInfo) -> None:
         """Give a waiting pod its new record, and the position that follows from it; its state stays.
 
-        A record that sorts as the one before changes no position. A refused pod moves to the group of its new class,
-        and open hint calls about it follow.
+        A record that sorts as the one before changes no position. A refused pod moves to the group of its new class and
+        nominated node, and open hint calls about it follow.
         """
         container, stamp = pod.container, pod.stamp
-        if container is None or pod.record.sort_identity == record.sort_identity:
+        same_group = not isinstance(container, RefusalGroup) or pod.record.nominated_node == record.nominated_node
+        if container is None or (same_group and pod.record.sort_identity == record.sort_identity):
             pod.record = record
             return
         self.count_rejectors(pod, -1)

@@ -1,9 +1,9 @@
 """The pods that were refused, or are gated, until something changes.
 
 They are held in groups of pods that each event helps all or none of: one class, refused by the same plugins, gated by
-the same plugin. An event is evaluated once for a group, however many pods it has, and an index from plugin to groups
-finds the groups that it concerns. While nothing happens nothing here is looked at: the five-minute flush compares one
-number per group.
+the same plugin, nominated to the same node. An event is evaluated once for a group, however many pods it has, and an
+index from plugin to groups finds the groups that it concerns. While nothing happens nothing here is looked at: the
+five-minute flush compares one number per group.
 
 Tests: tests/unit/queueing/test_scheduling_queue.py.
 """
@@ -23,6 +23,7 @@ class RefusalKey(NamedTuple):
     rejectors: frozenset[str]
     pending_plugins: frozenset[str]
     gated_by: str
+    nominated_node: str
 
 
 class RefusalGroup:
@@ -78,13 +79,14 @@ class UnschedulablePods:
 
     def add(self, pod: QueuedPodInfo, gated_by: str = "") -> Gated | Unschedulable:
         """Takes in a pod that was refused, or is gated by a plugin; returns the state that it is in now."""
-        key = RefusalKey(pod.record.class_id, pod.rejectors, pod.pending_plugins, gated_by)
+        record = pod.record
+        key = RefusalKey(record.class_id, pod.rejectors, pod.pending_plugins, gated_by, record.nominated_node)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = RefusalGroup(self, key, pod)
             for plugin in key.rejectors:
                 self._by_plugin.setdefault((group.profile, plugin), {})[key] = group
-        group.pods[pod.record.key] = pod
+        group.pods[record.key] = pod
         group.not_before = min(group.not_before, max(pod.timestamp, pod.flushed_at))
         pod.container = group
         if gated_by:

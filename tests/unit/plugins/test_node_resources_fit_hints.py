@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.hint_answers import QUEUE, SKIP, Hints, asking, entry, node, on, pod
+from tests.helpers.hint_answers import QUEUE, SKIP, Hints, asking, entry, node, nominated, on, pod
 
 Json = dict[str, Any]
 
@@ -48,6 +48,34 @@ DEVICES = [
 )
 def test_a_node(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
     """Only a node that is large enough when empty wakes the pod."""
+    action = "Add" if old is None else "UpdateNodeAllocatable"
+    assert Hints("NodeResourcesFit").about(waiting, "Node", action, old, new) == expected
+
+
+WAITS = nominated("n", asking(cpu="2", **{GPU: "1"}))
+LARGE = _has(cpu="2", **{GPU: "1"})
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(WAITS, LARGE, _has(cpu="1", **{GPU: "1"}), QUEUE, id="too-small-now"),
+        pytest.param(WAITS, LARGE, _has(cpu="2"), SKIP, id="its-device-plugin-restarts"),
+        pytest.param(WAITS, _has(cpu="2"), _has(cpu="1"), SKIP, id="it-did-not-fit-before"),
+        pytest.param(WAITS, None, _has(cpu="1", **{GPU: "1"}), SKIP, id="new"),
+        pytest.param(nominated("other", WAITS), LARGE, _has(cpu="1"), SKIP, id="nominated-elsewhere"),
+        pytest.param(asking(cpu="2", **{GPU: "1"}), LARGE, _has(cpu="1"), SKIP, id="nominated-nowhere"),
+        pytest.param(
+            {**WAITS, "spec": {**WAITS["spec"], "schedulingGroup": {"podGroupName": "g"}}},
+            LARGE,
+            _has(cpu="1"),
+            SKIP,
+            id="of-a-group",
+        ),
+    ],
+)
+def test_a_nominated_node_that_shrinks(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
+    """If this fails, a preemptor waits five minutes for a node on which it does not fit any more."""
     action = "Add" if old is None else "UpdateNodeAllocatable"
     assert Hints("NodeResourcesFit").about(waiting, "Node", action, old, new) == expected
 

@@ -1,7 +1,7 @@
 """SchedulingQueue: refusals, errors, back-off, events, batches, and its statistics."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -30,8 +30,9 @@ from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.event_audience import EventAudience
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
-from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, QueueingHintMap
 from trireme.queueing.pre_enqueue import PreEnqueueResult
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, QueueState, Unschedulable
 from trireme.queueing.transition_log import ImpossibleTransition
@@ -493,6 +494,26 @@ def test_metrics_and_status_equal_the_queue() -> None:
     assert found["refused"].events == ("AssignedPodDelete", "NodeAdd", "NodeUpdateNodeTaint")
     assert (found["error"].state, found["gated"].state) == (BackOff(math.floor(T0 + 1)), Gated("Gates"))
     assert [move.cause for move in q.contents.transitions_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
+
+
+def test_pods_that_are_nominated_to_other_nodes_are_weighed_for_themselves() -> None:
+    """A node that shrinks matters to the pods that wait for room on it, and to no others of their class."""
+
+    def hint(event: ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> list[HintAnswer]:
+        return [HintAnswer.QUEUE if each.record.nominated_node == new else HintAnswer.SKIP for each in pods]
+
+    q = queue([EventRegistration("Fit", NODE_ADD, hint)])
+    for name in ("p", "nominated", "elsewhere"):
+        q.add(record(name), T0)
+    fail(q, T0, "Fit", max_batch=3)
+    for name, node in (("nominated", "n1"), ("elsewhere", "n2")):
+        q.update(record(name, nominated_node=node, resource_version="2"), (), None, None, T0)
+    q.on_event(NODE_ADD, None, "n1", T0 + 20)
+    assert {name: place(q, name) for name in ("p", "nominated", "elsewhere")} == {
+        "p": Unschedulable,
+        "nominated": Active,
+        "elsewhere": Unschedulable,
+    }
 
 
 def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:

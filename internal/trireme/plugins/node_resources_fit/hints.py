@@ -43,10 +43,24 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
         return helps
 
+    def after_node_of_nominee(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
+        if old is None:
+            return helps_none
+        before, after = (amounts.node_allocatable(node.status.allocatable) for node in (old, new))
+        backed = _make_device_backed_check(context) if by_devices else _never_device_backed
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            if pod_class.pod.spec.HasField("scheduling_group") or elsewhere(pod_class, new.metadata.name):
+                return False
+            requested = _amounts_if_valid(pod_class).filtering
+            return _lacks_native(requested, after) and _fits_empty_node(requested, before, backed)
+
+        return helps
+
     after_scale_down = _make_hint_after_neighbour_scale_down(context, elsewhere)
     wanted = [
         ClusterEventWithHint("AssignedPod", ("Delete",), _make_hint_after_delete(elsewhere)),
-        ClusterEventWithHint("Node", _NODE_ACTIONS, after_node),
+        ClusterEventWithHint("Node", _NODE_ACTIONS, after_node, after_node_of_nominee),
         ClusterEventWithHint("AssignedPod", ("UpdatePodScaleDown",), after_scale_down),
         ClusterEventWithHint("TargetPod", ("UpdatePodScaleDown",), always),
     ]
@@ -135,6 +149,14 @@ def _fits_empty_node(requested: Mapping[str, int], allocatable: Mapping[str, int
         if amount > there and not (there <= 0 and amounts.is_scalar(name) and backed(name)):
             return False
     return True
+
+
+def _lacks_native(requested: Mapping[str, int], allocatable: Mapping[str, int]) -> bool:
+    """Whether the node, were it empty, has less than requested of a resource that does not come and go with a plugin.
+
+    A device plugin that restarts takes its resources away for a moment, for which no pod has to preempt elsewhere.
+    """
+    return any(amount > allocatable.get(name, 0) for name, amount in requested.items() if not amounts.is_scalar(name))
 
 
 def _has_more_of_requested(
