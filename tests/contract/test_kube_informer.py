@@ -251,6 +251,34 @@ async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pyt
     assert log.kinds[2:] == ["LIST_START", "LISTED", "LIST_END"]
 
 
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_earlier_version_of_the_api_is_read_where_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch, streams: bool
+) -> None:
+    """If this fails, a server of another minor version seems to have no such objects."""
+    monkeypatch.setattr(listwatch, "ABSENT_PAUSE_SECONDS", 0.05)
+    served = {"path": ""}
+    requested: list[str] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        requested.append(request.path)
+        if request.path != served["path"]:
+            return failure(404, "NotFound")
+        if streams and "sendInitialEvents" in seen.query:
+            return await _open_for_ever(request, line("ADDED", thing("a", 1)), end_of_list(100))
+        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+
+    new, old = "/apis/x/v1/things", "/apis/x/v1beta1/things"
+    versions = resources.Resource("Thing", new, optional=True, earlier_path=old)
+    async with _following(script, versions, streams=streams) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        assert log.kinds == ["LIST_START", "LIST_END"]
+        assert requested[:2] == [new, old]
+        served["path"] = old
+        await log.until(lambda: followed.version == 100)
+    assert log.all[-2:] == [("LISTED", "a"), ("LIST_END", None)]
+
+
 async def test_a_collection_that_is_enabled_while_a_leader_catches_up_is_read_first() -> None:
     """If this fails, a new leader begins with no claims where there are some, and allocates their devices again."""
     served = asyncio.Event()

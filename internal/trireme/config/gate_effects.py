@@ -87,7 +87,7 @@ _QUEUEING = Section(
         _implemented_row("TopologyAwareWorkloadScheduling", text="a PodGroup in one domain"),
         _implemented_row(
             "CompositePodGroup",
-            text="groups of groups, which the API server serves as `v1alpha3` only; needs `GenericWorkload` and "
+            text="groups of groups, which v1.37's API server serves as `v1alpha3`; needs `GenericWorkload` and "
             "`TopologyAwareWorkloadScheduling`",
         ),
         _implemented_row("DRAWorkloadResourceClaims", text="device claims of a PodGroup are reserved for it"),

@@ -98,9 +98,7 @@ class PodGroupConditions:
         profile = next(iter(group.waiting.values())).record.profile
         if group.tree is not None:
             metadata = group.tree.message.metadata
-            version = "v1beta1"
             if group.tree.composite:
-                version = "v1alpha3"
                 text = f'waiting for composite pod group "{group.name}" tree to meet quorum'
             else:
                 count, known = group.tree.min_count, group.known[group.name]
@@ -110,7 +108,7 @@ class PodGroupConditions:
                 metadata.namespace,
                 metadata.name,
                 metadata.uid,
-                f"scheduling.k8s.io/{version}",
+                "scheduling.k8s.io/v1beta1",
                 metadata.resource_version,
             )
             self._events.record(reference, WARNING, WAITING_FOR_PODS, "Scheduling", text, profile)

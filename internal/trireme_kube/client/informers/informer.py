@@ -87,6 +87,8 @@ class Informer(Generic[T]):
         streams. Without it the caller must not prefetch: the first list is read in pages then, a second time.
         """
         self.resource = resource
+        # The same, at the path of the version of the API that is requested.
+        self._requested = resource
         self._api = api
         self._decode = decode
         self._decode_protobuf = decode_protobuf
@@ -257,7 +259,7 @@ class Informer(Generic[T]):
         """
         end = self._clock() + deadline
         try:
-            version = await fetch_newest_version(self._api, self.resource, deadline)
+            version = await fetch_newest_version(self._api, self._requested, deadline)
         except ApiError as error:
             if error.not_found and self._protocol.state is listwatch.State.ABSENT:
                 return 0
@@ -273,7 +275,7 @@ class Informer(Generic[T]):
         Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
         """
         end = self._clock() + deadline
-        version = await _fetch_version_of(self._api, self.resource, namespace, name, deadline)
+        version = await _fetch_version_of(self._api, self._requested, namespace, name, deadline)
         try:
             await self._until_delivered(version, min(EVENT_SECONDS, max(end - self._clock(), 0.001)))
         except TimeoutError:
@@ -296,7 +298,7 @@ class Informer(Generic[T]):
             self._pages = self._prefetch.pages
             self._prefetch = None
         if self._pages is None:
-            self._pages = pages.Pages(self._api, self.resource, self._accept_header, step.limit)
+            self._pages = pages.Pages(self._api, self._requested, self._accept_header, step.limit)
         try:
             items, metadata = await self._pages.next()
         except (ApiError, ApiUnreachable) as error:
@@ -332,7 +334,7 @@ class Informer(Generic[T]):
             }
         total = step.seconds + list_prefetch.GRACE_SECONDS
         idle = list_prefetch.IDLE_SECONDS
-        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept_header)
+        return self._api.stream(self._requested.path, params, total=total, idle=idle, accept=self._accept_header)
 
     async def _watch_to_end(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
         """Follow one watch or streaming list to its end, and tell the protocol how it ended.
@@ -426,7 +428,15 @@ class Informer(Generic[T]):
         )
 
     async def _record_failure(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
-        """Tell the protocol of a failure, log it (again only now and then), and deliver what follows from it."""
+        """Tell the protocol of a failure, log it (again only now and then), and deliver what follows from it.
+
+        If the server does not serve this version of the API, and there is an earlier one, that is requested at once.
+        """
+        if self.resource.earlier_path and isinstance(error, ApiError) and error.not_found:
+            earlier = dataclasses.replace(self.resource, path=self.resource.earlier_path)
+            self._requested = earlier if self._requested is self.resource else self.resource
+            if self._requested is earlier:
+                return
         first = not self._protocol.last_error
         deliveries = self._protocol.failed(error)
         if self._protocol.last_error:

@@ -28,6 +28,7 @@ class Resource:
     """One collection of objects.
 
     `optional`: if the API server does not serve it, it counts as empty, and informers check for it now and then.
+    `earlier_path`: that of an earlier version of the API, for servers without this one; its objects have these fields.
     `page`: how many objects the first page has, until their size is known.
     """
 
@@ -36,6 +37,7 @@ class Resource:
     field_selector: str = ""
     label_selector: str = ""
     optional: bool = False
+    earlier_path: str = ""
     page: int = 500
 
     @property
@@ -70,7 +72,10 @@ DEVICE_CLASSES = Resource("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses
 DEVICE_TAINT_RULES = Resource("DeviceTaintRule", "/apis/resource.k8s.io/v1/devicetaintrules", optional=True)
 POD_GROUPS = Resource("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True)
 COMPOSITE_POD_GROUPS = Resource(
-    "CompositePodGroup", "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups", optional=True
+    "CompositePodGroup",
+    "/apis/scheduling.k8s.io/v1beta1/compositepodgroups",
+    optional=True,
+    earlier_path="/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
 )
 
 # What the default configuration watches.
