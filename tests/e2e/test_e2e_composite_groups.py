@@ -206,6 +206,23 @@ async def test_members_of_other_priorities_are_an_error_of_every_group(sides: gr
     assert not any(pod["bound"] for pod in seen["pods"].values())
 
 
+async def test_a_group_of_groups_says_that_it_was_scheduled(sides: group_sides.BothSides) -> None:
+    """As in v1.38, whose version of the API this server does not serve: it is written in that of v1.37."""
+
+    async def scenario(on: Stage) -> None:
+        await two_groups_that_fit(on)
+
+        async def said() -> bool:
+            conditions = (await on.here.request("GET", f"{COMPOSITES}/root")).get("status", {}).get("conditions", [])
+            return [(each["type"], each["status"], each["reason"]) for each in conditions] == [
+                ("CompositePodGroupInitiallyScheduled", "True", "Scheduled")
+            ]
+
+        await installation.until(said, 30, on.logs)
+
+    await sides.trireme.play(scenario, GATES)
+
+
 async def _whose_groups_come_and_go(on: Stage) -> None:
     """A group of groups that is part of itself, then one of a tree without a root.
 

@@ -162,9 +162,7 @@ class ActionExecutor:
                     patch = patch_bodies.condition_patch(action.set_condition, timestamps.rfc3339_seconds(self._wall()))
                     return await self._patch_pod_status(pod, patch)
                 case "set_group_condition":
-                    return await self._patch_group_status(
-                        pod, patch_bodies.group_condition_patch(action.set_group_condition)
-                    )
+                    return await self._set_group_condition(pod, action.set_group_condition)
                 case "nominate":
                     return await self._patch_pod_status(pod, patch_bodies.nomination_patch(action.nominate.node_name))
                 case "clear_nomination":
@@ -186,13 +184,22 @@ class ActionExecutor:
                 break
         return _status_of_write(outcome)
 
-    async def _patch_group_status(self, group: api_writes.PodName, patch: dict[str, Any]) -> Status:
-        """Patch the PodGroup's status, sent again a few times after an uncertain outcome or a conflict."""
-        path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{group.namespace}/podgroups/{group.name}/status"
+    async def _set_group_condition(self, group: api_writes.PodName, wanted: bind_pb2.SetGroupCondition) -> Status:
+        """Patch the group's status, sent again a few times after an uncertain outcome or a conflict.
+
+        A CompositePodGroup that is not there is looked for in the version of the API that v1.37 serves.
+        """
+        plural, versions = "podgroups", ["v1beta1"]
+        if wanted.composite:
+            plural, versions = "compositepodgroups", ["v1beta1", "v1alpha3"]
+        patch = patch_bodies.group_condition_patch(wanted)
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
+            path = f"/apis/scheduling.k8s.io/{versions[0]}/namespaces/{group.namespace}/{plural}/{group.name}/status"
             outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
-            if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
+            if isinstance(outcome, api_writes.Gone) and versions[1:]:
+                del versions[0]
+            elif not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
         return _status_of_write(outcome)
 

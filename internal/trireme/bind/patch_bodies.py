@@ -41,7 +41,7 @@ def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
 
 
 def group_condition_patch(wanted: bind_pb2.SetGroupCondition) -> dict[str, Any]:
-    """The status patch that sets a PodGroup's condition."""
+    """The status patch that sets a group's condition."""
     condition = wanted.condition
     complete = {
         "type": condition.type,

@@ -769,11 +769,14 @@ Global___SetCondition: _TypeAlias = SetCondition  # noqa: Y015
 
 @_typing.final
 class SetGroupCondition(_message.Message):
-    """SetGroupCondition patches one condition of a PodGroup's status."""
+    """SetGroupCondition patches one condition of the status of a PodGroup or CompositePodGroup."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONDITION_FIELD_NUMBER: _builtins.int
+    COMPOSITE_FIELD_NUMBER: _builtins.int
+    composite: _builtins.bool
+    """OPTIONAL. It is a CompositePodGroup."""
     @_builtins.property
     def condition(self) -> _meta_pb2.Condition:
         """REQUIRED. The condition, complete."""
@@ -782,10 +785,11 @@ class SetGroupCondition(_message.Message):
         self,
         *,
         condition: _meta_pb2.Condition | None = ...,
+        composite: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "condition", b"condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

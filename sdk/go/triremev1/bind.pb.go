@@ -1481,11 +1481,13 @@ func (x *SetCondition) GetNominatedNodeName() string {
 	return ""
 }
 
-// SetGroupCondition patches one condition of a PodGroup's status.
+// SetGroupCondition patches one condition of the status of a PodGroup or CompositePodGroup.
 type SetGroupCondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The condition, complete.
-	Condition     *Condition `protobuf:"bytes,1,opt,name=condition,proto3" json:"condition,omitempty"`
+	Condition *Condition `protobuf:"bytes,1,opt,name=condition,proto3" json:"condition,omitempty"`
+	// OPTIONAL. It is a CompositePodGroup.
+	Composite     bool `protobuf:"varint,2,opt,name=composite,proto3" json:"composite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1525,6 +1527,13 @@ func (x *SetGroupCondition) GetCondition() *Condition {
 		return x.Condition
 	}
 	return nil
+}
+
+func (x *SetGroupCondition) GetComposite() bool {
+	if x != nil {
+		return x.Composite
+	}
+	return false
 }
 
 var File_trireme_v1_bind_proto protoreflect.FileDescriptor
@@ -1619,9 +1628,10 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\fSetCondition\x126\n" +
 	"\tcondition\x18\x01 \x01(\v2\x18.trireme.v1.PodConditionR\tcondition\x123\n" +
 	"\x13nominated_node_name\x18\x02 \x01(\tH\x00R\x11nominatedNodeName\x88\x01\x01B\x16\n" +
-	"\x14_nominated_node_name\"H\n" +
+	"\x14_nominated_node_name\"f\n" +
 	"\x11SetGroupCondition\x123\n" +
-	"\tcondition\x18\x01 \x01(\v2\x15.trireme.v1.ConditionR\tcondition2\xf4\x02\n" +
+	"\tcondition\x18\x01 \x01(\v2\x15.trireme.v1.ConditionR\tcondition\x12\x1c\n" +
+	"\tcomposite\x18\x02 \x01(\bR\tcomposite2\xf4\x02\n" +
 	"\n" +
 	"BindPlugin\x12?\n" +
 	"\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12]\n" +

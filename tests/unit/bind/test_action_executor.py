@@ -176,6 +176,24 @@ async def test_a_condition_of_a_group_is_also_sent_again_after_a_conflict() -> N
 
 
 @on_virtual_time
+async def test_a_condition_of_a_group_of_groups_goes_to_the_version_that_is_served() -> None:
+    """If this fails, its status is never written on a server of v1.37, or of v1.38."""
+    new, old = (
+        f"patch /apis/scheduling.k8s.io/{version}/namespaces/ns/compositepodgroups/g/status"
+        for version in ("v1beta1", "v1alpha3")
+    )
+    for outcomes, text, sent in (
+        ([THERE], "", [new]),
+        ([Gone("404"), Uncertain("late"), THERE], "", [new, old, old]),
+        ([Gone("404"), Gone("404")], "404", [new, old]),
+    ):
+        bench = Bench(patch=list(outcomes))
+        group = about("g", set_group_condition=bind_pb2.SetGroupCondition(composite=True))
+        assert texts(await bench.apply(group)) == [text]
+        assert bench.writer.log == sent
+
+
+@on_virtual_time
 async def test_actions_for_one_pod_go_in_order_and_pods_at_once() -> None:
     """Also over calls: a nomination that is cleared does not come back by an older call."""
     bench = Bench()

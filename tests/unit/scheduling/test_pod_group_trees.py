@@ -51,19 +51,24 @@ def tree_of_two(cluster: Cluster, rooms_for: int = 2, min_groups: int = 2) -> No
 
 
 def conditions(cluster: Cluster) -> dict[str, tuple[str, str, str]]:
-    """By PodGroup: status, reason, message."""
+    """By group: status, reason, message."""
     said = {action.pod.name: action.set_group_condition.condition for action in cluster.written}
+    for action in cluster.written:
+        written = action.set_group_condition
+        kind = "CompositePodGroup" if written.composite else "PodGroup"
+        assert written.condition.type == f"{kind}InitiallyScheduled"
     return {name: (each.status, each.reason, each.message) for name, each in said.items()}
 
 
 async def test_a_tree_that_fits_is_bound_whole() -> None:
-    """One attempt binds the pods of all groups; the group of groups itself has no condition."""
+    """One attempt binds the pods of all groups."""
     cluster = Cluster([2, 2], composite=True)
     tree_of_two(cluster)
     filled(cluster, {"a": 2, "b": 2})
     await cluster.run()
     assert sorted(cluster.nodes) == ["a0", "a1", "b0", "b1"]
-    assert conditions(cluster) == dict.fromkeys("ab", ("True", "Scheduled", ""))
+    assert conditions(cluster) == dict.fromkeys(("root", "a", "b"), ("True", "Scheduled", ""))
+    assert {each.pod.name for each in cluster.written if each.set_group_condition.composite} == {"root"}
     assert not cluster.failures
 
 
@@ -121,7 +126,9 @@ async def test_levels_are_tried_from_the_top(middle: int) -> None:
     await cluster.run()
     assert sorted(cluster.nodes) == (["a0", "a1", "c0", "c1"] if middle == 1 else [])
     assert {name: said[0] for name, said in conditions(cluster).items()} == (
-        {"a": "True", "b": "False", "c": "True"} if middle == 1 else dict.fromkeys("abc", "False")
+        {"root": "True", "m": "True", "a": "True", "b": "False", "c": "True"}
+        if middle == 1
+        else dict.fromkeys(("root", "m", "a", "b", "c"), "False")
     )
 
 
@@ -172,6 +179,11 @@ async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) 
         why = "failed to schedule other pod from a pod group: filter is odd"
         ancestor = 'ancestor composite pod group "root" encountered an error'
         assert conditions(cluster) == {
+            "root": (
+                "False",
+                "SchedulerError",
+                f'composite pod group "root" evaluation failed due to child "b" error: {why}',
+            ),
             "a": ("False", "SchedulerError", ancestor),
             "b": ("False", "SchedulerError", why),
         }
@@ -231,7 +243,9 @@ async def test_groups_of_a_tree_that_contradict_each_other_are_an_error(groups: 
     cluster.add("p", "a")
     await cluster.run()
     assert (cluster.asked, cluster.text("p")) == ([], text)
-    assert cluster.conditions == [("False", "PodGroupError", text)]
+    assert conditions(cluster) == {
+        group.metadata.name: ("False", f"{type(group).__name__}Error", text) for group in groups
+    }
 
 
 async def test_the_topmost_group_preempts_for_all() -> None:

@@ -69,6 +69,12 @@ class GroupNode:
         for child in self.children:
             yield from child.leaves()
 
+    def nodes(self) -> "Iterator[GroupNode]":
+        """It and all groups below it, each before the groups in it."""
+        yield self
+        for child in self.children:
+            yield from child.nodes()
+
     def has_minimum(self, count: Callable[[str], int]) -> bool:
         """Whether the minimums of the whole tree are met, where so many pods of a PodGroup (its name) count."""
         if not self.composite:

@@ -1,10 +1,10 @@
-"""What is written on PodGroups: the condition PodGroupInitiallyScheduled, and an event if its pods wait in vain.
+"""What is written on groups: the condition that they were scheduled once, and an event if their pods wait in vain.
 
 The condition is written when it changes, and is never reset once the group has been scheduled. The object decides
 whether it has: if a client removes the condition, it is written again. Only a write of a moment ago counts before the
 object shows it.
 
-Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
+Source: pkg/scheduler/schedule_one_podgroup.go updateInitiallyScheduledCondition.
 
 Also change: docs/pod-groups.md.
 
@@ -16,15 +16,16 @@ from collections.abc import Callable
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import Group
 from trireme.scheduling import ports
-from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2, scheduling_pb2
 from trireme_kube.client.events import event_text
 from trireme_kube.client.events.event_recorder import WARNING
 from trireme_kube.client.events.event_series import ObjectReference, pod_reference
 
+#: The types of the condition, of PodGroups and of groups of groups.
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+COMPOSITE_INITIALLY_SCHEDULED = "CompositePodGroupInitiallyScheduled"
 
 SCHEDULED_REASON = "Scheduled"
-POD_GROUP_ERROR_REASON = "PodGroupError"
 
 WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"
@@ -35,7 +36,7 @@ _UNSEEN_SECONDS = 10.0
 
 
 class PodGroupConditions:
-    """Writes the condition PodGroupInitiallyScheduled through `send`, and records events of groups that wait."""
+    """Writes the conditions of groups through `send`, and records events of groups that wait."""
 
     def __init__(
         self,
@@ -51,16 +52,21 @@ class PodGroupConditions:
         # By UID: the condition sent last, the object's resourceVersion then, and until when that counts.
         self._sent: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
 
-    def set_condition(self, pod_group: Group, reason: str, message: str) -> None:
+    def set_error(self, group: Group, text: str) -> None:
+        """Send the condition of a group in whose tree objects contradict each other."""
+        self.set_condition(group, f"{type(group).__name__}Error", text)
+
+    def set_condition(self, group: Group, reason: str, message: str) -> None:
         """Send the condition for the reason and message with which the group's last attempt ended.
 
         Nothing is sent if it is there already, or if the group has been scheduled once and failed now.
         """
-        metadata = pod_group.metadata
-        shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
+        metadata, composite = group.metadata, isinstance(group, scheduling_pb2.CompositePodGroup)
+        condition_type = COMPOSITE_INITIALLY_SCHEDULED if composite else INITIALLY_SCHEDULED
+        shown = next((each for each in group.status.conditions if each.type == condition_type), None)
         known = self._sent_but_not_observed(metadata) or shown
         condition = meta_pb2.Condition(
-            type=INITIALLY_SCHEDULED,
+            type=condition_type,
             status="True" if reason == SCHEDULED_REASON else "False",
             reason=reason,
             message=event_text.cut_to_bytes(message, event_text.MAX_MESSAGE_BYTES),
@@ -79,9 +85,9 @@ class PodGroupConditions:
         self._send(
             bind_pb2.Action(
                 pod=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
-                set_group_condition=bind_pb2.SetGroupCondition(condition=condition),
+                set_group_condition=bind_pb2.SetGroupCondition(condition=condition, composite=composite),
             ),
-            pod_group.spec.priority,
+            group.spec.priority,
         )
 
     def _sent_but_not_observed(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
@@ -90,7 +96,7 @@ class PodGroupConditions:
         return condition if version == metadata.resource_version and self._now() < until else None
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of a PodGroup that is deleted."""
+        """Drop what is known of a group that is deleted."""
         self._sent.pop(uid, None)
 
     def record_waiting(self, group: queued_group.QueuedPodGroupInfo, missing: str) -> None:

@@ -1,4 +1,4 @@
-"""Reports how the attempt of a pod group ended: failures of members, conditions of PodGroups, and the log.
+"""Reports how the attempt of a pod group ended: failures of members, conditions of groups, and the log.
 
 Tests: tests/unit/scheduling/test_pod_group_cycle.py.
 """
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class PodGroupReporter:
-    """Reports to the members' queue entries and events, and to the conditions of PodGroups."""
+    """Reports to the members' queue entries and events, and to the conditions of groups."""
 
     def __init__(
         self, reporter: attempt_reporter.AttemptReporter, conditions: pod_group_conditions.PodGroupConditions
@@ -34,10 +34,10 @@ class PodGroupReporter:
         self._conditions = conditions
 
     def report_error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
-        """Report that the tree's objects contradict each other: this text goes to each member and each PodGroup."""
+        """Report that the tree's objects contradict each other: this text goes to each member and each group."""
         self._reporter.report_failures(members, Failure(text, nominated_node=""))
-        for leaf in tree.leaves():
-            self._conditions.set_condition(leaf.message, pod_group_conditions.POD_GROUP_ERROR_REASON, text)
+        for node in tree.nodes():
+            self._conditions.set_error(node.message, text)
 
     def report_result(
         self,
@@ -45,20 +45,21 @@ class PodGroupReporter:
         result: PodGroupResult,
         post_filter: pod_group_post_filters.PodGroupPostFilterResult | None,
     ) -> None:
-        """Report the result of a tree that was tried: to its members, and to each PodGroup as a condition.
+        """Report the result of a tree that was tried: to its members, and to each group as a condition.
 
         `post_filter`: the result of PodGroupPostFilter, if it ran.
         """
         for each in pod_group_results.results_of_tree(request.tree, result):
-            if each.node.composite:
-                continue
             final = each.status if post_filter is None else _status_after_post_filter(each.status, post_filter)
             nominated = (
                 post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
             )
-            members = request.members_of(each.node)
-            _log_attempt(each, final, nominated is not None, len(members))
-            self._report_failed_members(each, members, final, nominated)
+            if each.node.composite:
+                _log_composite_attempt(each.node, final, nominated is not None)
+            else:
+                members = request.members_of(each.node)
+                _log_attempt(each, final, nominated is not None, len(members))
+                self._report_failed_members(each, members, final, nominated)
             self._write_condition(each.node.message, final)
 
     def _report_failed_members(
@@ -90,13 +91,13 @@ class PodGroupReporter:
             node = nodes.get(pod.uid) if of_group.unschedulable else ""
             self._reporter.report_failure(pod, dataclasses.replace(of_group, nominated_node=node))
 
-    def _write_condition(self, pod_group: forest.Group, final: GroupStatus) -> None:
+    def _write_condition(self, group: forest.Group, final: GroupStatus) -> None:
         """Have the condition written that follows from the group's final status."""
         reason = {
             GroupCode.SUCCESS: pod_group_conditions.SCHEDULED_REASON,
             GroupCode.UNSCHEDULABLE: failure.UNSCHEDULABLE_REASON,
         }.get(final.code, failure.SCHEDULER_ERROR_REASON)
-        self._conditions.set_condition(pod_group, reason, final.message)
+        self._conditions.set_condition(group, reason, final.message)
 
 
 def _status_after_post_filter(
@@ -122,6 +123,20 @@ def _log_attempt(result: PodGroupResult, final: GroupStatus, room_made: bool, me
     else:
         text = "Pod group is waiting for preemption" if room_made else "Unable to schedule a pod group"
         klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=final.message)
+
+
+def _log_composite_attempt(node: forest.GroupNode, final: GroupStatus, room_made: bool) -> None:
+    """Log the result of the attempt at one group of groups, in kube-scheduler's words."""
+    group = klog.Ref(node.key.name)
+    if final.code is GroupCode.SUCCESS:
+        klog.info(log, 2, "Successfully scheduled a composite pod group", compositePodGroup=group)
+    elif final.code is GroupCode.ERROR:
+        text = "Error scheduling composite pod group"
+        klog.error(log, text, err=final.message, logger="UnhandledError", compositePodGroup=group)
+    else:
+        made = "Composite pod group is waiting for preemption"
+        text = made if room_made else "Unable to schedule a composite pod group"
+        klog.info(log, 2, text, compositePodGroup=group, err=final.message)
 
 
 def _with_nominated_node(failure: Failure, node: str | None) -> Failure:

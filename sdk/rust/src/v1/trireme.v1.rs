@@ -5990,12 +5990,15 @@ pub struct SetCondition {
     #[prost(string, optional, tag = "2")]
     pub nominated_node_name: ::core::option::Option<::prost::alloc::string::String>,
 }
-/// SetGroupCondition patches one condition of a PodGroup's status.
+/// SetGroupCondition patches one condition of the status of a PodGroup or CompositePodGroup.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetGroupCondition {
     /// REQUIRED. The condition, complete.
     #[prost(message, optional, tag = "1")]
     pub condition: ::core::option::Option<Condition>,
+    /// OPTIONAL. It is a CompositePodGroup.
+    #[prost(bool, tag = "2")]
+    pub composite: bool,
 }
 /// Generated client implementations.
 pub mod bind_plugin_client {
