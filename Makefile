@@ -128,7 +128,7 @@ check: $(STAMP) lint types ## While you work: style, types and the quick unit te
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
 	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane --node && $(BIN)/python -m tests.conformance.real_framework && $(BIN)/python -m tools.programs.build_programs; fi
-	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
+	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 --dist worksteal || status=1; $(BIN)/pytest --ignore tests/unit --numprocesses 3 --dist loadfile --no-loadscope-reorder || status=1; exit $$status
 
 CHART_TESTS = tests/contract/test_chart.py tests/contract/test_chart_manifests.py tests/unit/project/test_chart_values.py
 

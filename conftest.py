@@ -1,10 +1,13 @@
 """Marks the tests that start processes, and skips or fails those that need a real control plane that is not built.
 
+Files with a test that may take long go first, or one process would still run them when the others are done.
+
 Property tests have no deadline: how long an example takes says how busy the machine is.
 """
 
 import gc
 import logging
+import pathlib
 import sys
 from collections.abc import Iterator
 
@@ -31,7 +34,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that start processes: those of modules that can, and all that is end to end."""
+    """Puts the files whose tests have the longest timeouts first, and marks the tests that start processes.
+
+    These are those of modules that can, and all that is end to end.
+    """
+    longest: dict[pathlib.Path, float] = {}
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0), marker.args[0] if marker else 0)
+    items.sort(key=lambda item: -longest[item.path])
     for item in items:
         module = getattr(item, "module", None)  # an item need not come from a module
         if item.path.parent.name in ("e2e", "chaos", "controlplane") or hasattr(module, "subprocess"):
