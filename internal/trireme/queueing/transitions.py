@@ -308,8 +308,10 @@ class Transitions:
     ) -> None:
         """Counts a failed attempt of a pod, and nominates it: see `SchedulingQueue.requeue`.
 
-        The pod is about to wait again, in a state that the caller chooses.
+        The pod is about to wait again, in a state that the caller chooses. A key that a plugin gave it for the queue is
+        requested anew, in case it changed during the attempt.
         """
+        before = pod.record
         if nominated_node is None and latest.nominated_node == pod.record.nominated_node:
             # Its object may not show yet the nomination of an earlier attempt.
             nominated_node = self._nominator.node_of(pod.uid)
@@ -327,6 +329,7 @@ class Transitions:
         pod.flushed = False
         self._nominator.nominate(pod.record, nominated_node)
         pod.record = self._nominator.with_nomination(pod.record)
+        self._calls.renew_sort_key(pod, before)
 
     def _leave_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
         """The pod is in flight, or done, no more; the events since it was popped are not needed for it."""

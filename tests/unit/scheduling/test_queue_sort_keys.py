@@ -201,6 +201,22 @@ def test_a_pod_that_changes_moves(world: World, sorter: Sorter) -> None:
     assert _pop_all(world) == ["b", "a"]
 
 
+def test_a_pod_that_changes_during_its_attempt_moves_too(world: World, sorter: Sorter) -> None:
+    """If this fails, the event that wakes it wakes others first, as its key is only requested then."""
+    sorter.levels = {"huge": 5}
+    world.create("huge", 1000)
+    assert isinstance(_state(world, "huge"), states.InFlight)
+    sorter.levels["huge"] = 2
+    changed = dict(world.api.stored("pods")["huge"])
+    changed["spec"] = {**changed["spec"], "nodeSelector": {"zone": "z"}}
+    world.api.record("pods", EventKind.MODIFIED, changed)
+    world.deliver("pods", 1)
+    assert sorter.called_about() == ["huge"]
+    world.answer_all()
+    assert isinstance(_state(world, "huge"), states.Unschedulable)
+    assert (sorter.called_about(), _levels(world)) == (["huge", "huge"], {"huge": (2,)})
+
+
 def test_another_version_of_the_plugin_orders_all_anew(world: World, sorter: Sorter) -> None:
     """If this fails, pods from before and after an update of the plugin are in no common order."""
     world.set_available("filters", available=False)
