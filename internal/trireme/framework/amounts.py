@@ -49,7 +49,7 @@ class Rules:
     """What feature gates decide about the arithmetic.
 
     `pod_level`: pod-level requests count (gate PodLevelResources). `pod_level_status`: so do its status's
-    them (gate InPlacePodLevelResourcesVerticalScaling). `claims`: so do the devices of its claims that stand for
+    (gate InPlacePodLevelResourcesVerticalScaling). `claims`: so do the devices of its claims that stand for
     resources of the node (gate DRANodeAllocatableResources).
     """
 

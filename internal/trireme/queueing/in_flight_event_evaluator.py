@@ -1,6 +1,6 @@
 """InFlightEventEvaluator: whether an event during a pod's attempt may help it, so that it is tried again.
 
-The same events happened during the attempts at all pods of a batch, so the cached for those that the same plugins
+The same events happened during the attempts at all pods of a batch, so the decision for those that the same plugins
 refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
 own updates are evaluated for it alone.
 
