@@ -155,8 +155,8 @@ async def fetch_report(
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
             raise ReportUnavailableNow(
-                f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): name one with --socket "
-                "or --server, or try one out with `trireme up`. "
+                f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): wait if it is starting, "
+                "name another with --socket or --server, or try one out with `trireme up`. "
                 "A frontend listens there only if `admin.socket` of its TriremeConfiguration says so"
             ) from error
         if isinstance(error, aiohttp.ClientConnectorCertificateError):

@@ -20,7 +20,7 @@ def check_text(replicas: Iterable[ReplicaStatus]) -> text.Text | None:
 
 
 def _line(check: SelfCheck) -> text.Text:
-    if not check.checked_at_ms:
+    if not check.checked and not check.problem:
         return text.Text("no recorded decision made again yet")
     differ = f"{check.different} differ" if check.different else "none differ"
     out = text.Text(differ, display.BAD if check.different else display.GOOD)

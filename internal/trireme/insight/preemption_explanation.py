@@ -109,7 +109,7 @@ def _reason_for_none(
     if "nodes are available" not in text:
         return text
     if not out.without_victims_count and not out.not_enough_count:
-        return "what the nodes refuse it for does not change by evictions"
+        return "evicting pods would not help"
     if not out.not_enough_count:
         return "no node where evictions might help has a pod of lower priority"
     return "even without all pods of lower priority it fits on no node"

@@ -85,7 +85,7 @@ def next_steps(findings: Sequence[Finding]) -> list[Finding]:
         "matter, and read each binding that is different",
         "run Trireme beside kube-scheduler under a schedulerName of its own, for a namespace that can be spared "
         "(docs/deployment.md, Beside kube-scheduler)",
-        "put Trireme in kube-scheduler's place: two lines of the static pod, or the overlay default-scheduler "
+        "put Trireme in kube-scheduler's place: three changes of the static pod, or the overlay default-scheduler "
         "(docs/deployment.md); the way back is the same",
     ]
     return _numbered(texts)
