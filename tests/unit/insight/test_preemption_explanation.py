@@ -132,7 +132,7 @@ async def test_what_no_eviction_changes_is_named() -> None:
     cluster = Cluster(("small",))
     cluster.builder.add_class(9, pod_of({**requesting(cpu="64"), "priority": 100}))
     found = await cluster.preemption(9)
-    assert found.reason == "what the nodes refuse it for does not change by evictions"
+    assert found.reason == "evicting pods would not help"
     assert found.unresolvable_count == 1
 
 
