@@ -28,11 +28,15 @@ def alerts() -> list[Json]:
     return [rule for group in groups() for rule in group["rules"] if "alert" in rule]
 
 
-def write(folder: pathlib.Path, wait: str = "") -> pathlib.Path:
-    """Write the rules as Prometheus reads them; `wait`: for how long each alert's expression has to hold."""
+def write(folder: pathlib.Path, wait: str = "", hour: str = "1h") -> pathlib.Path:
+    """Write the rules as Prometheus reads them.
+
+    `wait`: for how long each alert's expression has to hold; `hour`: what stands for an hour in them.
+    """
     found = groups()
     for group in found:
         for rule in group["rules"]:
+            rule["expr"] = re.sub(r"\b1h\b", hour, rule["expr"])
             if wait and "for" in rule:
                 rule["for"] = wait
     path = folder / "trireme.rules.yaml"

@@ -4,8 +4,10 @@ The rules are those that are shipped, but for how long an expression has to hold
 tests/alerts, on series that are made up.
 """
 
+import asyncio
 import contextlib
 import pathlib
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,6 +15,7 @@ import yaml
 
 from tests.e2e import clusters, installation, prometheus_server
 from tests.e2e.installation import pod
+from tools.controlplane import ports
 
 pytestmark = [pytest.mark.timeout(300), prometheus_server.needs_prometheus]
 
@@ -102,3 +105,52 @@ async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
         await seen.clears("TriremeNoLeader")
         await here.create_pods([pod("after", cpu="100m")])
         await here.bound(2)
+
+
+@pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+async def test_an_alert_fires_while_score_decides_otherwise(
+    tmp_path: pathlib.Path, cluster: clusters.OpenCluster
+) -> None:
+    """If this fails, nobody is told that pods land on wrong nodes."""
+    folder = pathlib.Path(__file__).parent
+    async with cluster(nodes=2, cpu="64") as here:
+        address, (port,) = f"unix:{here.folder}/insight.sock", ports.free_ports(1)
+        flags = ["--listen", address, "--record-dir", str(tmp_path / "recordings"), "--metrics-listen"]
+        command = [sys.executable, "-u", str(folder / "eager_insight.py"), *flags, f"127.0.0.1:{port}"]
+        insight = installation.Process("insight", command, here.folder / "insight.log")
+        score = here.add_phase("score")
+        in_order = score.command
+        faulty = [sys.executable, "-u", str(folder / "faulty_score.py")]
+        score.command = [*faulty, *in_order[len(installation.program("trireme.score.process")) :]]
+        processes = [insight, score, here.add_phase("filter"), here.add_phase("bind")]
+        try:
+            for process in processes:
+                process.start()
+            await asyncio.gather(*(process.listening() for process in processes))
+            frontend = here.add_frontend(own={"insight": {"endpoints": [address]}})
+            frontend.start()
+            await here.leads(frontend)
+            await here.logged(frontend, f"{address}: in step")
+            targets = {
+                "trireme-insight": [f"127.0.0.1:{port}"],
+                prometheus_server.FRONTEND: [f"127.0.0.1:{here.port(frontend)}"],
+            }
+            async with prometheus_server.scraping(here, tmp_path, targets, wait="2s", hour="15s") as url:
+                seen = Watched(here, url)
+                await seen.clears("TriremeNoLeader")
+                scheduling = asyncio.create_task(_schedule_one_by_one(here))
+                await seen.fires("TriremeDecisionsDiffer")
+                score.kill()
+                score.command = in_order
+                score.start()
+                await score.listening()
+                await seen.clears("TriremeDecisionsDiffer")
+                scheduling.cancel()
+        finally:
+            insight.stop()
+
+
+async def _schedule_one_by_one(here: installation.Installation) -> None:
+    for number in range(1000):
+        await here.create_pods([pod(f"p-{number}", cpu="10m")])
+        await asyncio.sleep(0.2)
