@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         _check(options.name, folder)
         if not options.sdk and _BUILDER.exists():
+            print(f"building the SDK's package in {options.language}, about a minute the first time", file=sys.stderr)
             build_packages(options.language, _BUILDER)
         write(options.name, options.language, folder, packages)
     except InitError as error:
