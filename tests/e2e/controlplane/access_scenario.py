@@ -159,17 +159,19 @@ async def devices(here: Here) -> None:
 
 
 async def groups(here: Here) -> None:
-    """A group whose pods go at once."""
-    await here.request("POST", group_sides.GROUPS, group_sides.gang("gang", 2))
+    """A group whose pods go at once, in a group of groups."""
+    of_tree = {"parentCompositePodGroupName": "tree", "workloadRef": group_sides.made_from("gang")}
+    await here.request("POST", group_sides.COMPOSITES, group_sides.composite_group("tree", 1))
+    await here.request("POST", group_sides.GROUPS, group_sides.gang("gang", 2, **of_tree))
     await here.create_pods(group_sides.members("gang", 2, cpu="100m"))
     for number in range(2):
         await on_a_node(here, f"gang-{number}")
 
     async def told() -> bool:
-        group = await here.request("GET", f"{group_sides.GROUPS}/gang")
-        return bool((group.get("status") or {}).get("conditions"))
+        paths = (f"{group_sides.GROUPS}/gang", f"{group_sides.COMPOSITES}/tree")
+        return all([(await here.request("GET", path)).get("status", {}).get("conditions") for path in paths])
 
-    await installation.until(told, 30, lambda: f"the group has no condition\n{here.frontends[0].said[-2000:]}")
+    await installation.until(told, 30, lambda: f"a group has no condition\n{here.frontends[0].said[-2000:]}")
 
 
 async def _devices(here: Here, driver: str) -> None:
