@@ -36,7 +36,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the files whose tests have the longest timeouts first, and marks the tests that start processes.
 
-    These are those of modules that can, and all that is end to end.
+    A test may start processes if its module imports subprocess, or if it is end to end.
     """
     longest: dict[pathlib.Path, float] = {}
     for item in items:

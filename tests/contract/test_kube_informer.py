@@ -1,17 +1,13 @@
 """Informers over a real socket, against an API server that does all that API servers do to their watchers."""
 
 import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from aiohttp import web
 
+from tests.contract.followed_informer import ACCEPT, THINGS, Log, following, is_watch, name_of, open_for_ever
 from tests.contract.kube_fake_server import (
-    FakeServer,
-    Script,
     Seen,
     end_of_list,
     failure,
@@ -26,75 +22,8 @@ from trireme.v1 import core_pb2
 from trireme_kube.client.informers import informer, list_prefetch, listwatch, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind
 from trireme_kube.client.rest import client, content_types, credentials, envelope
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError
 from trireme_kube.v1 import encoding_pb2
-
-ACCEPT = content_types.accept_header("", content_types.PROTOBUF)
-THINGS = resources.Resource("Thing", "/api/v1/things", field_selector="a!=b", page=2)
-
-
-class Log:
-    """A consumer that writes down what it gets, batch by batch."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[tuple[str, str | None]]] = []
-        self._changed = asyncio.Event()
-
-    def on_events(self, events: Sequence[Event[str]]) -> None:
-        self.batches.append([(event.kind.name, event.object) for event in events])
-        self._changed.set()
-
-    @property
-    def all(self) -> list[tuple[str, str | None]]:
-        return [entry for batch in self.batches for entry in batch]
-
-    @property
-    def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.all]
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
-            while not holds():
-                self._changed.clear()
-                await self._changed.wait()
-
-
-def _name(raw: Mapping[str, Any]) -> str:
-    name = raw["metadata"]["name"]
-    if name == "odd":
-        raise ValueError("odd")
-    return str(name)
-
-
-@contextlib.asynccontextmanager
-async def _following(
-    script: Script, resource: resources.Resource = THINGS, *, streams: bool = False, **more: Any
-) -> AsyncIterator[tuple[FakeServer, informer.Informer[str], Log]]:
-    """`streams`: the server does not refuse to stream lists, as an older one would."""
-    async with serving(script if streams else without_streams(script)) as server:
-        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0, accept=ACCEPT)
-        async with await client.connect(settings) as api:
-            log = Log()
-            followed = informer.Informer(api, resource, _name, [log.on_events], rng=lambda: 0.0, **more)
-            task = asyncio.create_task(followed.run())
-            try:
-                yield server, followed, log
-            finally:
-                task.cancel()
-                await asyncio.wait([task], timeout=20)
-                assert task.cancelled()
-
-
-async def _open_for_ever(request: web.Request, *lines: bytes) -> web.StreamResponse:
-    response = await stream(request)
-    for part in lines:
-        await response.write(part)
-    await asyncio.Event().wait()
-    return response
-
-
-def _is_watch(seen: Seen) -> bool:
-    return "watch" in seen.query and "sendInitialEvents" not in seen.query
 
 
 async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
@@ -102,7 +31,7 @@ async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
     events = b"".join(line("ADDED", thing(f"n{number}", 100 + number)) for number in range(1, 30))
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
+        if not is_watch(seen):
             if seen.query.get("continue") == "T":
                 return listing(100, thing("c", 3))
             return listing(100, thing("a", 1), thing("b", 2), more="T")
@@ -113,7 +42,7 @@ async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
         await asyncio.Event().wait()
         return response
 
-    async with _following(script) as (server, followed, log):
+    async with following(script) as (server, followed, log):
         await log.until(lambda: followed.version == 129)
     listed = [("LISTED", "a"), ("LISTED", "b"), ("LISTED", "c")]
     assert log.all[:5] == [("LIST_START", None), *listed, ("LIST_END", None)]
@@ -136,14 +65,14 @@ async def test_the_next_page_is_made_while_one_is_worked_in() -> None:
     known_when_asked: list[int] = []
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if _is_watch(seen):
-            return await _open_for_ever(request)
+        if is_watch(seen):
+            return await open_for_ever(request)
         if seen.query.get("continue") == "T":
             known_when_asked.append(len(log.all))
             return listing(100, thing("last", 99))
         return listing(100, *many, more="T")
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: followed.synced)
     assert len(known_when_asked) == 1
     assert known_when_asked[0] < len(many)
@@ -155,9 +84,9 @@ async def test_events_of_one_chunk_come_in_one_batch() -> None:
     events = b"".join(line("MODIFIED", thing("n", 100 + number)) for number in range(1, 11))
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        return await _open_for_ever(request, events) if _is_watch(seen) else listing(100)
+        return await open_for_ever(request, events) if is_watch(seen) else listing(100)
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: followed.version == 110)
     assert [len(batch) for batch in log.batches] == [2, 10]
 
@@ -167,16 +96,16 @@ async def test_a_closed_watch_goes_on_from_the_bookmark_at_once() -> None:
     versions: list[str] = []
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
+        if not is_watch(seen):
             return listing(100)
         versions.append(seen.query["resourceVersion"])
         if len(versions) == 1:
             response = await stream(request)
             await response.write(line("BOOKMARK", thing("", 500)))
             return response
-        return await _open_for_ever(request, line("DELETED", thing("a", 501)))
+        return await open_for_ever(request, line("DELETED", thing("a", 501)))
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: followed.version == 501)
         statistics = followed.statistics()
         # Only what failed is followed by a pause.
@@ -191,7 +120,7 @@ async def test_a_compacted_version_leads_to_a_new_list(way: str) -> None:
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
+        if not is_watch(seen):
             state["lists"] += 1
             return listing(100 * state["lists"], thing(f"of-list-{state['lists']}", 1))
         state["watches"] += 1
@@ -203,9 +132,9 @@ async def test_a_compacted_version_leads_to_a_new_list(way: str) -> None:
             return response
         if way == "http" and state["watches"] == 2:
             return failure(410, "Expired")
-        return await _open_for_ever(request)
+        return await open_for_ever(request)
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: "of-list-2" in [name for _, name in log.all] and log.kinds[-1] == "LIST_END")
         assert followed.statistics().expirations >= 1
         assert followed.synced
@@ -218,14 +147,14 @@ async def test_an_expired_page_starts_the_list_over() -> None:
     tokens: list[str | None] = []
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if _is_watch(seen):
-            return await _open_for_ever(request)
+        if is_watch(seen):
+            return await open_for_ever(request)
         tokens.append(seen.query.get("continue"))
         if tokens[-1] == "T" and len(tokens) == 2:
             return failure(410, "Expired")
         return listing(100, thing("a", 1), more="" if tokens[-1] else "T")
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: followed.synced)
     assert tokens == [None, "T", None, "T"]
     assert log.kinds == ["LIST_START", "LISTED", "LIST_START", "LISTED", "LISTED", "LIST_END"]
@@ -239,10 +168,10 @@ async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pyt
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
         if not served.is_set():
             return failure(404, "NotFound")
-        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
 
     optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
-    async with _following(script, optional) as (_, followed, log):
+    async with following(script, optional) as (_, followed, log):
         await log.until(lambda: followed.synced)
         assert log.kinds == ["LIST_START", "LIST_END"]
         assert await followed.catch_up(5) == 0
@@ -265,35 +194,18 @@ async def test_an_earlier_version_of_the_api_is_read_where_there_is_no_other(
         if request.path != served["path"]:
             return failure(404, "NotFound")
         if streams and "sendInitialEvents" in seen.query:
-            return await _open_for_ever(request, line("ADDED", thing("a", 1)), end_of_list(100))
-        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+            return await open_for_ever(request, line("ADDED", thing("a", 1)), end_of_list(100))
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
 
     new, old = "/apis/x/v1/things", "/apis/x/v1beta1/things"
     versions = resources.Resource("Thing", new, optional=True, earlier_path=old)
-    async with _following(script, versions, streams=streams) as (_, followed, log):
+    async with following(script, versions, streams=streams) as (_, followed, log):
         await log.until(lambda: followed.synced)
         assert log.kinds == ["LIST_START", "LIST_END"]
         assert requested[:2] == [new, old]
         served["path"] = old
         await log.until(lambda: followed.version == 100)
     assert log.all[-2:] == [("LISTED", "a"), ("LIST_END", None)]
-
-
-async def test_a_collection_that_is_enabled_while_a_leader_catches_up_is_read_first() -> None:
-    """If this fails, a new leader begins with no claims where there are some, and allocates their devices again."""
-    served = asyncio.Event()
-
-    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not served.is_set():
-            return web.Response(status=404, text="404 page not found\n")
-        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
-
-    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
-    async with _following(script, optional) as (_, followed, log):
-        await log.until(lambda: followed.synced)
-        served.set()
-        assert await followed.catch_up(10) == 100
-        assert log.kinds == ["LIST_START", "LIST_END", "LIST_START", "LISTED", "LIST_END"]
 
 
 async def test_a_404_of_a_collection_that_was_listed_is_not_taken_for_its_end() -> None:
@@ -303,7 +215,7 @@ async def test_a_404_of_a_collection_that_was_listed_is_not_taken_for_its_end() 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
         if broken.is_set():
             return web.Response(status=404, text="404 page not found\n")
-        if not _is_watch(seen):
+        if not is_watch(seen):
             return listing(100, thing("a", 1))
         broken.set()
         response = await stream(request)
@@ -312,7 +224,7 @@ async def test_a_404_of_a_collection_that_was_listed_is_not_taken_for_its_end() 
         return response
 
     optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
-    async with _following(without_streams(script), optional) as (_, followed, log):
+    async with following(without_streams(script), optional) as (_, followed, log):
         await log.until(lambda: followed.version == 101)
         with pytest.raises(ApiError, match="404 page not found"):
             await followed.catch_up(5)
@@ -326,11 +238,11 @@ async def test_a_malformed_object_does_not_stop_the_informer(caplog: pytest.LogC
     """If this fails, anybody who can create one odd object stops the scheduler."""
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
+        if not is_watch(seen):
             return listing(100, thing("a", 1), thing("odd", 2), thing("b", 3))
-        return await _open_for_ever(request, line("ADDED", thing("odd", 101)) + line("ADDED", thing("c", 102)))
+        return await open_for_ever(request, line("ADDED", thing("odd", 101)) + line("ADDED", thing("c", 102)))
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: followed.version == 102)
         assert followed.statistics().undecodable == 2
     assert [name for _, name in log.all if name] == ["a", "b", "c"]
@@ -343,7 +255,7 @@ async def test_a_garbled_watch_and_a_server_that_comes_back(monkeypatch: pytest.
     answers = ["garbage", "500", "hang-up", "fine"]
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
+        if not is_watch(seen):
             return listing(100)
         match answers.pop(0):
             case "garbage":
@@ -357,13 +269,13 @@ async def test_a_garbled_watch_and_a_server_that_comes_back(monkeypatch: pytest.
                 assert request.transport is not None
                 request.transport.abort()
                 return response
-        return await _open_for_ever(request, line("ADDED", thing("a", 101)))
+        return await open_for_ever(request, line("ADDED", thing("a", 101)))
 
-    async with _following(script) as (server, followed, log):
+    async with following(script) as (server, followed, log):
         await log.until(lambda: followed.version == 101)
         statistics = followed.statistics()
     assert (statistics.lists, statistics.failures) == (1, 3)
-    assert [seen.query["resourceVersion"] for seen in server.seen if _is_watch(seen)] == ["100"] * 4
+    assert [seen.query["resourceVersion"] for seen in server.seen if is_watch(seen)] == ["100"] * 4
 
 
 async def test_a_quiet_collection_is_watched_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,91 +286,15 @@ async def test_a_quiet_collection_is_watched_without_a_gap(monkeypatch: pytest.M
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
         nonlocal watches
-        if not _is_watch(seen):
+        if not is_watch(seen):
             return listing(100)
         watches += 1
-        return await _open_for_ever(request, *([line("ADDED", thing("a", 140))] if watches == 5 else []))
+        return await open_for_ever(request, *([line("ADDED", thing("a", 140))] if watches == 5 else []))
 
-    async with _following(script) as (_, followed, log):
+    async with following(script) as (_, followed, log):
         await log.until(lambda: "ADDED" in log.kinds)
         statistics = followed.statistics()
     assert (statistics.lists, statistics.failures, statistics.last_error) == (1, 0, "")
-
-
-async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:
-    """If this fails, a new leader waits a minute for each quiet collection, or acts before it has seen everything."""
-    seconds: list[str] = []
-    newest = {"version": 100}
-
-    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
-            return listing(newest["version"], thing("b", 1), more="" if seen.query.get("continue") else "T")
-        seconds.append(seen.query["timeoutSeconds"])
-        if len(seconds) == 1:
-            return await _open_for_ever(request)
-        return await _open_for_ever(request, line("ADDED", thing("a", 140)), line("BOOKMARK", thing("", 150)))
-
-    async with _following(script) as (_, followed, log):
-        await log.until(lambda: followed.synced)
-        assert await followed.catch_up(5) == 100
-        newest["version"] = 150
-        assert await followed.catch_up(5) == 150
-        assert ("ADDED", "a") in log.all
-        assert followed.statistics().lists == 1
-        with pytest.raises(TimeoutError):
-            await followed.wait_for_version(999, 0.2)
-    assert seconds == ["300", "3", "3"]
-
-
-async def test_catching_up_on_a_small_collection_takes_one_list() -> None:
-    """If this fails, becoming the leader takes seconds on the smallest cluster."""
-    newest = {"version": 100}
-
-    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        return await _open_for_ever(request) if _is_watch(seen) else listing(newest["version"], thing("a", 1))
-
-    async with _following(script) as (_, followed, log):
-        await log.until(lambda: followed.synced)
-        newest["version"] = 150
-        started = time.monotonic()
-        await asyncio.gather(followed.catch_up(60), followed.catch_up(60))
-        assert time.monotonic() - started < 20
-        assert followed.version == 150
-    assert log.kinds[-3:] == ["LIST_START", "LISTED", "LIST_END"]
-
-
-@pytest.mark.parametrize("comes", ["by itself", "on a new watch", "not at all"])
-async def test_one_object_is_waited_for_as_the_server_has_it(monkeypatch: pytest.MonkeyPatch, comes: str) -> None:
-    """If this fails, devices that were written into a claim, and are not shown yet, are given to another pod."""
-    monkeypatch.setattr(informer, "EVENT_SECONDS", 0.3)
-    written = asyncio.Event()
-    watches: list[str] = []
-    read: list[str] = []
-
-    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if seen.query.get("fieldSelector") == "metadata.name=a":
-            read.append(request.path)
-            written.set()
-            return listing(150, *([] if comes == "not at all" else [thing("a", 140)]))
-        if not _is_watch(seen):
-            return listing(100, thing("a", 1))
-        watches.append(seen.query["resourceVersion"])
-        if len(watches) == 1 and comes != "by itself":
-            return await _open_for_ever(request)
-        response = await stream(request)
-        await written.wait()
-        await response.write(line("MODIFIED", thing("a", 140)))
-        await asyncio.Event().wait()
-        return response
-
-    async with _following(script) as (_, followed, log):
-        await log.until(lambda: followed.synced)
-        while not watches:  # rare, and the server has no event for it
-            await asyncio.sleep(0.01)
-        await followed.catch_up_with("team", "a", 10)
-        assert (("MODIFIED", "a") in log.all) == (comes != "not at all")
-    assert read == ["/api/v1/namespaces/team/things"]
-    assert watches == ["100"] * (2 if comes == "on a new watch" else 1)
 
 
 async def test_a_consumer_that_raises_ends_the_informer() -> None:
@@ -475,20 +311,7 @@ async def test_a_consumer_that_raises_ends_the_informer() -> None:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
         async with await client.connect(settings) as api:
             with pytest.raises(RuntimeError, match="defect"):
-                await informer.Informer(api, THINGS, _name, [fail]).run()
-
-
-async def test_catching_up_fails_when_the_server_is_unreachable() -> None:
-    """If this fails, a new leader believes to be up to date though it could not ask."""
-
-    async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:
-        return listing(100)
-
-    async with serving(script) as server:
-        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
-    async with await client.connect(settings) as api:
-        with pytest.raises(ApiUnreachable):
-            await informer.Informer(api, THINGS, _name, [Log().on_events]).catch_up(0.3)
+                await informer.Informer(api, THINGS, name_of, [fail]).run()
 
 
 def _in_protobuf(name: str, version: int) -> bytes:
@@ -505,7 +328,7 @@ async def test_protobuf_is_requested_and_responses_are_decoded_by_content_type()
     frame = len(event).to_bytes(4, "big") + event
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if not _is_watch(seen):
+        if not is_watch(seen):
             if seen.query.get("continue") == "T":
                 return listing(100, thing("b", 2))
             page = encoding_pb2.AnyList(items=[_in_protobuf("a", 1), _in_protobuf("odd", 7)])
@@ -523,9 +346,9 @@ async def test_protobuf_is_requested_and_responses_are_decoded_by_content_type()
         return response
 
     def decode_protobuf(raw: bytes) -> str:
-        return _name({"metadata": watch.metadata_of(raw)})
+        return name_of({"metadata": watch.metadata_of(raw)})
 
-    async with _following(script, decode_protobuf=decode_protobuf) as (server, followed, log):
+    async with following(script, decode_protobuf=decode_protobuf) as (server, followed, log):
         await log.until(lambda: followed.version == 104)
         assert followed.statistics().undecodable == 1
     assert log.all[1:3] == [("LISTED", "a"), ("LISTED", "b")]
@@ -545,7 +368,7 @@ async def test_a_list_is_streamed_and_watched_on_one_connection() -> None:
         await asyncio.Event().wait()
         return response
 
-    async with _following(script, streams=True) as (server, followed, log):
+    async with following(script, streams=True) as (server, followed, log):
         assert await asyncio.gather(log.until(lambda: followed.version == 901), followed.wait_for_version(900, 20))
         statistics = followed.statistics()
     assert (statistics.lists, statistics.pages, statistics.watches, statistics.events) == (1, 0, 1, 1)
@@ -574,9 +397,9 @@ async def test_a_stream_that_breaks_off_is_listed_in_pages(where: str) -> None:
             assert request.transport is not None
             request.transport.abort()
             return response
-        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
 
-    async with _following(script, streams=True) as (server, followed, log):
+    async with following(script, streams=True) as (server, followed, log):
         await log.until(lambda: followed.synced)
     assert log.all[-3:] == [("LIST_START", None), ("LISTED", "a"), ("LIST_END", None)]
     assert ["sendInitialEvents" in seen.query for seen in server.seen][:2] == [True, False]
@@ -588,8 +411,8 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
         if "sendInitialEvents" in seen.query:
-            return await _open_for_ever(request, line("ADDED", thing("a", 1)), end_of_list(100))
-        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+            return await open_for_ever(request, line("ADDED", thing("a", 1)), end_of_list(100))
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
 
     async with serving(script if streams else without_streams(script)) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
@@ -598,7 +421,7 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
             while len(server.seen) < 2 - streams:
                 await asyncio.sleep(0.001)
             log = Log()
-            followed = informer.Informer(api, THINGS, _name, [log.on_events], prefetch=begun)
+            followed = informer.Informer(api, THINGS, name_of, [log.on_events], prefetch=begun)
             task = asyncio.create_task(followed.run())
             await log.until(lambda: followed.synced)
             task.cancel()
@@ -612,9 +435,9 @@ async def test_json_is_requested_from_then_on() -> None:
     """If this fails, a plugin that comes late and wants nodes as JSON gets none of those that were read before."""
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
 
-    async with _following(script, decode_protobuf=lambda raw: "never") as (server, followed, log):
+    async with following(script, decode_protobuf=lambda raw: "never") as (server, followed, log):
         await log.until(lambda: followed.synced)
         while not followed.statistics().watches:  # a watch that brings nothing is not reported
             await asyncio.sleep(0.01)
@@ -631,12 +454,12 @@ async def test_a_list_that_was_requested_is_made_though_the_caller_gave_up() -> 
     first_list = asyncio.Event()
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if _is_watch(seen):
-            return await _open_for_ever(request)
+        if is_watch(seen):
+            return await open_for_ever(request)
         await first_list.wait()
         return listing(100, thing("a", 1))
 
-    async with _following(without_streams(script)) as (server, followed, log):
+    async with following(without_streams(script)) as (server, followed, log):
         while not server.seen:
             await asyncio.sleep(0.001)
         with pytest.raises(TimeoutError):

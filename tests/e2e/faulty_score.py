@@ -1,19 +1,28 @@
 """Score that takes the other one of two nodes: a decision that comes out differently when insight makes it again."""
 
+import dataclasses
 import sys
 from typing import Any
 
+from grpc import aio
+
+from trireme.phases import phase_process
 from trireme.score import process, service
-
-_place = service.ScorePhase.Place
-
-
-async def _place_on_the_other_node(self: Any, request: Any, context: Any) -> Any:
-    response = await _place(self, request, context)
-    for index, slot in enumerate(response.slots):
-        response.slots[index] = 1 - slot
-    return response
+from trireme.v1 import score_phase_pb2
 
 
-service.ScorePhase.Place = _place_on_the_other_node  # type: ignore[method-assign]
-sys.exit(process.main())
+class _FaultyScore(service.ScorePhase):
+    async def Place(
+        self, request: score_phase_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_phase_pb2.PlaceResponse:
+        response = await super().Place(request, context)
+        for index, slot in enumerate(response.slots):
+            response.slots[index] = 1 - slot
+        return response
+
+
+faulty = dataclasses.replace(
+    process.PHASE,
+    make=lambda snap, remotes: _FaultyScore(snap, remotes.make_score_plugin, remotes.make_score_plugin),
+)
+sys.exit(phase_process.run(faulty, None))

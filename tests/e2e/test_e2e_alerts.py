@@ -111,7 +111,7 @@ async def test_alerts_fire_while_a_fault_lasts_and_clear_when_it_is_over(
 async def test_an_alert_fires_while_score_decides_otherwise(
     tmp_path: pathlib.Path, cluster: clusters.OpenCluster
 ) -> None:
-    """If this fails, nobody is told that pods land on wrong nodes."""
+    """If this fails, no alert fires while score chooses nodes that it should not choose."""
     folder = pathlib.Path(__file__).parent
     async with cluster(nodes=2, cpu="64") as here:
         address, (port,) = f"unix:{here.folder}/insight.sock", ports.free_ports(1)

@@ -13,6 +13,7 @@ from grpc import aio
 from tests.contract import (
     test_kube_client,
     test_kube_informer,
+    test_kube_informer_catching_up,
     test_kube_write_pool,
     test_replica_channels,
     test_replica_dialing,
@@ -28,6 +29,7 @@ SUITES = (
     test_replica_stream,
     test_kube_client,
     test_kube_informer,
+    test_kube_informer_catching_up,
     test_kube_write_pool,
 )
 

@@ -33,6 +33,7 @@ from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2
 from trireme_kube.apimachinery import api_writes, timestamps
 from trireme_kube.client import writes
+from trireme_kube.client.informers import resources
 
 log = logging.getLogger(__name__)
 
@@ -187,18 +188,16 @@ class ActionExecutor:
     async def _set_group_condition(self, group: api_writes.PodName, wanted: bind_pb2.SetGroupCondition) -> Status:
         """Patch the group's status, sent again a few times after an uncertain outcome or a conflict.
 
-        A CompositePodGroup that is not there is looked for in the version of the API that v1.37 serves.
+        A group that is not there is looked for in the earlier version of the API, where there is one.
         """
-        plural, versions = "podgroups", ["v1beta1"]
-        if wanted.composite:
-            plural, versions = "compositepodgroups", ["v1beta1", "v1alpha3"]
+        resource = resources.COMPOSITE_POD_GROUPS if wanted.composite else resources.POD_GROUPS
+        path, *earlier = (f"{each.path_in(group.namespace)}/{group.name}/status" for each in resource.versions())
         patch = patch_bodies.group_condition_patch(wanted)
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
-            path = f"/apis/scheduling.k8s.io/{versions[0]}/namespaces/{group.namespace}/{plural}/{group.name}/status"
             outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
-            if isinstance(outcome, api_writes.Gone) and versions[1:]:
-                del versions[0]
+            if isinstance(outcome, api_writes.Gone) and earlier:
+                path = earlier.pop()
             elif not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
         return _status_of_write(outcome)

@@ -28,26 +28,6 @@ ClassHint = Callable[[classes.PodClass], bool]
 EventHint = Callable[[Any, Any], ClassHint]
 
 
-def helps_all(pod_class: classes.PodClass) -> bool:
-    """The event may help every class that waits for it."""
-    return True
-
-
-def helps_none(pod_class: classes.PodClass) -> bool:
-    """The event helps no class."""
-    return False
-
-
-def always(old: Any, new: Any) -> ClassHint:
-    """Hint of an event that may help every class."""
-    return helps_all
-
-
-def never(old: Any, new: Any) -> ClassHint:
-    """Hint of an event that helps no class."""
-    return helps_none
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
     """Events of a resource, by the names of actions. Without a hint every such event helps.
@@ -58,7 +38,7 @@ class ClusterEventWithHint:
     resource: str
     actions: tuple[str, ...]
     hint: EventHint | None = None
-    nominee_hint: EventHint = never
+    nominee_hint: EventHint | None = None
 
 
 class ClusterReader(Protocol):
@@ -91,6 +71,26 @@ class HintContext:
     args: Mapping[str, Any]
     features: feature_gates.Gates
     cluster: ClusterReader
+
+
+def helps_all(pod_class: classes.PodClass) -> bool:
+    """The event may help every class that waits for it."""
+    return True
+
+
+def helps_none(pod_class: classes.PodClass) -> bool:
+    """The event helps no class."""
+    return False
+
+
+def always(old: Any, new: Any) -> ClassHint:
+    """Hint of an event that may help every class."""
+    return helps_all
+
+
+def never(old: Any, new: Any) -> ClassHint:
+    """Hint of an event that helps no class."""
+    return helps_none
 
 
 def is_on_node(pod: Any) -> bool:

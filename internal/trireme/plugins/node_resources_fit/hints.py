@@ -31,7 +31,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         before = None if old is None else amounts.node_allocatable(old.status.allocatable)
         after = amounts.node_allocatable(new.status.allocatable)
-        backed = _make_device_backed_check(context) if by_devices else _never_device_backed
+        backed = _make_device_backed_check(context)
 
         def helps(pod_class: classes.PodClass) -> bool:
             if elsewhere(pod_class, new.metadata.name):
@@ -47,7 +47,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         if old is None:
             return helps_none
         before, after = (amounts.node_allocatable(node.status.allocatable) for node in (old, new))
-        backed = _make_device_backed_check(context) if by_devices else _never_device_backed
+        backed = _make_device_backed_check(context)
 
         def helps(pod_class: classes.PodClass) -> bool:
             if pod_class.pod.spec.HasField("scheduling_group") or elsewhere(pod_class, new.metadata.name):
@@ -176,7 +176,12 @@ def _has_more_of_requested(
 
 
 def _make_device_backed_check(context: HintContext) -> _Backed:
-    """Return a function that says whether a device class stands for a resource; its first call reads the classes."""
+    """Return a function that says whether a device class stands for a resource; its first call reads the classes.
+
+    Without the feature gate none does.
+    """
+    if not context.features.enabled("DRAExtendedResource"):
+        return _never_device_backed
 
     @functools.cache
     def device_backed_names() -> frozenset[str]:

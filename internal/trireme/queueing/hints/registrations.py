@@ -10,7 +10,7 @@ from typing import Any
 
 from trireme.config import gates, scheduler_configuration
 from trireme.framework import cluster_event
-from trireme.plugin_api.hints import ClassHint, EventHint, HintContext, never
+from trireme.plugin_api.hints import ClassHint, EventHint, HintContext
 from trireme.queueing.hints.cluster_view import CacheView
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, HintAnswer, HintFunction
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -55,12 +55,11 @@ def of_extenders(features: gates.FeatureGates) -> list[EventRegistration]:
     return [EventRegistration(_EXTENDER, cluster_event.parse(kind, ("All",))) for kind in kinds]
 
 
-def _hint_by_class(event_hint: EventHint, nominee_hint: EventHint, cluster: CacheView) -> HintFunction:
+def _hint_by_class(event_hint: EventHint, nominee_hint: EventHint | None, cluster: CacheView) -> HintFunction:
     """Make a hint that decodes the event once, and evaluates each pod's class; of pods nominated to its node twice.
 
     An error about one pod concerns no other.
     """
-    for_nominees = nominee_hint is not never
 
     def hint(
         event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]
@@ -68,12 +67,14 @@ def _hint_by_class(event_hint: EventHint, nominee_hint: EventHint, cluster: Cach
         """The hint's answer for each of these pods."""
         helps = event_hint(old, new)
         answers = [_hint_for(pod, helps, cluster) for pod in pods]
-        if for_nominees:
-            helps_nominee = nominee_hint(old, new)
-            for index, pod in enumerate(pods):
-                if answers[index] is HintAnswer.SKIP and pod.record.nominated_node == new.metadata.name:
-                    answers[index] = _hint_for(pod, helps_nominee, cluster)
-        return answers
+        if nominee_hint is None:
+            return answers
+        return [
+            _hint_for(pod, nominee_hint(old, new), cluster)
+            if answer is HintAnswer.SKIP and pod.record.nominated_node == new.metadata.name
+            else answer
+            for pod, answer in zip(pods, answers, strict=True)
+        ]
 
     return hint
 

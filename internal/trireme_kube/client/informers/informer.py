@@ -9,7 +9,8 @@ chose.
 If decoding an object raises, the informer counts, logs and skips that event and continues. A consumer that raises is a
 defect, and ends `run`.
 
-Tests: tests/unit/client/informers/test_informer_failures.py, tests/contract/test_kube_informer.py.
+Tests: tests/unit/client/informers/test_informer_failures.py, tests/contract/test_kube_informer.py,
+tests/contract/test_kube_informer_catching_up.py.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Informer(Generic[T]):
         streams. Without it the caller must not prefetch: the first list is read in pages then, a second time.
         """
         self.resource = resource
-        # The same, at the path of the version of the API that is requested.
-        self._requested = resource
+        self._versions = resource.versions()
+        self._version = 0  # index of the one that is requested
         self._api = api
         self._decode = decode
         self._decode_protobuf = decode_protobuf
@@ -113,6 +114,11 @@ class Informer(Generic[T]):
     def synced(self) -> bool:
         """Whether the first list was delivered completely."""
         return self._synced
+
+    @property
+    def _requested(self) -> resources.Resource:
+        """The collection in the version of the API that is requested."""
+        return self._versions[self._version]
 
     @property
     def version(self) -> int:
@@ -432,10 +438,9 @@ class Informer(Generic[T]):
 
         If the server does not serve this version of the API, and there is an earlier one, that is requested at once.
         """
-        if self.resource.earlier_path and isinstance(error, ApiError) and error.not_found:
-            earlier = dataclasses.replace(self.resource, path=self.resource.earlier_path)
-            self._requested = earlier if self._requested is self.resource else self.resource
-            if self._requested is earlier:
+        if isinstance(error, ApiError) and error.not_found:
+            self._version = (self._version + 1) % len(self._versions)
+            if self._version:
                 return
         first = not self._protocol.last_error
         deliveries = self._protocol.failed(error)
@@ -473,7 +478,6 @@ async def _fetch_version_of(
 
     Raises: ApiError, ApiUnreachable: the server did not say.
     """
-    group, _, plural = resource.path.rpartition("/")
-    path = f"{group}/namespaces/{namespace}/{plural}"
-    items, _ = pages.decode_page(await api.read(path, {"fieldSelector": f"metadata.name={name}"}, deadline=deadline))
+    query = {"fieldSelector": f"metadata.name={name}"}
+    items, _ = pages.decode_page(await api.read(resource.path_in(namespace), query, deadline=deadline))
     return max(map(watch.version_of, items), default=0)

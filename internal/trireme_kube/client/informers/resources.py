@@ -45,6 +45,15 @@ class Resource:
         """The plural name, as in the path."""
         return self.path.rpartition("/")[2]
 
+    def versions(self) -> tuple["Resource", ...]:
+        """The collection in this version of the API and in the earlier one, if there is one; tried in this order."""
+        return (self, dataclasses.replace(self, path=self.earlier_path)) if self.earlier_path else (self,)
+
+    def path_in(self, namespace: str) -> str:
+        """The path of the objects in one namespace."""
+        group, _, plural = self.path.rpartition("/")
+        return f"{group}/namespaces/{namespace}/{plural}"
+
     def selectors(self) -> dict[str, str | int]:
         """The request parameters that select the objects that matter."""
         selectors = (("fieldSelector", self.field_selector), ("labelSelector", self.label_selector))
