@@ -13,7 +13,17 @@ from trireme import sdk
 from trireme.rpc import grpc_server, listen_flags
 from trireme.sdk import metrics
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import core_pb2, filter_pb2, meta_pb2, plugin_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import (
+    core_pb2,
+    filter_pb2,
+    meta_pb2,
+    plugin_pb2,
+    pod_group_pb2,
+    queue_pb2,
+    score_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 UNLIMITED = 2**31 - 1
@@ -25,6 +35,7 @@ PRE_SCORE = "/trireme.v1.ScorePlugin/PreScore"
 GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
 NORMALIZE = "/trireme.v1.ScorePlugin/NormalizeScore"
 QUEUE_SORT = "/trireme.v1.QueueService/QueueSort"
+PLACEMENT_FEASIBLE = "/trireme.v1.PodGroupPlugin/PlacementFeasible"
 
 CONFIGURE = "/trireme.v1.PluginService/Configure"
 
@@ -37,6 +48,7 @@ REQUESTS: Mapping[str, Any] = {
     PRE_SCORE: score_pb2.PreScoreRequest,
     NORMALIZE: score_pb2.NormalizeScoreRequest,
     QUEUE_SORT: queue_pb2.QueueSortRequest,
+    PLACEMENT_FEASIBLE: pod_group_pb2.PlacementFeasibleRequest,
 }
 
 Answer = Callable[[Any], Any]

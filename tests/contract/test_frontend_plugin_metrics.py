@@ -53,6 +53,7 @@ def _caller(config: snapshot_pb2.RemotePlugin) -> queue_plugin_calls.QueuePlugin
         ),
         pod_of=lambda pod: core_pb2.Pod(),
         now=clocks.steady,
+        node_at=lambda slot, generation: None,
     )
     caller.sort_keys.configure(caller.queue_sort_plugin(), ())
     return caller

@@ -9,6 +9,7 @@ Also change: internal/trireme/scheduling/attempt_reporter.py (the fakes of a cyc
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from trireme.cache import class_registry, cluster_cache, placed_pod
 from trireme.config import gates, scheduler_configuration
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
+from trireme.plugin_api.placements import PlacementGeneratePlugin
 from trireme.plugins.topology_placement_generator import placement_generate
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.nominator import NominatedPod, Nominator
@@ -27,6 +29,7 @@ from trireme.scheduling import attempt, batch_limit, in_memory, ports, profile_r
 from trireme.scheduling.assumed_pod import AssumedPod
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_assembly
+from trireme.scheduling.groups.placement_feasibility import RemotePlacementFeasible
 from trireme.v1 import (
     bind_pb2,
     core_pb2,
@@ -57,6 +60,8 @@ class Cluster:
         topology: bool = False,
         composite: bool = False,
         asynchronous: bool = True,
+        generators: Mapping[str, PlacementGeneratePlugin] = MappingProxyType({}),
+        remote_feasible: Mapping[str, RemotePlacementFeasible] = MappingProxyType({}),
     ) -> None:
         topology = topology or composite
         self.registry = class_registry.ClassRegistry()
@@ -121,9 +126,15 @@ class Cluster:
             "SchedulerAsyncPreemption": asynchronous,
             "DRAWorkloadResourceClaims": True,
         }
-        self._make_cycle(post_filters, gates.FeatureGates(values=enabled))
+        self.remote_feasible = remote_feasible
+        self._make_cycle(post_filters, gates.FeatureGates(values=enabled), generators)
 
-    def _make_cycle(self, post_filters: Sequence[str], features: gates.FeatureGates) -> None:
+    def _make_cycle(
+        self,
+        post_filters: Sequence[str],
+        features: gates.FeatureGates,
+        generators: Mapping[str, PlacementGeneratePlugin],
+    ) -> None:
         evaluators: Any = self  # fakes of what the cycle calls, and of no more
         reporter: Any = _Reporter(self)
         preemptions: Any = _Preempting(self)
@@ -144,9 +155,9 @@ class Cluster:
         )
         roles = dataclasses.replace(
             profile_roles.roles_of((), features),
-            gang={PROFILE},
+            placement_feasible={PROFILE: ("GangScheduling", *self.remote_feasible)},
             ranking={PROFILE},
-            placement_generators={PROFILE: placement_generate.make()},
+            placement_generators={PROFILE: {"TopologyPlacementGenerator": placement_generate.make(), **generators}},
             placement_scorers={PROFILE: (scheduler_configuration.Plugin("PodGroupPodsCount", 1),)},
             group_post_filters={PROFILE: tuple(post_filters)},
         )
@@ -173,6 +184,7 @@ class Cluster:
             execute=lambda instructions: None,
             preemptions=preemptions,
             binding=binding,
+            remote_plugins=lambda profile: self.remote_feasible,
         )
 
     def _mirror(self, pod: NominatedPod, before: str, after: str) -> None:

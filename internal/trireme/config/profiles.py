@@ -281,7 +281,7 @@ def _with_multi_point(
 
 
 def _check_plugin_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPoint, list[str]]) -> None:
-    """Check for one QueueSort, some Bind and at most one PlacementGenerate plugin. Raises: ConfigurationError."""
+    """Check for one QueueSort and some Bind plugin. Raises: ConfigurationError."""
     name = quote(scheduler_name)
     sorts = len(plugins_by_point[ExtensionPoint.QUEUE_SORT])
     if sorts != 1:
@@ -290,10 +290,6 @@ def _check_plugin_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPo
         )
     if not plugins_by_point[ExtensionPoint.BIND]:
         raise ConfigurationError(f"at least one bind plugin is needed for profile with scheduler name {name}")
-    if len(plugins_by_point[ExtensionPoint.PLACEMENT_GENERATE]) > 1:
-        raise ConfigurationError(
-            f"at most one placement generate plugin is allowed for profile with scheduler name {name}"
-        )
 
 
 def _wrapped_to_int64(value: int) -> int:

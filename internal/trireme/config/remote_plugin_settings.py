@@ -26,7 +26,6 @@ from trireme_kube.apimachinery.golang import SECOND, Duration
 REMOTE_POINTS = frozenset(ExtensionPoint) - {
     ExtensionPoint.PLACEMENT_GENERATE,
     ExtensionPoint.PLACEMENT_SCORE,
-    ExtensionPoint.PLACEMENT_FEASIBLE,
     ExtensionPoint.POD_GROUP_POST_FILTER,
 }
 SHADOW = "Shadow"

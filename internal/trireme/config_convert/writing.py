@@ -78,7 +78,7 @@ def _check_profiles_constructible(config: SchedulerConfiguration, current: Featu
         for listed in (profile.plugins.at(point), profile.plugins.multi_point)
         for plugin in listed.enabled or ()
     }
-    everywhere = frozenset(set(ExtensionPoint) - {ExtensionPoint.QUEUE_SORT, ExtensionPoint.PLACEMENT_GENERATE})
+    everywhere = frozenset(set(ExtensionPoint) - {ExtensionPoint.QUEUE_SORT})
     remote = (PluginSpec(name, everywhere, remote=True) for name in sorted(names) if name not in IN_TREE)
     profiles.construct_profiles(config, IN_TREE.with_remote(remote), current, _discard_log_line)
 

@@ -31,6 +31,7 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.PRE_BIND: plugin_pb2.EXTENSION_POINT_PRE_BIND,
     ExtensionPoint.BIND: plugin_pb2.EXTENSION_POINT_BIND,
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
+    ExtensionPoint.PLACEMENT_FEASIBLE: plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE,
 }
 
 _FAILURE_POLICIES = {

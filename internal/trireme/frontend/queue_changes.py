@@ -32,6 +32,7 @@ def queue_plugins(
             reports,
             pod_of=functools.partial(queue_plugin_calls.pod_for_plugins, cache),
             now=context.clocks.now,
+            node_at=cache.node_at,
         )
 
     return queue_ports.QueuePlugins(make_caller, context.membership.registrations, context.membership.missing_plugin)

@@ -1,4 +1,4 @@
-"""The queue's calls to remote plugins, and the events about them.
+"""The frontend's calls to remote plugins: the queue's, with the events about them, and those of pod groups' cycles.
 
 Tests: tests/unit/frontend/test_rejected_plugins.py, tests/contract/test_frontend_plugin_metrics.py.
 """
@@ -15,9 +15,16 @@ from trireme.cache import cluster_cache
 from trireme.config import commandline, scheduler_configuration
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.frontend import placement_plugin_calls
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
-from trireme.remote import remote_client, remote_connection, remote_queue, remote_queue_sort
+from trireme.remote import (
+    remote_client,
+    remote_connection,
+    remote_placement_feasible,
+    remote_queue,
+    remote_queue_sort,
+)
 from trireme.scheduling import plugin_back_offs, pre_enqueue_calls, queue_notifier, queue_ports, queue_sort_keys
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
@@ -95,10 +102,12 @@ class QueuePluginCaller:
         *,
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         now: Callable[[], float],
+        node_at: Callable[[int, int], str | None],
     ) -> None:
         """Call the plugins that `configuration` names, and report their answers to the queue.
 
-        `config_hash` is the configuration's hash, `pod_of` returns a pod as plugins see it, `now` is the queue's clock.
+        `config_hash` is the configuration's hash, `pod_of` returns a pod as plugins see it, `now` is the queue's clock,
+        `node_at` names the node at a slot since a generation.
         """
         self._config_hash = config_hash
         self._profiles = profiles
@@ -106,6 +115,8 @@ class QueuePluginCaller:
         self._plugins: dict[str, remote_queue.RemoteQueuePlugin] = {}
         self._gates: dict[str, list[remote_queue.RemoteQueuePlugin]] = {}
         self._pod_of = pod_of
+        self._node_at = node_at
+        self._placement_feasible: dict[str, dict[str, placement_plugin_calls.PlacementFeasibleCaller]] = {}
         self._hint_answered = reports.hint_answered
         self.background = supervision.Supervisor()
         back_offs = plugin_back_offs.PluginBackOffs(now)
@@ -148,6 +159,18 @@ class QueuePluginCaller:
             ]
             for profile in self._profiles
         }
+        feasible = {
+            client.name: placement_plugin_calls.PlacementFeasibleCaller(
+                remote_placement_feasible.RemotePlacementFeasiblePlugin(client), self._node_at, self._pod_of
+            )
+            for client in self._clients.values()
+        }
+        self._placement_feasible = {
+            profile.scheduler_name: {
+                name: feasible[name] for name in profile.names(ExtensionPoint.PLACEMENT_FEASIBLE) if name in feasible
+            }
+            for profile in self._profiles
+        }
         self.sort_keys.reconnect(self.queue_sort_plugin())
         for client in before.values():
             self.background.start(client.connection.close())
@@ -167,6 +190,10 @@ class QueuePluginCaller:
         name = self._profiles[0].names(ExtensionPoint.QUEUE_SORT)[0]
         client = next((client for client in self._clients.values() if client.name == name), None)
         return None if client is None else remote_queue_sort.RemoteQueueSortPlugin(client)
+
+    def placement_feasible_plugins(self, profile: str) -> Mapping[str, placement_plugin_calls.PlacementFeasibleCaller]:
+        """The remote plugins at PlacementFeasible, by name."""
+        return self._placement_feasible.get(profile, {})
 
     def pre_enqueue_plugins(self, profile: str) -> list[str]:
         """The remote plugins with a PreEnqueue."""

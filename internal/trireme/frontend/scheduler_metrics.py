@@ -240,6 +240,10 @@ class SchedulerMetrics:
         """An extension point ran for so many pods at once."""
         self.instruments.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
 
+    def on_plugin_run(self, point: str, plugin: str, code: status.Code, seconds: float) -> None:
+        """A plugin ran at an extension point of the frontend's own."""
+        self.instruments.plugin_seconds.observe(seconds, (plugin, point, code.label))
+
     def record_skipped_extension_points(
         self, points: Iterable[str], code: status.Code, profile: str, pods: int
     ) -> None:

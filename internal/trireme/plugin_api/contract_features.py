@@ -13,6 +13,7 @@ from trireme.v1 import plugin_pb2
 #: Each with what it means; docs/versioning.md lists them.
 FEATURES = {
     "idempotent": "`PluginInfo.idempotent`: calls that change nothing may be hedged",
+    "placement-feasible": "the extension point PLACEMENT_FEASIBLE: groups of pods are refused a placement",
     "required-features": "`PluginInfo.required_features` is honoured",
     "score-copies": "`PluginInfo.score_copies`: pods are placed in batches beside a Score that depends on NODE_PODS",
 }

@@ -1,6 +1,6 @@
-"""What a plugin is at PlacementGenerate and PlacementScore.
+"""What an in-tree plugin is at PlacementGenerate, PlacementFeasible and PlacementScore.
 
-It generates the placements of a group of pods, and ranks them.
+It generates the placements of a group of pods, decides whether the group may still fit in one, and ranks them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +32,8 @@ class NoPlacementError(Exception):
 class PlacementGeneratePlugin(Protocol):
     """Says among which placements the best one for a group is chosen.
 
+    Where a profile has several, each placement is one of each plugin's, intersected.
+
     Implementers: trireme.plugins.topology_placement_generator.placement_generate.TopologyPlacementGenerator.
     """
 
@@ -41,10 +43,37 @@ class PlacementGeneratePlugin(Protocol):
         nodes: Iterable[tuple[int, Mapping[str, str]]],
         placed: Iterable[PlacedMember],
         labels_of: Callable[[str], Mapping[str, str] | None],
-    ) -> Sequence[NodesOfDomain]:
-        """The placements of a group that names this topology key. Raises: NoPlacementError.
+    ) -> Sequence[NodesOfDomain] | None:
+        """The placements of a group that names this topology key (empty: none). Raises: NoPlacementError.
 
-        `nodes` are the slots that come in question, with labels; `labels_of` returns the labels of any node by name.
+        None: the plugin does not restrict the group; an empty sequence: there is no placement for it. Their names are
+        distinct and have no slash. `nodes` are the slots that come in question, with labels; `labels_of` returns the
+        labels of any node by name.
+        """
+        ...
+
+
+class PlacementProgress(NamedTuple):
+    """How far the trial of a group in a placement has come: its pods, or the groups of a group of groups, by result.
+
+    `scheduled` pods include those that had a node before.
+    """
+
+    remaining: int
+    scheduled: int
+    unschedulable: int
+
+
+class PlacementFeasiblePlugin(Protocol):
+    """Decides before the first pod of a group is tried in a placement, and after each, whether the group may fit there.
+
+    Implementers: trireme.plugins.gang_scheduling.placement_feasible.GangPlacementFeasible.
+    """
+
+    def placement_feasible(self, min_count: int, progress: PlacementProgress) -> status.Status:
+        """SUCCESS: the group fits. WAIT: it does if more of it fits. UNSCHEDULABLE: it will not, and the trial ends.
+
+        `min_count` is how many pods, or groups, have to fit by the group's policy.
         """
         ...
 

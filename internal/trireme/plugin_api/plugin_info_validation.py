@@ -27,6 +27,7 @@ _REFUSING = frozenset(
         plugin_pb2.EXTENSION_POINT_FILTER,
         plugin_pb2.EXTENSION_POINT_RESERVE,
         plugin_pb2.EXTENSION_POINT_PERMIT,
+        plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE,
     }
 )
 

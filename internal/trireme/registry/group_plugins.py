@@ -3,18 +3,29 @@
 Tests: tests/unit/simulation/test_group_preemption.py, tests/unit/frontend/test_start_with_each_gate.py.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 from trireme.framework.plugin_spec import ExtensionPoint, Role
-from trireme.plugin_api.placements import PlacementGeneratePlugin
+from trireme.plugin_api.placements import PlacementFeasiblePlugin, PlacementGeneratePlugin
 from trireme.registry.in_tree import IN_TREE
 
 
-def placement_generator(name: str) -> PlacementGeneratePlugin | None:
-    """The plugin at PlacementGenerate; None where it is not in-tree or does not implement it."""
-    spec = IN_TREE.plugins.get(name)
-    if spec is None or ExtensionPoint.PLACEMENT_GENERATE not in spec.implementations:
-        return None
-    made: PlacementGeneratePlugin = spec.implementations[ExtensionPoint.PLACEMENT_GENERATE].load(spec.package)()
-    return made
+def placement_generators(names: Iterable[str]) -> dict[str, PlacementGeneratePlugin]:
+    """Those of the plugins that are in-tree, at PlacementGenerate, in this order."""
+    return _made(names, ExtensionPoint.PLACEMENT_GENERATE)
+
+
+def placement_feasible_plugins(names: Iterable[str]) -> dict[str, PlacementFeasiblePlugin]:
+    """Those of the plugins that are in-tree, at PlacementFeasible, in this order."""
+    return _made(names, ExtensionPoint.PLACEMENT_FEASIBLE)
+
+
+def _made(names: Iterable[str], point: ExtensionPoint) -> dict[str, Any]:
+    specs = (IN_TREE.plugins[name] for name in names if name in IN_TREE)
+    return {
+        spec.name: spec.implementations[point].load(spec.package)() for spec in specs if point in spec.implementations
+    }
 
 
 def releases_claims(name: str) -> bool:

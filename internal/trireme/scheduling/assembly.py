@@ -278,6 +278,7 @@ class _Assembly(Generic[QueueCallerT]):
             execute=self._executor.execute,
             preemptions=self._preemptions,
             binding=self._binding,
+            remote_plugins=self._executor.remote.placement_feasible_plugins,
         )
 
     def _make_scheduler(self) -> scheduler.Scheduler:

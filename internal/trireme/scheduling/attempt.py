@@ -18,6 +18,7 @@ from trireme.cache import cluster_cache, placed_pod
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
+from trireme.registry.in_tree import PREEMPTION_PLUGIN
 from trireme.scheduling import (
     assumed_pod,
     batch_limit,
@@ -36,6 +37,8 @@ from trireme_kube.componentbase.logs import klog
 log = logging.getLogger(__name__)
 
 _NO_PREEMPTORS: Sequence[core_pb2.Pod] = ()
+# An internal extension point of kube-scheduler's: for each pod of a group that is not on its nominated node.
+_RANK_NODES = "RankNodes"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,20 +132,40 @@ class AttemptRunner:
             except extenders.ExtenderError as error:
                 return Attempt(pods, error=Failure(str(error), nominated_node=""))
         if filtered.is_refused_everywhere(slot):
+            self._observe_ranking(within, filtered, slot, profile, 0.0, len(pods))
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.has_deferred_resize:
             return _attempt_for_deferred_resize(pods)
+        ranking = self._observer.clock()
         if within is not None and within.costs is not None and not filtered.columns.admits(slot):
             filtered, are_free = within.costs.restrict_to_cheapest(filtered)
             # What the first pod costs is free for the next one.
             pods = pods if are_free else pods[:1]
+        ranking = self._observer.clock() - ranking
         choice = await self._choose_nodes(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
             failed = choice.placed.failure
             return Attempt(pods, error=Failure(failed.message, nominated_node="", refusals=((failed, 0),)))
-        seconds = self._observer.clock() - started
-        self._observer.on_pods_placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
+        placed, seconds = len(choice.placed.slots), self._observer.clock() - started
+        self._observer.on_pods_placed(profile, placed, seconds, filtered, choice.placed)
+        self._observe_ranking(within, filtered, slot, profile, ranking, placed)
         return await self.assume_and_reserve(class_key, pods, choice, within)
+
+    def _observe_ranking(
+        self,
+        within: trial_scope.TrialScope | None,
+        filtered: FilterAnswer,
+        slot: int,
+        profile: str,
+        seconds: float,
+        pods: int,
+    ) -> None:
+        """Record that nodes were ranked for so many pods of a group: not if PreFilter refused, or `slot` is taken."""
+        if within is None or filtered.refusal is not None or filtered.columns.admits(slot):
+            return
+        self._observer.on_extension_point_run(_RANK_NODES, status.Code.SUCCESS, profile, seconds, pods)
+        if within.costs is not None:
+            self._observer.on_plugin_run(_RANK_NODES, PREEMPTION_PLUGIN, status.Code.SUCCESS, seconds)
 
     async def find_places_in_turn(self, ahead: batches_in_turn.BatchesAhead) -> list[NodeChoice]:
         """The nodes of batches that are still in the queue, one batch after the other, as far as they can be found.

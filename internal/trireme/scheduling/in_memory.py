@@ -4,7 +4,8 @@ Scheduling cannot tell the difference: each write succeeds, as the API server wo
 eviction changes is delivered by the caller as an event, as a watch would.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from trireme.framework import status
 from trireme.queueing import pre_enqueue, queued_pod, remote_calls
@@ -13,6 +14,9 @@ from trireme.scheduling import ports, queue_ports
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client.events import event_series
+
+if TYPE_CHECKING:
+    from trireme.scheduling.groups import placement_feasibility
 
 _SUCCESS = wire_status.to_message(status.SUCCESS)
 _SKIP = wire_status.to_message(status.Status(status.Code.SKIP))
@@ -157,6 +161,10 @@ class QueueCaller(queue_ports.QueueCaller):
     def has_to_be_called(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """No plugin takes part."""
         return False
+
+    def placement_feasible_plugins(self, profile: str) -> "Mapping[str, placement_feasibility.RemotePlacementFeasible]":
+        """No plugin takes part."""
+        return {}
 
     def execute(self, instructions: remote_calls.Instructions) -> None:
         """There are none."""

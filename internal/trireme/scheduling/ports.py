@@ -409,10 +409,14 @@ class Observer(Protocol):
     def on_extension_point_run(
         self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1
     ) -> None:
-        """An extension point was run for so many pods at once: Reserve and all that follow, and PodGroupPostFilter.
+        """An extension point was run for so many pods at once: Reserve and all that follow, and those of groups.
 
-        AttemptRunner, BindingCycle, PostBinding and PodGroupCycle call it; Filter and Score report their own timings.
+        AttemptRunner, BindingCycle, PostBinding, PodGroupCycle, PodGroupPlacements and PlacementFeasibility call it;
+        Filter and Score report their own timings.
         """
+
+    def on_plugin_run(self, point: str, plugin: str, code: status.Code, seconds: float) -> None:
+        """A plugin ran at an extension point: PodGroupPlacements, PodGroupPostFilters and AttemptRunner call it."""
 
     def record_skipped_extension_points(
         self, points: Iterable[str], code: status.Code, profile: str, pods: int

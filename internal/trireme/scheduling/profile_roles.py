@@ -3,7 +3,7 @@
 The parts hold these very sets, so that `replace`, called between two scheduling cycles, changes them for all at once.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 
 from trireme.config import gates, scheduler_configuration
@@ -40,14 +40,14 @@ class ProfileRoles:
     speculating: set[str]
     #: With PostFilter plugins, and whether their evictions are asynchronous.
     post_filter: dict[str, bool]
-    #: Whose pods wait until a minimum of their group is there, and those to whose groups the minimum applies.
+    #: Whose pods wait until a minimum of their group is there.
     gang_pre_enqueue: set[str]
-    gang: set[str]
     #: Whose groups, where they preempt, go where that costs least.
     ranking: set[str]
-    #: Their plugin at PlacementGenerate, those at PlacementScore, and the names of those at PodGroupPostFilter; empty
-    #: where there are no pod groups.
-    placement_generators: dict[str, placements.PlacementGeneratePlugin] = field(default_factory=dict)
+    #: Their in-tree plugins at PlacementGenerate, empty where there are no pod groups; the names of those at
+    #: PlacementFeasible, remote ones included; those at PlacementScore; the names of those at PodGroupPostFilter.
+    placement_generators: dict[str, Mapping[str, placements.PlacementGeneratePlugin]] = field(default_factory=dict)
+    placement_feasible: dict[str, Sequence[str]] = field(default_factory=dict)
     placement_scorers: dict[str, Sequence[scheduler_configuration.Plugin]] = field(default_factory=dict)
     group_post_filters: dict[str, Sequence[str]] = field(default_factory=dict)
 
@@ -103,7 +103,6 @@ def roles_of(
             for profile in profiles
             if in_tree.GANG_PLUGIN in profile.names(ExtensionPoint.PRE_ENQUEUE)
         },
-        gang={profile.scheduler_name for profile in profiles if in_tree.GANG_PLUGIN in profile.all_names()},
         ranking={
             profile.scheduler_name
             for profile in profiles
@@ -113,6 +112,9 @@ def roles_of(
             )
         },
         placement_generators=_placement_generators(profiles, features),
+        placement_feasible={
+            profile.scheduler_name: profile.names(ExtensionPoint.PLACEMENT_FEASIBLE) for profile in profiles
+        },
         placement_scorers={
             profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ()) for profile in profiles
         },
@@ -124,13 +126,11 @@ def roles_of(
 
 def _placement_generators(
     profiles: Sequence[scheduler_configuration.CompletedProfile], features: gates.FeatureGates
-) -> dict[str, placements.PlacementGeneratePlugin]:
-    """The first plugin at PlacementGenerate of each profile that has one; none without pod groups."""
+) -> dict[str, Mapping[str, placements.PlacementGeneratePlugin]]:
+    """The in-tree plugins at PlacementGenerate of each profile; none without pod groups."""
     if not features.enabled("GenericWorkload"):
         return {}
-    first = {
-        profile.scheduler_name: group_plugins.placement_generator(name)
+    return {
+        profile.scheduler_name: group_plugins.placement_generators(profile.names(ExtensionPoint.PLACEMENT_GENERATE))
         for profile in profiles
-        for name in profile.names(ExtensionPoint.PLACEMENT_GENERATE)[:1]
     }
-    return {profile: generator for profile, generator in first.items() if generator is not None}

@@ -1,12 +1,15 @@
-"""Ports of the queue: the remote plugins at PreEnqueue and QueueSort, and those with queueing hints."""
+"""Ports of remote plugins: at PreEnqueue and QueueSort, with queueing hints, and at PlacementFeasible."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trireme.config import scheduler_configuration
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
+
+if TYPE_CHECKING:
+    from trireme.scheduling.groups import placement_feasibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +24,17 @@ class QueueReports:
 
 
 class QueueCaller(Protocol):
-    """Calls remote plugins for the queue, in the background.
+    """Calls remote plugins for the queue, in the background, and has those that cycles of pod groups call.
 
     Implementers: trireme.scheduling.in_memory.QueueCaller, trireme.frontend.queue_plugin_calls.QueuePluginCaller.
     """
 
     def has_to_be_called(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether a remote plugin has a PreEnqueue for the pod, or has to give it a sort key."""
+        ...
+
+    def placement_feasible_plugins(self, profile: str) -> "Mapping[str, placement_feasibility.RemotePlacementFeasible]":
+        """The remote plugins of a profile at PlacementFeasible, by name; cycles of pod groups call them."""
         ...
 
     def execute(self, instructions: remote_calls.Instructions) -> None:

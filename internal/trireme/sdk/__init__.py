@@ -38,6 +38,8 @@ The extension points are methods with the framework's names; implement those you
     pre_bind(call, item)                None, `SKIP`, a status, or a `PreBindWait`
     bind(call, item)                    None: bound; `SKIP`: left to the next binder; a status
     post_bind(call, item)               nothing
+    placement_feasible(call, trial)     None: the group fits in the placement; `more_members`: it does if more of it
+                                        fits; `unschedulable`: it will not fit there; an error
 
 `pre_enqueue`, `sort_key` and `queueing_hint` may have one more parameter, `config`: what `configure` returned for the
 profile.
@@ -74,6 +76,7 @@ from trireme.sdk.cluster_state import ClusterState, PlacedPod
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.description import Event, Info, describe
 from trireme.sdk.handle import Handle, HandleTls
+from trireme.sdk.placing import PlacementTrial, TriedPod
 from trireme.sdk.plugin_server import main, serve, services
 from trireme.sdk.results import (
     SKIP,
@@ -86,6 +89,7 @@ from trireme.sdk.results import (
     Verdict,
     Wait,
     error,
+    more_members,
     pending,
     unresolvable,
     unschedulable,
@@ -107,17 +111,20 @@ __all__ = [
     "NodeData",
     "Normalization",
     "PlacedPod",
+    "PlacementTrial",
     "PreBindWait",
     "PreFilter",
     "PreScore",
     "Reservation",
     "SortKey",
     "Status",
+    "TriedPod",
     "Verdict",
     "Wait",
     "describe",
     "error",
     "main",
+    "more_members",
     "pending",
     "read_state",
     "serve",

@@ -91,7 +91,17 @@ POINTS = {
     "pre_bind": plugin_pb2.EXTENSION_POINT_PRE_BIND,
     "bind": plugin_pb2.EXTENSION_POINT_BIND,
     "post_bind": plugin_pb2.EXTENSION_POINT_POST_BIND,
+    "placement_feasible": plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE,
 }
+
+#: A scheduler without this feature does not know the extension point PLACEMENT_FEASIBLE.
+PLACEMENT_FEASIBLE_FEATURE = "placement-feasible"
+
+
+def leave_out_placement_feasible(info: plugin_pb2.PluginInfo) -> None:
+    """Remove the extension point from a description for a scheduler that does not know it."""
+    points = [each for each in info.extension_points if each != plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE]
+    info.extension_points[:] = points
 
 
 def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:

@@ -171,6 +171,6 @@ class Invoker:
         """The status message of a method's result that is None or a status.
 
         Raises:
-            result_checks.InvalidResult: it is neither, or SKIP where `expected` does not name it.
+            result_checks.InvalidResult: it is neither, or SKIP or more_members where `expected` does not name it.
         """
         return wire_status.to_message(self.with_own_name(result_checks.check_status(answer, expected)))

@@ -28,7 +28,7 @@ import orjson
 from grpc import aio
 
 from trireme.rpc import grpc_server, listen_flags
-from trireme.sdk import binding, description, filtering, logs, metrics, queueing, scoring
+from trireme.sdk import binding, description, filtering, logs, metrics, placing, queueing, scoring
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.invoker import Invoker
 from trireme.v1 import (
@@ -38,6 +38,8 @@ from trireme.v1 import (
     filter_pb2_grpc,
     plugin_pb2,
     plugin_pb2_grpc,
+    pod_group_pb2,
+    pod_group_pb2_grpc,
     queue_pb2,
     queue_pb2_grpc,
     score_pb2,
@@ -65,6 +67,8 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
         if missing:
             text = f"required_features: the caller does not know {', '.join(missing)}; update the scheduler"
             await grpc_server.abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        if description.PLACEMENT_FEASIBLE_FEATURE not in request.features:
+            description.leave_out_placement_feasible(info)
         return plugin_pb2.GetPluginInfoResponse(plugins=[info], instance=self._instance)
 
     async def Configure(
@@ -219,5 +223,12 @@ _SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], N
         "BindPlugin",
         bind_pb2_grpc.add_BindPluginServicer_to_server,
         binding.BindServicer,
+    ),
+    (
+        placing.METHODS,
+        pod_group_pb2,
+        "PodGroupPlugin",
+        pod_group_pb2_grpc.add_PodGroupPluginServicer_to_server,
+        placing.PodGroupServicer,
     ),
 )

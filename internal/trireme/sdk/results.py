@@ -47,6 +47,11 @@ def pending(message: str, reason: str = "", **parameters: object) -> Status:
     return dataclasses.replace(unschedulable(message, reason, **parameters), code=status.Code.PENDING)
 
 
+def more_members(message: str) -> Status:
+    """placement_feasible's result for a group that fits if more of it does; if no more does, it is unschedulable."""
+    return Status(status.Code.WAIT, "", (message,))
+
+
 def error(message: str) -> Status:
     """The plugin could not decide: the pod is tried again later."""
     return status.error("", message)

@@ -20,8 +20,10 @@ _POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.PRE_SCORE: plugin_pb2.EXTENSION_POINT_PRE_SCORE,
     ExtensionPoint.SCORE: plugin_pb2.EXTENSION_POINT_SCORE,
     ExtensionPoint.RESERVE: plugin_pb2.EXTENSION_POINT_RESERVE,
+    ExtensionPoint.PLACEMENT_FEASIBLE: plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE,
 }
-# The message does not have these points: a profile has there those of its plugins that serve them.
+# The message does not have these points, or has none if it is of an older version (PlacementFeasible): a profile has
+# there those of its plugins that serve them.
 _POINTS_OF_GROUPS = (
     ExtensionPoint.PLACEMENT_GENERATE,
     ExtensionPoint.PLACEMENT_SCORE,
@@ -53,7 +55,7 @@ def _completed_profile(profile: snapshot_pb2.Profile) -> scheduler_configuration
     }
     names = list(dict.fromkeys(args.name for args in profile.plugin_args))
     for point in _POINTS_OF_GROUPS:
-        plugins[point] = tuple(
+        plugins[point] = plugins.get(point) or tuple(
             scheduler_configuration.Plugin(name, int(point.weighted))
             for name in names
             if IN_TREE.implements(name, point)

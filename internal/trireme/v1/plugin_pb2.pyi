@@ -53,6 +53,8 @@ class _ExtensionPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     """Binds."""
     EXTENSION_POINT_POST_BIND: _ExtensionPoint.ValueType  # 13
     """Is notified that the pod was bound."""
+    EXTENSION_POINT_PLACEMENT_FEASIBLE: _ExtensionPoint.ValueType  # 14
+    """Decides whether a group of pods may fit in a placement."""
 
 class ExtensionPoint(_ExtensionPoint, metaclass=_ExtensionPointEnumTypeWrapper):
     """ExtensionPoint is a step of the scheduling framework that a plugin may take part in."""
@@ -85,6 +87,8 @@ EXTENSION_POINT_BIND: ExtensionPoint.ValueType  # 12
 """Binds."""
 EXTENSION_POINT_POST_BIND: ExtensionPoint.ValueType  # 13
 """Is notified that the pod was bound."""
+EXTENSION_POINT_PLACEMENT_FEASIBLE: ExtensionPoint.ValueType  # 14
+"""Decides whether a group of pods may fit in a placement."""
 Global___ExtensionPoint: _TypeAlias = ExtensionPoint  # noqa: Y015
 
 class _Dependency:

@@ -54,6 +54,8 @@ const (
 	ExtensionPoint_EXTENSION_POINT_BIND ExtensionPoint = 12
 	// Is notified that the pod was bound.
 	ExtensionPoint_EXTENSION_POINT_POST_BIND ExtensionPoint = 13
+	// Decides whether a group of pods may fit in a placement.
+	ExtensionPoint_EXTENSION_POINT_PLACEMENT_FEASIBLE ExtensionPoint = 14
 )
 
 // Enum value maps for ExtensionPoint.
@@ -73,22 +75,24 @@ var (
 		11: "EXTENSION_POINT_PRE_BIND",
 		12: "EXTENSION_POINT_BIND",
 		13: "EXTENSION_POINT_POST_BIND",
+		14: "EXTENSION_POINT_PLACEMENT_FEASIBLE",
 	}
 	ExtensionPoint_value = map[string]int32{
-		"EXTENSION_POINT_UNSPECIFIED":     0,
-		"EXTENSION_POINT_PRE_ENQUEUE":     1,
-		"EXTENSION_POINT_QUEUE_SORT":      2,
-		"EXTENSION_POINT_PRE_FILTER":      3,
-		"EXTENSION_POINT_FILTER":          4,
-		"EXTENSION_POINT_POST_FILTER":     5,
-		"EXTENSION_POINT_PRE_SCORE":       6,
-		"EXTENSION_POINT_SCORE":           7,
-		"EXTENSION_POINT_NORMALIZE_SCORE": 8,
-		"EXTENSION_POINT_RESERVE":         9,
-		"EXTENSION_POINT_PERMIT":          10,
-		"EXTENSION_POINT_PRE_BIND":        11,
-		"EXTENSION_POINT_BIND":            12,
-		"EXTENSION_POINT_POST_BIND":       13,
+		"EXTENSION_POINT_UNSPECIFIED":        0,
+		"EXTENSION_POINT_PRE_ENQUEUE":        1,
+		"EXTENSION_POINT_QUEUE_SORT":         2,
+		"EXTENSION_POINT_PRE_FILTER":         3,
+		"EXTENSION_POINT_FILTER":             4,
+		"EXTENSION_POINT_POST_FILTER":        5,
+		"EXTENSION_POINT_PRE_SCORE":          6,
+		"EXTENSION_POINT_SCORE":              7,
+		"EXTENSION_POINT_NORMALIZE_SCORE":    8,
+		"EXTENSION_POINT_RESERVE":            9,
+		"EXTENSION_POINT_PERMIT":             10,
+		"EXTENSION_POINT_PRE_BIND":           11,
+		"EXTENSION_POINT_BIND":               12,
+		"EXTENSION_POINT_POST_BIND":          13,
+		"EXTENSION_POINT_PLACEMENT_FEASIBLE": 14,
 	}
 )
 
@@ -1133,7 +1137,7 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\vover_budget\x18\x0e \x01(\bR\n" +
 	"overBudget\x12.\n" +
 	"\x11last_error_age_ms\x18\x0f \x01(\x04H\x00R\x0elastErrorAgeMs\x88\x01\x01B\x14\n" +
-	"\x12_last_error_age_ms*\xbe\x03\n" +
+	"\x12_last_error_age_ms*\xe6\x03\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n" +
@@ -1149,7 +1153,8 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\x12\x1c\n" +
 	"\x18EXTENSION_POINT_PRE_BIND\x10\v\x12\x18\n" +
 	"\x14EXTENSION_POINT_BIND\x10\f\x12\x1d\n" +
-	"\x19EXTENSION_POINT_POST_BIND\x10\r*o\n" +
+	"\x19EXTENSION_POINT_POST_BIND\x10\r\x12&\n" +
+	"\"EXTENSION_POINT_PLACEMENT_FEASIBLE\x10\x0e*o\n" +
 	"\n" +
 	"Dependency\x12\x1a\n" +
 	"\x16DEPENDENCY_UNSPECIFIED\x10\x00\x12\x13\n" +

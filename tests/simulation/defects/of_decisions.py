@@ -85,15 +85,13 @@ def equal_pods_are_victims() -> None:
 def group_in_part() -> None:
     """The members of a group that fit are bound, though they are too few."""
 
-    async def try_members(
-        original: Any, self: Any, members: Any, min_count: int, scheduled: int, within: Any = None
-    ) -> Any:
-        return await original(self, members, min(min_count, 1), scheduled, within)
+    def placement_feasible(original: Any, self: Any, min_count: int, progress: Any) -> Any:
+        return original(self, min(min_count, 1), progress)
 
     def scheduled_per_group(original: Any, self: Any, group: Any) -> Any:
         return collections.defaultdict(lambda: 1_000_000)
 
-    mutations.replace("PodGroupTrials.try_members", try_members)
+    mutations.replace("GangPlacementFeasible.placement_feasible", placement_feasible)
     mutations.replace("PodGroupCycle._scheduled_per_group", scheduled_per_group)
 
 

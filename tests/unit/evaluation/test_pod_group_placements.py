@@ -1,11 +1,16 @@
 """Topology-aware placement of groups: all members in one domain, the one that the plugins prefer."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from tests.helpers.pod_group_builders import pod_group, too_few
+from tests.helpers.metric_values import counts
+from tests.helpers.pod_group_builders import PROFILE, pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import group_placements
+from trireme.plugin_api.placements import NodesOfDomain, NoPlacementError
 from trireme.registry import score_plugins
 from trireme.v1 import core_pb2, score_phase_pb2
 
@@ -114,6 +119,86 @@ async def test_members_that_run_already_decide_the_domain(nodes: list[str], erro
     ((_, reason, text),) = cluster.conditions
     assert (reason, text.startswith("cannot determine domain for already scheduled pods: ")) == ("SchedulerError", True)
     assert error in text
+
+
+class Fixed:
+    """A plugin at PlacementGenerate with these placements, or none, or an error."""
+
+    def __init__(self, *placements: tuple[str, tuple[int, ...]], free: bool = False, error: str = "") -> None:
+        self._placements = [NodesOfDomain(*each) for each in placements]
+        self._free = free
+        self._error = error
+        self.nodes: list[list[int]] = []
+
+    def generate(self, topology: str, nodes: Any, placed: Any, labels_of: Any) -> Sequence[NodesOfDomain] | None:
+        self.nodes.append([slot for slot, _ in nodes])
+        if self._error:
+            raise NoPlacementError(self._error)
+        return None if self._free else self._placements
+
+
+async def test_placements_of_several_plugins_are_intersected() -> None:
+    """kubernetes/kubernetes v1.38: each plugin gets all nodes, and a placement is one of each plugin's."""
+    power = Fixed(("p1", (0, 1, 2)), ("p2", (3,)))
+    generators = {"Power": power, "Anything": Fixed(free=True)}
+    cluster = Cluster([1, 2, 3, 3], racks=["a", "b", "b", "b"], topology=True, generators=generators)
+    cluster.totals = [10, 90, 20]
+    racked(cluster, 1, 3)
+    await cluster.run()
+    assert power.nodes == [[0, 1, 2, 3]]
+    assert cluster.scored == [([0], 1), ([1, 2], 3), ([3], 3)]
+    assert set(cluster.nodes.values()) == {"n1", "n2"}
+    counted = counts(cluster.metrics.instruments.generated_placements)
+    assert counted == {f"{PROFILE} podgroup": 3}
+    runs = counts(cluster.metrics.instruments.plugin_seconds)
+    assert {name: runs[name] for name in runs if "PlacementGenerate" in name} == {
+        "TopologyPlacementGenerator PlacementGenerate Success": 1,
+        "Power PlacementGenerate Success": 1,
+        "Anything PlacementGenerate Success": 1,
+    }
+    points = counts(cluster.metrics.instruments.point_seconds)
+    assert points[f"PlacementGenerate Success {PROFILE}"] == points[f"PlacementScore Success {PROFILE}"] == 1
+
+
+async def test_a_plugin_restricts_a_group_without_a_topology_too() -> None:
+    cluster = Cluster([2, 2], topology=True, generators={"Power": Fixed(("p2", (1,)))})
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("generators", "code", "text", "plugin"),
+    [
+        ({"Power": Fixed(("p", (9,)))}, "Unschedulable", "no feasible merged placements found", ""),
+        ({"Power": Fixed()}, "Unschedulable", "no feasible placements found", "Power"),
+        (
+            {"Power": Fixed(("p", (9,))), "Wrong": Fixed(error="no such rack")},
+            "SchedulerError",
+            "no such rack",
+            "",
+        ),
+        (
+            {"Power": Fixed(("p/q", (0,)))},
+            "SchedulerError",
+            'placement name "p/q" must not contain "/"',
+            "",
+        ),
+    ],
+    ids=["no node in common", "no placement", "an error of a later plugin", "a wrong name"],
+)
+async def test_a_group_without_a_placement_in_common_is_not_tried(
+    generators: dict[str, Fixed], code: str, text: str, plugin: str
+) -> None:
+    """All plugins run before any intersection: an error of the last one wins, as in kube-scheduler."""
+    cluster = Cluster([2], racks=["a"], topology=True, generators=generators)
+    racked(cluster, 1, 1)
+    await cluster.run()
+    assert (cluster.asked, cluster.conditions) == ([], [("False", code, text)])
+    assert cluster.failures["p0"].rejectors == ({plugin} if plugin else frozenset())
+    outcome = "Unschedulable" if code == "Unschedulable" else "Error"
+    assert counts(cluster.metrics.instruments.point_seconds)[f"PlacementGenerate {outcome} {PROFILE}"] == 1
 
 
 def _totals(

@@ -80,12 +80,13 @@ WRONG = {
     "events of a plugin that only scores": (
         {"extension_points": [SCORE], **events("Node", "Add")},
         "events_to_register: no event can help a pod of this plugin, because it cannot refuse one; only plugins "
-        "with one of these extension points may register events: preEnqueue, preFilter, filter, reserve, permit",
+        "with one of these extension points may register events: preEnqueue, preFilter, filter, reserve, permit, "
+        "placementFeasible",
     ),
     "pod field": ({"pod_fields": ["spec.nope"]}, "pod_fields: spec.nope: "),
     "feature of a newer contract": (
         {"required_features": ["idempotent", "time-travel"]},
-        "required_features[1]: time-travel is not known to this scheduler, which has: idempotent, required-features, ",
+        "required_features[1]: time-travel is not known to this scheduler, which has: idempotent, placement-feasible, ",
     ),
 }
 

@@ -6,11 +6,13 @@ import pytest
 
 from tests.helpers.pod_group_builders import pod_group, too_few
 from tests.helpers.pod_group_cluster import Cluster
+from trireme.framework import status
+from trireme.plugin_api.placements import PlacementProgress
+from trireme.plugins.gang_scheduling import placement_feasible
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
-from trireme.scheduling.groups.pod_group_results import GroupCode, placement_feasible
 from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
 
 UNSCHEDULABLE = 'parent pod group "g" is unschedulable'
@@ -29,18 +31,19 @@ def place(cluster: Cluster, name: str) -> type[QueueState]:
 @pytest.mark.parametrize(
     ("min_count", "scheduled", "unschedulable", "remaining", "verdict", "text"),
     [
-        (3, 1, 2, 1, GroupCode.UNSCHEDULABLE, too_few(3, 1, 2, 1)),
-        (3, 1, 2, 2, GroupCode.WAIT, too_few(3, 1, 2, 2).replace("cannot be", "is not yet")),
-        (3, 3, 0, 0, GroupCode.SUCCESS, ""),
-        (1, 0, 0, 0, GroupCode.UNSCHEDULABLE, too_few(1, 0, 0, 0)),
-        (0, 0, 0, 0, GroupCode.SUCCESS, ""),
+        (3, 1, 2, 1, status.Code.UNSCHEDULABLE, too_few(3, 1, 2, 1)),
+        (3, 1, 2, 2, status.Code.WAIT, too_few(3, 1, 2, 2).replace("cannot be", "is not yet")),
+        (3, 3, 0, 0, status.Code.SUCCESS, ""),
+        (1, 0, 0, 0, status.Code.UNSCHEDULABLE, too_few(1, 0, 0, 0)),
+        (0, 0, 0, 0, status.Code.SUCCESS, ""),
     ],
 )
 def test_a_group_is_feasible_as_long_as_enough_may_still_fit(
-    min_count: int, scheduled: int, unschedulable: int, remaining: int, verdict: GroupCode, text: str
+    min_count: int, scheduled: int, unschedulable: int, remaining: int, verdict: status.Code, text: str
 ) -> None:
     """It decides when a trial ends; its words are in events and conditions."""
-    said = placement_feasible(min_count, scheduled, unschedulable, remaining)
+    progress = PlacementProgress(remaining, scheduled, unschedulable)
+    said = placement_feasible.make().placement_feasible(min_count, progress)
     assert (said.code, said.message) == (verdict, text)
 
 

@@ -169,7 +169,18 @@ async def test_a_trial_without_room_is_recorded_with_its_search_for_victims() ->
     cluster.reprieve = reprieve
     await cluster.run()
     instruments = cluster.metrics.instruments
-    assert counts(instruments.point_seconds) == {f"PodGroupPostFilter Success {PROFILE}": 1}
+    assert counts(instruments.point_seconds) == {
+        f"PodGroupPostFilter Success {PROFILE}": 1,
+        f"PlacementFeasible Success {PROFILE}": 1,
+        f"PlacementFeasible Unschedulable {PROFILE}": 1,
+        f"PlacementFeasible Wait {PROFILE}": 2,
+        f"RankNodes Success {PROFILE}": 2,
+    }
+    assert counts(instruments.plugin_seconds) == {
+        "DynamicResources PodGroupPostFilter Unschedulable": 1,
+        "DefaultPreemption PodGroupPostFilter Success": 1,
+        "DefaultPreemption RankNodes Success": 1,
+    }
     assert counts(instruments.group_preemption_attempts) == {"podgroup Success": 1}
     assert counts(instruments.evaluation_seconds) == {"podgroup Success": 1}
     assert counts(instruments.group_attempts) == {f"waiting_on_preemption {PROFILE} podgroup": 1}

@@ -7,6 +7,7 @@ SPEC = PluginSpec(
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PLACEMENT_FEASIBLE}),
     __package__,
     pod_fields=("metadata.namespace", "spec.schedulingGroup"),
+    implementations={ExtensionPoint.PLACEMENT_FEASIBLE: LazyImport(".placement_feasible:make")},
     events_to_register=LazyImport(".hints:events_to_register"),
     role=Role.GANGS,
 )

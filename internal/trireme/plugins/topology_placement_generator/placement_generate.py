@@ -22,13 +22,15 @@ class TopologyPlacementGenerator:
         nodes: Iterable[tuple[int, Mapping[str, str]]],
         placed: Iterable[PlacedMember],
         labels_of: Callable[[str], Mapping[str, str] | None],
-    ) -> Sequence[NodesOfDomain]:
+    ) -> Sequence[NodesOfDomain] | None:
         """Make one placement for each domain; only that of the members that have a node, where there are such.
 
-        Nodes without the label, or with an empty one, are in none.
+        Nodes without the label, or with an empty one, are in none. None: the group names no key.
 
         Raises: NoPlacementError if placed members are in no domain, or in several.
         """
+        if not topology:
+            return None
         domains: dict[str, list[int]] = {}
         for slot, labels in nodes:
             if labels.get(topology):

@@ -20,6 +20,7 @@ from trireme.scheduling import (
     reserve_calls,
 )
 from trireme.scheduling.groups import (
+    placement_feasibility,
     pod_group_conditions,
     pod_group_cycle,
     pod_group_placements,
@@ -80,8 +81,16 @@ class PodGroupAssembly:
         execute: Callable[[remote_calls.Instructions], None],
         preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
+        remote_plugins: placement_feasibility.RemotePlugins,
     ) -> Callable[[queued_group.PodGroupBatch], Awaitable[None]]:
         """Make the cycle of a group; returns the function that runs it for a batch from the queue."""
+        feasibility = placement_feasibility.PlacementFeasibility(
+            evaluators=evaluators,
+            observer=observer,
+            publish=publish,
+            plugins=self._roles.placement_feasible,
+            remote_plugins=remote_plugins,
+        )
         trials = pod_group_trial.PodGroupTrials(
             cache=cache,
             queue=queue,
@@ -90,8 +99,9 @@ class PodGroupAssembly:
             observer=observer,
             reserved=reserved,
             publish=publish,
+            feasibility=feasibility,
         )
-        try_group = self._make_try_group(cache, evaluators, observer, publish, trials)
+        try_group = self._make_try_group(cache, evaluators, observer, publish, trials, feasibility)
         post_filters = self._make_post_filters(cache, evaluators, observer, publish, trials, try_group)
         return pod_group_cycle.PodGroupCycle(
             cache=cache,
@@ -107,7 +117,6 @@ class PodGroupAssembly:
             preemptions=preemptions,
             binding=binding,
             group_reporter=pod_group_reporter.PodGroupReporter(reporter, self._conditions),
-            gang_profiles=self._roles.gang,
             limit=limit,
             asynchronous=self._features.enabled("SchedulerAsyncPreemption"),
         ).run
@@ -119,6 +128,7 @@ class PodGroupAssembly:
         observer: ports.Observer,
         publish: Callable[[], int],
         trials: pod_group_trial.PodGroupTrials,
+        feasibility: placement_feasibility.PlacementFeasibility,
     ) -> pod_group_results.TryGroup:
         """What tries a group: on all nodes, or in each placement where groups may have a topology."""
         if not self._topology:
@@ -129,6 +139,7 @@ class PodGroupAssembly:
             observer=observer,
             publish=publish,
             trials=trials,
+            feasibility=feasibility,
             generators=self._roles.placement_generators,
             scorers=self._roles.placement_scorers,
             random=self._random,

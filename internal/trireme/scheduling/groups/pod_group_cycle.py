@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
@@ -59,14 +59,12 @@ class PodGroupCycle:
         preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
         group_reporter: pod_group_reporter.PodGroupReporter,
-        gang_profiles: Set[str],
         limit: batch_limit.BatchLimit,
         asynchronous: bool,
     ) -> None:
         """`try_group` tries a group, `trials` undoes what it assumed.
 
-        In `gang_profiles` a group's minimum applies; in others any members that fit are bound. `asynchronous`: victims
-        are deleted while others are scheduled.
+        `asynchronous`: victims are deleted while others are scheduled.
         """
         self._cache = cache
         self._reporter = reporter
@@ -81,7 +79,6 @@ class PodGroupCycle:
         self._preemptions = preemptions
         self._binding = binding
         self._group_reporter = group_reporter
-        self._gang_profiles = gang_profiles
         self._limit = limit
         self._asynchronous = asynchronous
 
@@ -164,12 +161,11 @@ class PodGroupCycle:
         tree: forest.GroupNode,
         members: Sequence[queued_pod.QueuedPodInfo],
     ) -> PodGroupRequest:
-        """Describe the trial: the members by PodGroup, how many have a node, and whether minimums apply."""
+        """Describe the trial: the members by PodGroup, and how many have a node."""
         by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
             by_group.setdefault(queued_group.pod_group_name(pod), []).append(pod)
-        minimums = members[0].record.profile in self._gang_profiles
-        return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group), minimums)
+        return PodGroupRequest(group, tree, by_group, self._scheduled_per_group(group))
 
     async def _evict_victims(
         self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action], nodes: Iterable[str]

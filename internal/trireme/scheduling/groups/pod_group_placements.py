@@ -1,7 +1,8 @@
 """Topology-aware placement of groups (gate TopologyAwareWorkloadScheduling): all members in one domain, the best one.
 
 Each value of the node label that the group names is a placement: the group is tried on its nodes alone, as if there
-were no others. Among several that it fits in, the plugins at PlacementScore choose; a group without a constraint has
+were no others. Where a profile has several plugins at PlacementGenerate, placements are what theirs have in common.
+Among several that it fits in, the plugins at PlacementScore choose; a group without a constraint has
 one placement, all nodes. Where members have a node already, only their domain comes in question.
 
 Groups of groups nest: in each placement of one its groups are tried, one after the other, and the placements of those
@@ -13,27 +14,34 @@ compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 Tests: tests/unit/evaluation/test_pod_group_placements.py, tests/unit/scheduling/test_pod_group_trees.py.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.cache import cluster_cache
 from trireme.config import scheduler_configuration
 from trireme.framework import status
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
+from trireme.scheduling.groups import placement_merging
+from trireme.scheduling.groups.placement_feasibility import PlacementFeasibility, TrialStep
 from trireme.scheduling.groups.pod_group_results import (
     GroupCode,
     GroupStatus,
+    MemberAttempt,
     PodGroupRequest,
     PodGroupResult,
-    placement_feasible,
     unschedulable_if_none_placed,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.scheduling.trial_scope import GroupPlacement
 from trireme.v1 import score_phase_pb2
 from trireme.wire import status as wire_status
+
+_GENERATE, _SCORE = ExtensionPoint.PLACEMENT_GENERATE.label, ExtensionPoint.PLACEMENT_SCORE.label
+_CODES = {GroupCode.UNSCHEDULABLE: status.Code.UNSCHEDULABLE, GroupCode.ERROR: status.Code.ERROR}
 
 
 class PodGroupPlacements:
@@ -47,11 +55,12 @@ class PodGroupPlacements:
         observer: ports.Observer,
         publish: Callable[[], int],
         trials: PodGroupTrials,
-        generators: Mapping[str, placements.PlacementGeneratePlugin],
+        feasibility: PlacementFeasibility,
+        generators: Mapping[str, Mapping[str, placements.PlacementGeneratePlugin]],
         scorers: Mapping[str, Sequence[scheduler_configuration.Plugin]],
         random: ports.Random,
     ) -> None:
-        """`generators` and `scorers` are each profile's plugin at PlacementGenerate and those at PlacementScore.
+        """`generators` and `scorers` are each profile's plugins at PlacementGenerate, and at PlacementScore.
 
         `random` decides between placements that are equally good.
         """
@@ -60,6 +69,7 @@ class PodGroupPlacements:
         self._publish = publish
         self._observer = observer
         self._trials = trials
+        self._feasibility = feasibility
         self._generators = generators
         self._scorers = scorers
         self._random = random
@@ -73,19 +83,13 @@ class PodGroupPlacements:
     ) -> PodGroupResult:
         """Try a group of the tree in each of its placements, and assume it in the best; each lies within `around`.
 
-        A group without a topology constraint is tried in `around` itself (None: on all nodes). An error ends it, and so
+        A group that no plugin restricts is tried in `around` itself (None: on all nodes). An error ends it, and so
         does success if there is only one placement, or in the one that members are nominated to, which is tried first.
         On failure nothing is assumed, and the first placement's status is the result's.
         """
-        candidates: Sequence[GroupPlacement | None] = (around,)
-        generator = self._generators.get(request.profile)
-        if node.topology and generator is not None:
-            try:
-                candidates = self._generate_placements(generator, request, node, around)
-            except placements.NoPlacementError as error:
-                return PodGroupResult(node, GroupStatus(GroupCode.ERROR, str(error)))
-        if not candidates:
-            return PodGroupResult(node, GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found"))
+        candidates = self._run_generators(request, node, around)
+        if isinstance(candidates, GroupStatus):
+            return PodGroupResult(node, candidates)
         self._observer.on_placements_generated(request.profile, node.key.kind, len(candidates))
         nominated = None if node.composite or node is not request.tree else self._nominated(request, candidates)
         found: list[tuple[GroupPlacement | None, PodGroupResult]] = []
@@ -137,28 +141,31 @@ class PodGroupPlacements:
 
         Each sees those before it.
         """
-        min_count = node.min_count if request.minimums_apply else 0
-        result = PodGroupResult(node, placement_feasible(min_count, 0, 0, len(node.children)))
-        if result.status.code is GroupCode.UNSCHEDULABLE:
+        progress = placements.PlacementProgress(len(node.children), 0, 0)
+        result = PodGroupResult(node, await self._evaluate_step(request, node, placement, progress, ()))
+        if result.status.ends_trial:
             return result
-        prospect, scheduled = result.status, 0
+        prospect = result.status
         try:
-            for index, child in enumerate(node.children):
+            for child in node.children:
                 tried = await self._try_group(request, child, placement)
                 result.children.append(tried)
                 if tried.status.code is GroupCode.ERROR:
                     text = f'evaluation failed due to child "{child.name}" error: {tried.status.message}'
                     prospect = GroupStatus(GroupCode.ERROR, f'composite pod group "{node.name}" {text}')
                     break
-                scheduled += tried.succeeded
-                count = index + 1
-                prospect = placement_feasible(min_count, scheduled, count - scheduled, len(node.children) - count)
-                if prospect.code is GroupCode.UNSCHEDULABLE:
+                fits = tried.succeeded
+                progress = placements.PlacementProgress(
+                    progress.remaining - 1, progress.scheduled + fits, progress.unschedulable + (not fits)
+                )
+                attempts = [member for each in result.children for member in each.placed_members()]
+                prospect = await self._evaluate_step(request, node, placement, progress, attempts)
+                if prospect.ends_trial:
                     break
         except BaseException:
             self._undo_results(result.children)
             raise
-        result.status = prospect
+        result.status = prospect.at_end()
         if not result.succeeded:
             self._undo_results(result.children)
         return result
@@ -166,18 +173,75 @@ class PodGroupPlacements:
     def _undo_results(self, results: Sequence[PodGroupResult]) -> None:
         self._trials.unassume_all([member for result in results for member in result.placed_members()])
 
-    def _generate_placements(
+    async def _evaluate_step(
         self,
+        request: PodGroupRequest,
+        node: GroupNode,
+        placement: GroupPlacement | None,
+        progress: placements.PlacementProgress,
+        attempts: Sequence[MemberAttempt],
+    ) -> GroupStatus:
+        """The status of a group of groups by the plugins at PlacementFeasible; `attempts` of the pods that fitted."""
+        step = TrialStep(progress, len(attempts))
+        (prospect,) = await self._feasibility.evaluate(request, node, placement, attempts, [step])
+        return prospect
+
+    def _run_generators(
+        self, request: PodGroupRequest, node: GroupNode, around: GroupPlacement | None
+    ) -> Sequence[GroupPlacement | None] | GroupStatus:
+        """The placements by all plugins at PlacementGenerate, or the status of a group that has none."""
+        started = self._observer.clock()
+        found = self._generate_placements(request, node, around)
+        code = _CODES[found.code] if isinstance(found, GroupStatus) else status.Code.SUCCESS
+        self._observer.on_extension_point_run(_GENERATE, code, request.profile, self._observer.clock() - started)
+        return found
+
+    def _generate_placements(
+        self, request: PodGroupRequest, node: GroupNode, around: GroupPlacement | None
+    ) -> Sequence[GroupPlacement | None] | GroupStatus:
+        """Run the plugins at PlacementGenerate, each on all nodes of `around`, and intersect what they generate."""
+        of_each: list[Sequence[placements.NodesOfDomain]] = []
+        for name, generator in self._generators.get(request.profile, {}).items():
+            found = self._run_generator(name, generator, request, node, around)
+            if isinstance(found, GroupStatus):
+                return found
+            if found is not None:
+                of_each.append(found)
+        if not of_each:
+            return (around,)
+        merged = functools.reduce(placement_merging.intersect, of_each)
+        if not merged:
+            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible merged placements found")
+        return [GroupPlacement(domain, slots) for domain, slots in merged]
+
+    def _run_generator(
+        self,
+        name: str,
         generator: placements.PlacementGeneratePlugin,
         request: PodGroupRequest,
         node: GroupNode,
         around: GroupPlacement | None,
-    ) -> list[GroupPlacement]:
-        """One placement for each domain that comes in question. Raises: NoPlacementError."""
-        found = generator.generate(
-            node.topology, self._slots_and_labels(around), self._scheduled_members(request, node), self._labels_of_node
-        )
-        return [GroupPlacement(domain, slots) for domain, slots in found]
+    ) -> Sequence[placements.NodesOfDomain] | GroupStatus | None:
+        """The placements of one plugin, or the status of a group without any; None: it does not restrict the group."""
+        started, plugins, wrong = self._observer.clock(), frozenset({name}), ""
+        found: Sequence[placements.NodesOfDomain] | None = None
+        try:
+            found = generator.generate(
+                node.topology,
+                self._slots_and_labels(around),
+                self._scheduled_members(request, node),
+                self._labels_of_node,
+            )
+        except placements.NoPlacementError as error:
+            wrong = str(error)
+        code = status.Code.ERROR if wrong else status.Code.SUCCESS
+        self._observer.on_plugin_run(_GENERATE, name, code, self._observer.clock() - started)
+        wrong = wrong or placement_merging.find_wrong_name(found or ())
+        if wrong:
+            return GroupStatus(GroupCode.ERROR, wrong, plugins)
+        if found is not None and not found:
+            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found", plugins)
+        return found
 
     def _slots_and_labels(self, around: GroupPlacement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
         """The slots of all nodes within the placement, with the labels of the nodes."""
@@ -235,11 +299,15 @@ class PodGroupPlacements:
             message.placements.add(
                 slots=slots, pod_classes=[member.pod.record.class_id for member in result.placed_members()]
             )
+        started, code = self._observer.clock(), status.Code.ERROR
         try:
             response = await self._evaluators.score_pod_group_placements(message)
+            code = wire_status.from_message(response.status).code
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupStatus(GroupCode.ERROR, str(error))
-        if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
+        finally:
+            self._observer.on_extension_point_run(_SCORE, code, record.profile, self._observer.clock() - started)
+        if code is not status.Code.SUCCESS:
             return GroupStatus(GroupCode.ERROR, ", ".join(response.status.messages))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
         return found[max(rated)[2]][1]
@@ -248,4 +316,4 @@ class PodGroupPlacements:
 def _status_without_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status of a group that fits in none of `count` placements: their number, and the first one's status."""
     text = f"0/{count} placements are available, first placement status: {first.message}"
-    return GroupStatus(GroupCode.UNSCHEDULABLE, text)
+    return GroupStatus(GroupCode.UNSCHEDULABLE, text, first.plugins)

@@ -18,6 +18,7 @@ from typing import Protocol
 from trireme.cache import cluster_cache
 from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import fit_reasons, status
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import queued_pod
 from trireme.registry import group_plugins, in_tree
 from trireme.scheduling import ports
@@ -32,6 +33,8 @@ from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.scheduling.groups.victim_costs import VictimCosts
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
+
+_LABEL = ExtensionPoint.POD_GROUP_POST_FILTER.label
 
 
 class _HasIdentity(Protocol):
@@ -105,6 +108,7 @@ class PodGroupPostFilters:
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
+            started = self._observer.clock()
             if group_plugins.releases_claims(plugin):
                 result = await self._list_claims_to_release(request, tried.attempts)
             elif group_plugins.preempts(plugin):
@@ -112,6 +116,7 @@ class PodGroupPostFilters:
                 self._observer.on_group_preemption_attempted(request.tree.key.kind, result.code)
             else:
                 continue
+            self._observer.on_plugin_run(_LABEL, plugin, result.code, self._observer.clock() - started)
             actions.extend(result.actions)
             result = dataclasses.replace(result, actions=tuple(actions))
             if result.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):

@@ -79,7 +79,7 @@ class PodGroupReporter:
         if final.code is GroupCode.ERROR:
             of_group = Failure(f"{parent} encountered an error", nominated_node="")
         elif final.code is GroupCode.UNSCHEDULABLE:
-            of_group = Failure(f"{parent} is unschedulable", nominated_node="", unschedulable=True)
+            of_group = Failure(f"{parent} is unschedulable", final.plugins, nominated_node="", unschedulable=True)
         for member in result.attempts:
             failure, node = member.failure, nodes.get(member.pod.uid)
             if failure is None or (final.code is GroupCode.ERROR and not member.failed_by_error):

@@ -31,10 +31,20 @@ class GroupCode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A code with the reason, for events and conditions."""
+    """A code with the reason, for events and conditions. `plugins`: those that it is of."""
 
     code: GroupCode
     message: str = ""
+    plugins: frozenset[str] = frozenset()
+
+    @property
+    def ends_trial(self) -> bool:
+        """Whether nothing more of the group is tried."""
+        return self.code in (GroupCode.UNSCHEDULABLE, GroupCode.ERROR)
+
+    def at_end(self) -> "GroupStatus":
+        """The status if nothing more is tried: what waits for more is unschedulable."""
+        return dataclasses.replace(self, code=GroupCode.UNSCHEDULABLE) if self.code is GroupCode.WAIT else self
 
 
 @dataclasses.dataclass(slots=True)
@@ -62,14 +72,12 @@ class PodGroupRequest:
     """The pods of a tree of groups that are to be placed.
 
     `members` and `scheduled` are by name of a PodGroup: the pods that wait, in order, and how many have a node already.
-    `minimums_apply`: the groups' minimums apply.
     """
 
     group: queued_group.QueuedPodGroupInfo
     tree: forest.GroupNode
     members: Mapping[str, Sequence[queued_pod.QueuedPodInfo]]
     scheduled: Mapping[str, int]
-    minimums_apply: bool
 
     @property
     def profile(self) -> str:
@@ -126,21 +134,6 @@ def unschedulable_if_none_placed(result: PodGroupResult) -> PodGroupResult:
     return result
 
 
-def placement_feasible(min_count: int, scheduled: int, unschedulable: int, remaining: int) -> GroupStatus:
-    """Whether `min_count` members can still have a node, when others have one, were refused, or were not tried.
-
-    Source: pkg/scheduler/framework/plugins/gangscheduling PlacementFeasible.
-    """
-    if scheduled >= min_count:
-        return GroupStatus(GroupCode.SUCCESS)
-    progress = f"{scheduled} scheduled, {unschedulable} unschedulable, {remaining} not-evaluated"
-    if scheduled + remaining < min_count:
-        text = f"scheduling policy's minimum threshold ({min_count}) cannot be satisfied: {progress}"
-        return GroupStatus(GroupCode.UNSCHEDULABLE, text)
-    text = f"scheduling policy's minimum threshold ({min_count}) is not yet satisfied: {progress}"
-    return GroupStatus(GroupCode.WAIT, text)
-
-
 def results_of_tree(
     node: forest.GroupNode, result: PodGroupResult | None, failed: PodGroupResult | None = None
 ) -> Iterator[PodGroupResult]:
@@ -171,4 +164,4 @@ def _status_below(failed: PodGroupResult) -> GroupStatus:
     name = f'ancestor composite pod group "{failed.node.name}"'
     if _is_error(failed):
         return GroupStatus(GroupCode.ERROR, f"{name} encountered an error")
-    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable")
+    return GroupStatus(GroupCode.UNSCHEDULABLE, f"{name} is unschedulable", failed.status.plugins)

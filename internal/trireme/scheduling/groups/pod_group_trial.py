@@ -17,18 +17,19 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from trireme.cache import cluster_cache
+from trireme.plugin_api.placements import PlacementProgress
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
 from trireme.registry import group_plugins
 from trireme.scheduling import assumed_pod, attempt, ports, refusal, reserve_calls, trial_scope
 from trireme.scheduling.failure import Failure
+from trireme.scheduling.groups.placement_feasibility import PlacementFeasibility, TrialStep
 from trireme.scheduling.groups.pod_group_results import (
     GroupCode,
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
     PodGroupResult,
-    placement_feasible,
     unschedulable_if_none_placed,
 )
 from trireme.scheduling.groups.victim_costs import VictimCosts
@@ -50,6 +51,7 @@ class PodGroupTrials:
         observer: ports.Observer,
         reserved: reserve_calls.ReserveCalls,
         publish: Callable[[], int],
+        feasibility: PlacementFeasibility,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -58,6 +60,7 @@ class PodGroupTrials:
         self._observer = observer
         self._reserved = reserved
         self._publish = publish
+        self._feasibility = feasibility
         self._costs: VictimCosts | None = None
 
     @contextlib.contextmanager
@@ -69,29 +72,6 @@ class PodGroupTrials:
         finally:
             self._costs = None
 
-    async def try_members(
-        self,
-        members: Sequence[queued_pod.QueuedPodInfo],
-        min_count: int,
-        scheduled: int,
-        within: trial_scope.GroupPlacement | None = None,
-    ) -> tuple[GroupStatus, list[MemberAttempt]]:
-        """Try the members in this order, while `scheduled` others have a node. Without success nothing is left assumed.
-
-        `min_count` 0: any number of members will do. `within`: on these nodes alone.
-        """
-        attempts: list[MemberAttempt] = []
-        pod_group = queued_group.pod_group_name(members[0]) if members else ""
-        trial = trial_scope.TrialScope(pod_group, within, self._costs)
-        try:
-            group_status = await self._try_members_without_undo(members, min_count, scheduled, trial, attempts)
-        except BaseException:
-            self.unassume_all(attempts)
-            raise
-        if group_status.code is not GroupCode.SUCCESS:
-            self.unassume_all(attempts)
-        return group_status, attempts
-
     async def try_on_all_nodes(self, request: PodGroupRequest) -> PodGroupResult:
         """Try a PodGroup on all nodes."""
         return unschedulable_if_none_placed(await self.try_pod_group(request, request.tree, None))
@@ -99,44 +79,61 @@ class PodGroupTrials:
     async def try_pod_group(
         self, request: PodGroupRequest, node: forest.GroupNode, within: trial_scope.GroupPlacement | None
     ) -> PodGroupResult:
-        """Try a PodGroup of the tree; `within`: on these nodes alone."""
-        min_count = node.min_count if request.minimums_apply else 0
-        group_status, attempts = await self.try_members(
-            request.members_of(node), min_count, request.scheduled.get(node.name, 0), within
-        )
+        """Try the members of a PodGroup of the tree in order. Without success nothing is left assumed.
+
+        `within`: on these nodes alone.
+        """
+        attempts: list[MemberAttempt] = []
+        try:
+            group_status = await self._try_members_without_undo(request, node, within, attempts)
+        except BaseException:
+            self.unassume_all(attempts)
+            raise
+        if group_status.code is not GroupCode.SUCCESS:
+            self.unassume_all(attempts)
         return PodGroupResult(node, group_status, attempts)
 
     async def _try_members_without_undo(
         self,
-        members: Sequence[queued_pod.QueuedPodInfo],
-        min_count: int,
-        scheduled: int,
-        within: trial_scope.TrialScope,
+        request: PodGroupRequest,
+        node: forest.GroupNode,
+        within: trial_scope.GroupPlacement | None,
         attempts: list[MemberAttempt],
     ) -> GroupStatus:
-        """Attempt the members in order, adding to `attempts`, until too many have failed for the minimum.
+        """Attempt the members in order, adding to `attempts`, until the plugins at PlacementFeasible end it.
 
         Returns the group's status. The attempts before it stand: the caller undoes them where the group fails.
         """
-        unschedulable = 0
-        prospect = placement_feasible(min_count, scheduled, 0, len(members))
-        if prospect.code is GroupCode.UNSCHEDULABLE:
+        members = request.members_of(node)
+        trial = trial_scope.TrialScope(node.name, within, self._costs)
+        progress = PlacementProgress(len(members), request.scheduled.get(node.name, 0), 0)
+        (prospect,) = await self._feasibility.evaluate(request, node, within, (), [TrialStep(progress, 0)])
+        if prospect.ends_trial:
             return prospect
         for batch in self._batches_of_one_class(members):
-            tried = await self._try_pods_of_class(batch, within)
-            for index, member in enumerate(tried):
-                attempts.append(member)
-                if member.failed_by_error and member.failure is not None:
-                    text = f"failed to schedule other pod from a pod group: {member.failure.message}"
-                    self.unassume_all(tried[index + 1 :])
-                    return GroupStatus(GroupCode.ERROR, text)
-                scheduled += member.assumed is not None
-                unschedulable += member.assumed is None
-                prospect = placement_feasible(min_count, scheduled, unschedulable, len(members) - len(attempts))
-                if prospect.code is GroupCode.UNSCHEDULABLE:
-                    self.unassume_all(tried[index + 1 :])
-                    return prospect
-        return prospect
+            before = len(attempts)
+            attempts += await self._try_pods_of_class(batch, trial)
+            steps: list[TrialStep] = []
+            for member in attempts[before:]:
+                if member.failed_by_error:
+                    break
+                progress = _progress_after(progress, member)
+                steps.append(TrialStep(progress, before + len(steps) + 1))
+            statuses = await self._feasibility.evaluate(request, node, within, attempts, steps)
+            prospect = statuses[-1] if statuses else prospect
+            if prospect.ends_trial:
+                self._take_back(attempts, before + len(statuses))
+                return prospect
+            failed = attempts[before + len(steps)].failure if before + len(steps) < len(attempts) else None
+            if failed is not None:
+                self._take_back(attempts, before + len(steps) + 1)
+                return GroupStatus(GroupCode.ERROR, f"failed to schedule other pod from a pod group: {failed.message}")
+        return prospect.at_end()
+
+    def _take_back(self, attempts: list[MemberAttempt], kept: int) -> None:
+        """Undo and remove the attempts behind the first `kept`."""
+        self.unassume_all(attempts[kept:])
+        del attempts[kept:]
 
     async def reassume(self, attempts: Sequence[MemberAttempt]) -> str:
         """Assume members again where they fitted before they were undone, and reserve again what they had reserved.
@@ -299,3 +296,9 @@ class PodGroupTrials:
             return None
         refused = any(group_plugins.releases_claims(refusal.plugin) for refusal in filtered.columns.statuses)
         return node_columns.to_message(filtered.columns) if refused else None
+
+
+def _progress_after(progress: PlacementProgress, member: MemberAttempt) -> PlacementProgress:
+    """The progress after one more member was tried."""
+    fitted = member.assumed is not None
+    return PlacementProgress(progress.remaining - 1, progress.scheduled + fitted, progress.unschedulable + (not fitted))

@@ -1825,6 +1825,8 @@ pub enum ExtensionPoint {
     Bind = 12,
     /// Is notified that the pod was bound.
     PostBind = 13,
+    /// Decides whether a group of pods may fit in a placement.
+    PlacementFeasible = 14,
 }
 impl ExtensionPoint {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1847,6 +1849,7 @@ impl ExtensionPoint {
             Self::PreBind => "EXTENSION_POINT_PRE_BIND",
             Self::Bind => "EXTENSION_POINT_BIND",
             Self::PostBind => "EXTENSION_POINT_POST_BIND",
+            Self::PlacementFeasible => "EXTENSION_POINT_PLACEMENT_FEASIBLE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1866,6 +1869,7 @@ impl ExtensionPoint {
             "EXTENSION_POINT_PRE_BIND" => Some(Self::PreBind),
             "EXTENSION_POINT_BIND" => Some(Self::Bind),
             "EXTENSION_POINT_POST_BIND" => Some(Self::PostBind),
+            "EXTENSION_POINT_PLACEMENT_FEASIBLE" => Some(Self::PlacementFeasible),
             _ => None,
         }
     }
@@ -10749,6 +10753,395 @@ pub mod handle_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "trireme.v1.HandleService";
     impl<T> tonic::server::NamedService for HandleServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// PlacementFeasibleRequest is a group that is being tried in a placement.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlacementFeasibleRequest {
+    /// REQUIRED. The caller, and the generation at which all pods of `tried` that have a node are on it. Without `pod`, since
+    /// the pods of a group may differ.
+    #[prost(message, optional, tag = "1")]
+    pub cycle: ::core::option::Option<Cycle>,
+    /// REQUIRED. How many pods, or groups, must fit by the group's policy.
+    #[prost(uint32, tag = "4")]
+    pub min_count: u32,
+    /// OPTIONAL. The name of the placement: of a topology domain its label's value. Unset: the group is tried on all nodes.
+    #[prost(string, tag = "5")]
+    pub placement: ::prost::alloc::string::String,
+    /// OPTIONAL. The names of the placement's nodes, whatever form of nodes the plugin gets. Unset: the group is tried on all
+    /// nodes.
+    #[prost(string, repeated, tag = "6")]
+    pub node_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. The pods that were tried so far, in order; of a group of groups those of them that fit in their groups. Unset:
+    /// none was tried yet.
+    #[prost(message, repeated, tag = "7")]
+    pub tried: ::prost::alloc::vec::Vec<TriedPod>,
+    /// REQUIRED. At least one.
+    #[prost(message, repeated, tag = "8")]
+    pub steps: ::prost::alloc::vec::Vec<PlacementStep>,
+    /// REQUIRED. The group, its metadata and spec.
+    #[prost(oneof = "placement_feasible_request::Group", tags = "2, 3")]
+    pub group: ::core::option::Option<placement_feasible_request::Group>,
+}
+/// Nested message and enum types in `PlacementFeasibleRequest`.
+pub mod placement_feasible_request {
+    /// REQUIRED. The group, its metadata and spec.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Group {
+        /// It is made of pods.
+        #[prost(message, tag = "2")]
+        PodGroup(super::PodGroup),
+        /// It is made of groups.
+        #[prost(message, tag = "3")]
+        CompositePodGroup(super::CompositePodGroup),
+    }
+}
+/// TriedPod is a pod of the group that was tried in the placement.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TriedPod {
+    /// REQUIRED. The pod: namespace, name and UID, and the fields that PluginInfo.pod_fields names.
+    #[prost(message, optional, tag = "1")]
+    pub pod: ::core::option::Option<Pod>,
+    /// OPTIONAL. The node that it would get. Unset: no node of the placement takes it.
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+}
+/// PlacementStep is how far the trial had come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlacementStep {
+    /// REQUIRED. How many of the request's `tried`, from the first, had been tried.
+    #[prost(uint32, tag = "1")]
+    pub tried: u32,
+    /// REQUIRED. Pods, or groups, that had not been tried.
+    #[prost(uint32, tag = "2")]
+    pub remaining: u32,
+    /// REQUIRED. Pods, or groups, that fit; with the pods of the group that had a node before.
+    #[prost(uint32, tag = "3")]
+    pub scheduled: u32,
+    /// REQUIRED. Pods, or groups, that do not fit.
+    #[prost(uint32, tag = "4")]
+    pub unschedulable: u32,
+}
+/// PlacementFeasibleResponse is in the order of the steps of the request.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlacementFeasibleResponse {
+    /// REQUIRED. One a step, up to the first that ends the trial. CODE_SUCCESS: the group fits as it is; it stays so for the
+    /// steps that follow. CODE_WAIT, with a message: it fits if more of it does; if nothing more is tried it is unschedulable.
+    /// CODE_UNSCHEDULABLE: it will not fit in this placement, and the trial ends. CODE_ERROR: the plugin could not decide, and
+    /// the attempt at the group ends by error.
+    #[prost(message, repeated, tag = "1")]
+    pub statuses: ::prost::alloc::vec::Vec<Status>,
+}
+/// Generated client implementations.
+pub mod pod_group_plugin_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// PodGroupPlugin takes part in the scheduling of groups of pods (the feature gate GenericWorkload).
+    #[derive(Debug, Clone)]
+    pub struct PodGroupPluginClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl PodGroupPluginClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> PodGroupPluginClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> PodGroupPluginClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            PodGroupPluginClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
+        /// asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
+        /// there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+        /// is tried in its other placements, and where there is none it is unschedulable.
+        pub async fn placement_feasible(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlacementFeasibleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlacementFeasibleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/trireme.v1.PodGroupPlugin/PlacementFeasible",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("trireme.v1.PodGroupPlugin", "PlacementFeasible"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod pod_group_plugin_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with PodGroupPluginServer.
+    #[async_trait]
+    pub trait PodGroupPlugin: std::marker::Send + std::marker::Sync + 'static {
+        /// PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
+        /// asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
+        /// there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+        /// is tried in its other placements, and where there is none it is unschedulable.
+        async fn placement_feasible(
+            &self,
+            request: tonic::Request<super::PlacementFeasibleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlacementFeasibleResponse>,
+            tonic::Status,
+        >;
+    }
+    /// PodGroupPlugin takes part in the scheduling of groups of pods (the feature gate GenericWorkload).
+    #[derive(Debug)]
+    pub struct PodGroupPluginServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> PodGroupPluginServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for PodGroupPluginServer<T>
+    where
+        T: PodGroupPlugin,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/trireme.v1.PodGroupPlugin/PlacementFeasible" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlacementFeasibleSvc<T: PodGroupPlugin>(pub Arc<T>);
+                    impl<
+                        T: PodGroupPlugin,
+                    > tonic::server::UnaryService<super::PlacementFeasibleRequest>
+                    for PlacementFeasibleSvc<T> {
+                        type Response = super::PlacementFeasibleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlacementFeasibleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PodGroupPlugin>::placement_feasible(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlacementFeasibleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for PodGroupPluginServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "trireme.v1.PodGroupPlugin";
+    impl<T> tonic::server::NamedService for PodGroupPluginServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -1,0 +1,151 @@
+"""Several plugins at PlacementFeasible: the cases of kube-scheduler's TestRunPlacementFeasiblePlugins, by trials."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.helpers.metric_values import counts
+from tests.helpers.pod_group_builders import PROFILE, of_groups, pod_group, too_few
+from tests.helpers.pod_group_cluster import Cluster
+from trireme.framework import status
+from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
+
+REFUSED = status.unschedulable("Far", "the rack has no licence")
+WAITS = status.Status(status.Code.WAIT, "Far", ("one more",))
+FAILED = status.error("Far", "running PlacementFeasible plugin: down")
+
+
+class Scripted:
+    """Answers about each step by how many pods were tried, and records the steps, with the nodes of those tried."""
+
+    def __init__(self, answers: dict[int, status.Status], *, composite: dict[int, status.Status] | None = None) -> None:
+        self._answers = answers
+        self._composite = composite or {}
+        self.calls: list[list[int]] = []
+        self.seen: list[tuple[str, str, list[str]]] = []
+
+    async def placement_feasible(self, trial: GroupTrial, steps: Sequence[TrialStep]) -> Sequence[status.Status]:
+        self.calls.append([step.attempts for step in steps])
+        nodes = ["" if each.assumed is None else each.assumed.node_name for each in trial.attempts]
+        self.seen.append((trial.group.name, "" if trial.placement is None else trial.placement.name, nodes))
+        out = []
+        for step in steps:
+            answers, at = self._answers, step.attempts
+            if trial.group.composite:
+                answers, at = self._composite, step.progress.scheduled + step.progress.unschedulable
+            out.append(answers.get(at, status.SUCCESS))
+            if out[-1].code not in (status.Code.SUCCESS, status.Code.WAIT):
+                break
+        return out
+
+
+async def _tried(plugins: dict[str, Scripted], minimum: int = 1, members: int = 3, room: int = 3) -> Cluster:
+    """A gang that is tried on one node with so much room."""
+    cluster = Cluster([room], remote_feasible=plugins)
+    cluster.group(pod_group("g", minimum))
+    for number in range(members):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    return cluster
+
+
+async def test_pods_of_one_class_are_steps_of_one_call() -> None:
+    """A thousand pods would be a thousand calls."""
+    plugin = Scripted({})
+    cluster = await _tried({"Far": plugin})
+    assert plugin.calls == [[0], [1, 2, 3]]
+    assert plugin.seen == [("g", "", []), ("g", "", ["n0", "n0", "n0"])]
+    assert cluster.started == [["p0", "p1", "p2"]]
+
+
+async def test_a_refusal_ends_the_trial_and_undoes_it_and_names_the_plugin() -> None:
+    """Pods behind it would stay assumed, or their events would not be those of the plugin that refused."""
+    cluster = await _tried({"Far": Scripted({2: REFUSED})})
+    assert (cluster.nodes, cluster.started) == ({}, [])
+    assert cluster.conditions == [("False", "Unschedulable", REFUSED.message)]
+    assert [cluster.failures[f"p{number}"].rejectors for number in range(3)] == [{"Far"}] * 3
+
+
+async def test_before_the_first_pod_a_refusal_saves_the_trial() -> None:
+    cluster = await _tried({"Far": Scripted({0: REFUSED})})
+    assert cluster.asked == []
+    assert cluster.conditions == [("False", "Unschedulable", REFUSED.message)]
+
+
+async def test_waiting_goes_on_and_is_a_refusal_at_the_end() -> None:
+    waits_once = await _tried({"Far": Scripted({0: WAITS, 1: WAITS})})
+    assert waits_once.started == [["p0", "p1", "p2"]]
+    to_the_end = await _tried({"Far": Scripted(dict.fromkeys(range(4), WAITS))})
+    assert (to_the_end.nodes, to_the_end.conditions) == ({}, [("False", "Unschedulable", "one more")])
+    assert to_the_end.failures["p0"].rejectors == {"Far"}
+
+
+async def test_an_error_is_one_of_the_group_and_says_what_failed() -> None:
+    cluster = await _tried({"Far": Scripted({1: FAILED})})
+    text = f"failed to evaluate placement feasibility: {FAILED.message}"
+    assert (cluster.nodes, cluster.conditions) == ({}, [("False", "SchedulerError", text)])
+    assert cluster.text("p2") == 'parent pod group "g" encountered an error'
+
+
+async def test_no_plugin_is_called_about_a_step_that_one_before_it_ended() -> None:
+    """GangScheduling is the first: it ends the trial when too few are left."""
+    plugin = Scripted({})
+    cluster = await _tried({"Far": plugin}, minimum=3, room=1)
+    assert plugin.calls == [[0], [1]]
+    assert cluster.conditions == [("False", "Unschedulable", too_few(3, 1, 1, 1))]
+
+
+async def test_the_last_of_several_that_wait_is_reported_and_the_first_refusal_wins() -> None:
+    last = status.Status(status.Code.WAIT, "Last", ("and one more",))
+    cluster = await _tried({"Far": Scripted({3: WAITS}), "Last": Scripted({3: last})})
+    assert cluster.conditions == [("False", "Unschedulable", "and one more")]
+    second = Scripted({1: status.unschedulable("Last", "never")})
+    cluster = await _tried({"Far": Scripted({2: REFUSED}), "Last": second})
+    assert second.calls == [[0], [1]]
+    assert cluster.conditions == [("False", "Unschedulable", "never")]
+
+
+async def test_each_run_is_recorded_with_its_status() -> None:
+    cluster = await _tried({"Far": Scripted({1: WAITS, 3: REFUSED})})
+    runs = counts(cluster.metrics.instruments.point_seconds)
+    assert {name: runs[name] for name in runs if name.startswith("PlacementFeasible")} == {
+        f"PlacementFeasible Success {PROFILE}": 1,
+        f"PlacementFeasible Wait {PROFILE}": 2,
+        f"PlacementFeasible Unschedulable {PROFILE}": 1,
+    }
+
+
+async def test_a_group_goes_to_another_placement_if_one_is_refused() -> None:
+    """The plugin gets the placement by name, and where the pods are there."""
+
+    class RackB(Scripted):
+        async def placement_feasible(self, trial: GroupTrial, steps: Sequence[TrialStep]) -> Sequence[status.Status]:
+            await super().placement_feasible(trial, steps)
+            assert trial.placement is not None
+            return [REFUSED] if trial.placement.name == "a" else [status.SUCCESS] * len(steps)
+
+    plugin = RackB({})
+    cluster = Cluster([2, 2], racks=["a", "b"], topology=True, remote_feasible={"Far": plugin})
+    group = pod_group("g", 2)
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    cluster.group(group)
+    cluster.add("p0", "g")
+    cluster.add("p1", "g")
+    await cluster.run()
+    assert cluster.nodes == dict.fromkeys(("p0", "p1"), "n1")
+    assert plugin.seen == [("g", "a", []), ("g", "b", []), ("g", "b", ["n1", "n1"])]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_group_of_groups_is_asked_about_by_its_groups(refused: bool) -> None:
+    """Its progress counts groups; the pods of groups that fit are there."""
+    plugin = Scripted({}, composite={2: REFUSED} if refused else {})
+    cluster = Cluster([4], composite=True, remote_feasible={"Far": plugin})
+    cluster.group(of_groups("top", 1))
+    for name in ("one", "two"):
+        cluster.group(pod_group(name, 1, parent="top"))
+        cluster.add(f"p-{name}", name)
+    await cluster.run()
+    of_top = [nodes for name, _, nodes in plugin.seen if name == "top"]
+    assert of_top == [[], ["n0"], ["n0", "n0"]]
+    assert len(cluster.nodes) == (0 if refused else 2)
