@@ -155,6 +155,7 @@ func points(plugin framework.Plugin) []triremev1.ExtensionPoint {
 	_, preBind := plugin.(framework.PreBindPlugin)
 	_, bind := plugin.(framework.BindPlugin)
 	_, postBind := plugin.(framework.PostBindPlugin)
+	_, placementFeasible := plugin.(framework.PlacementFeasiblePlugin)
 	add(preEnqueue, triremev1.ExtensionPoint_EXTENSION_POINT_PRE_ENQUEUE)
 	add(sortKey, triremev1.ExtensionPoint_EXTENSION_POINT_QUEUE_SORT)
 	add(preFilter, triremev1.ExtensionPoint_EXTENSION_POINT_PRE_FILTER)
@@ -168,6 +169,7 @@ func points(plugin framework.Plugin) []triremev1.ExtensionPoint {
 	add(preBind, triremev1.ExtensionPoint_EXTENSION_POINT_PRE_BIND)
 	add(bind, triremev1.ExtensionPoint_EXTENSION_POINT_BIND)
 	add(postBind, triremev1.ExtensionPoint_EXTENSION_POINT_POST_BIND)
+	add(placementFeasible, triremev1.ExtensionPoint_EXTENSION_POINT_PLACEMENT_FEASIBLE)
 	return out
 }
 

@@ -153,6 +153,9 @@ func (s *service) register(server *grpc.Server) {
 	if needed["bind"] {
 		triremev1.RegisterBindPluginServer(server, bindServer{service: s})
 	}
+	if needed["pod group"] {
+		triremev1.RegisterPodGroupPluginServer(server, podGroupServer{service: s})
+	}
 	if s.follower != nil {
 		triremev1.RegisterSnapshotFollowerServer(server, s.follower)
 	}
@@ -172,6 +175,8 @@ var serviceOf = map[triremev1.ExtensionPoint]string{
 	triremev1.ExtensionPoint_EXTENSION_POINT_PRE_BIND:        "bind",
 	triremev1.ExtensionPoint_EXTENSION_POINT_BIND:            "bind",
 	triremev1.ExtensionPoint_EXTENSION_POINT_POST_BIND:       "bind",
+
+	triremev1.ExtensionPoint_EXTENSION_POINT_PLACEMENT_FEASIBLE: "pod group",
 }
 
 // handshake serves PluginService.
@@ -194,7 +199,7 @@ func (h handshake) GetPluginInfo(
 		return nil, status.Errorf(codes.FailedPrecondition,
 			"required_features: the caller does not know %s; update the scheduler", strings.Join(missing, ", "))
 	}
-	return h.info, nil
+	return known(h.info, request.GetFeatures()), nil
 }
 
 // Configure makes the plugin for a profile's arguments.

@@ -34,10 +34,14 @@ WAITS = status_pb2.Status(code=status_pb2.CODE_WAIT, messages=["one more"])
 def racks(client: remote_client.PluginClient) -> Cluster:
     """Two racks with a node each, where a gang of two has room, and the plugin decides."""
     made: list[Cluster] = []
+
+    def node_at(slot: int, generation: int) -> str | None:
+        return made[0].cache.node_at(slot, generation)
+
     plugin = remote_placement_feasible.RemotePlacementFeasiblePlugin(client)
     caller = placement_plugin_calls.PlacementFeasibleCaller(
         plugin,
-        lambda slot, generation: made[0].cache.node_at(slot, generation),
+        node_at,
         lambda pod: queue_plugin_calls.pod_for_plugins(made[0].cache, pod),
     )
     cluster = Cluster([2, 2], racks=["a", "b"], topology=True, composite=True, remote_feasible={plugin.name: caller})

@@ -17,10 +17,10 @@ from trireme.framework import cluster_event
 from trireme.plugin_api import contract_features, pod_fields
 from trireme.v1 import plugin_pb2
 
-# Where a plugin may refuse a pod, which then waits for an event.
-# Source: shouldHaveEnqueueExtensions in pkg/scheduler/framework/runtime/framework.go; kube-scheduler ignores the events
-# of other plugins, here they are an error.
-_REFUSING = frozenset(
+#: Where a plugin may refuse a pod, which then waits for an event.
+#: Source: shouldHaveEnqueueExtensions in pkg/scheduler/framework/runtime/framework.go; kube-scheduler ignores the events
+#: of other plugins, here they are an error.
+REFUSING = frozenset(
     {
         plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
         plugin_pb2.EXTENSION_POINT_PRE_FILTER,
@@ -53,10 +53,10 @@ def check_plugin_info(info: plugin_pb2.PluginInfo) -> None:
     _check_enum_value("depends_on", "depends_on", info.depends_on)
     _check_enum_value("normalization", "normalization", info.normalization)
     _check_normalization(info)
-    if info.events_to_register and not _REFUSING.intersection(info.extension_points):
+    if info.events_to_register and not REFUSING.intersection(info.extension_points):
         raise ValueError(
             "events_to_register: no event can help a pod of this plugin, because it cannot refuse one; "
-            f"only plugins with one of these extension points may register events: {_extension_point_names(_REFUSING)}"
+            f"only plugins with one of these extension points may register events: {_extension_point_names(REFUSING)}"
         )
     for at, event in enumerate(info.events_to_register):
         try:

@@ -15,6 +15,7 @@ from trireme.plugin_verification import (
     filter_step_specifications,
     handshake_specifications,
     node_answer_specifications,
+    pod_group_specifications,
     queue_specifications,
     score_specifications,
     status_specifications,
@@ -35,6 +36,7 @@ _MODULES: Sequence[ModuleType] = (
     filter_step_specifications,
     binding_specifications,
     queue_specifications,
+    pod_group_specifications,
     transport_specifications,
     stream_specifications,
 )

@@ -4,7 +4,7 @@ Tests: tests/contract/test_plugin_verification.py.
 """
 
 from trireme.framework import cluster_event
-from trireme.plugin_api import contract_features, pod_fields
+from trireme.plugin_api import contract_features, plugin_info_validation, pod_fields
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
@@ -13,15 +13,6 @@ from trireme.v1 import plugin_pb2
 
 _GROUP = "handshake"
 _UNKNOWN_VALUE = Sentence(PROTOCOL, "in a plugin's description an unknown value is refused at the handshake")
-_REFUSING = frozenset(
-    {
-        plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
-        plugin_pb2.EXTENSION_POINT_PRE_FILTER,
-        plugin_pb2.EXTENSION_POINT_FILTER,
-        plugin_pb2.EXTENSION_POINT_RESERVE,
-        plugin_pb2.EXTENSION_POINT_PERMIT,
-    }
-)
 
 
 def _handshake(session: Session) -> exchanges.Exchange:
@@ -187,7 +178,7 @@ async def custom_normalization_is_listed(session: Session) -> None:
 async def only_refusing_plugins_register_events(session: Session) -> None:
     """A plugin that registers events has an extension point that refuses pods."""
     each = _handshake(session)
-    if session.info.events_to_register and not session.declares(*_REFUSING):
+    if session.info.events_to_register and not session.declares(*plugin_info_validation.REFUSING):
         raise outcomes.Violation("plugins.events_to_register is set, but the plugin cannot refuse a pod", each)
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from google.protobuf.message import Message
 
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_copies_pb2, score_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_group_pb2, queue_pb2, score_copies_pb2, score_pb2
 
 Point: TypeAlias = plugin_pb2.ExtensionPoint.ValueType
 
@@ -47,6 +47,7 @@ PERMIT_POINT = plugin_pb2.EXTENSION_POINT_PERMIT
 PRE_BIND_POINT = plugin_pb2.EXTENSION_POINT_PRE_BIND
 BIND_POINT = plugin_pb2.EXTENSION_POINT_BIND
 POST_BIND_POINT = plugin_pb2.EXTENSION_POINT_POST_BIND
+PLACEMENT_FEASIBLE_POINT = plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE
 
 GET_PLUGIN_INFO = Rpc(
     "PluginService", "GetPluginInfo", plugin_pb2.GetPluginInfoRequest, plugin_pb2.GetPluginInfoResponse
@@ -101,6 +102,13 @@ PRE_BIND_PRE_FLIGHT = Rpc(
 PRE_BIND = Rpc("BindPlugin", "PreBind", bind_pb2.PreBindRequest, bind_pb2.PreBindResponse, (PRE_BIND_POINT,))
 BIND = Rpc("BindPlugin", "Bind", bind_pb2.BindRequest, bind_pb2.BindResponse, (BIND_POINT,), streams=True)
 POST_BIND = Rpc("BindPlugin", "PostBind", bind_pb2.PostBindRequest, bind_pb2.PostBindResponse, (POST_BIND_POINT,))
+PLACEMENT_FEASIBLE = Rpc(
+    "PodGroupPlugin",
+    "PlacementFeasible",
+    pod_group_pb2.PlacementFeasibleRequest,
+    pod_group_pb2.PlacementFeasibleResponse,
+    (PLACEMENT_FEASIBLE_POINT,),
+)
 
 WITH_CYCLE = (
     PRE_FILTER,
@@ -117,6 +125,7 @@ WITH_CYCLE = (
     PRE_BIND,
     BIND,
     POST_BIND,
+    PLACEMENT_FEASIBLE,
 )
 """Those whose request has a `cycle`."""
 ALL = (GET_PLUGIN_INFO, CONFIGURE, PRE_ENQUEUE, QUEUE_SORT, QUEUEING_HINT, *WITH_CYCLE, SCORE_COPIES)

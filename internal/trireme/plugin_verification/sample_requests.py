@@ -4,6 +4,7 @@ Also change: protos/trireme/v1/filter.proto (the messages).
 Also change: protos/trireme/v1/score.proto (the messages).
 Also change: protos/trireme/v1/bind.proto (the messages).
 Also change: protos/trireme/v1/queue.proto (the messages).
+Also change: protos/trireme/v1/pod_group.proto (the messages).
 Also change: internal/trireme/bind/remote_bind_plugins.py (the requests that a plugin gets).
 
 Tests: tests/contract/test_plugin_verification.py.
@@ -22,6 +23,7 @@ from trireme.v1 import (
     cycle_pb2,
     filter_pb2,
     plugin_pb2,
+    pod_group_pb2,
     queue_pb2,
     score_pb2,
     status_pb2,
@@ -281,6 +283,35 @@ async def _reserved_items(session: Session) -> list[bind_pb2.BindItem]:
     return out
 
 
+async def _placement_feasible(session: Session) -> list[Message]:
+    """A gang of two in a placement, before the first pod and after both; then on all nodes; then a group of groups."""
+    names = [node.name for node in session.cluster.nodes]
+    pods = [session.named_pod(pod) for pod in session.cluster.pods[:PODS_PER_CALL]]
+    count = len(pods)
+
+    def request(*, steps: Sequence[int], placement: str = "", composite: bool = False) -> Message:
+        made = pod_group_pb2.PlacementFeasibleRequest(cycle=session.cycle(0), min_count=count)
+        made.cycle.ClearField("pod")
+        group: Any = made.composite_pod_group if composite else made.pod_group
+        group.metadata.namespace, group.metadata.name, group.metadata.uid = "verify", "group", "uid-of-group"
+        if placement:
+            made.placement = placement
+            made.node_names.extend(names)
+        for at in range(steps[-1]):
+            made.tried.add(pod=pods[at], node_name=names[at % len(names)])
+        for tried in steps:
+            made.steps.add(tried=tried, remaining=count - tried, scheduled=tried)
+        return made
+
+    after_each = range(1, count + 1)
+    return [
+        request(steps=(0,), placement="verify-rack"),
+        request(steps=after_each, placement="verify-rack"),
+        request(steps=after_each),
+        request(steps=after_each, composite=True),
+    ]
+
+
 _REQUESTS: Mapping[str, Callable[[Session], Awaitable[list[Message]]]] = {
     rpcs.PRE_ENQUEUE.name: _pre_enqueue,
     rpcs.QUEUE_SORT.name: _queue_sort,
@@ -299,4 +330,5 @@ _REQUESTS: Mapping[str, Callable[[Session], Awaitable[list[Message]]]] = {
     rpcs.PRE_BIND.name: _pre_bind,
     rpcs.BIND.name: _bind,
     rpcs.POST_BIND.name: _post_bind,
+    rpcs.PLACEMENT_FEASIBLE.name: _placement_feasible,
 }

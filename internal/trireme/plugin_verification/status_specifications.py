@@ -18,7 +18,7 @@ _REFUSALS = (
     status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
     status_pb2.CODE_PENDING,
 )
-_MAY_WAIT = (rpcs.PERMIT, rpcs.PRE_BIND)
+_MAY_WAIT = (rpcs.PERMIT, rpcs.PRE_BIND, rpcs.PLACEMENT_FEASIBLE)
 _MAY_SKIP = (rpcs.PRE_FILTER, rpcs.PRE_SCORE, rpcs.PRE_BIND_PRE_FLIGHT, rpcs.PRE_BIND, rpcs.BIND)
 _LOWER_CAMEL_CASE = re.compile(r"[a-z][A-Za-z0-9]*")
 
@@ -99,11 +99,9 @@ async def reasons_have_a_code(session: Session) -> None:
                 raise outcomes.Violation(text, each)
 
 
-@specification(
-    "P065", _GROUP, Sentence("Code.CODE_WAIT", "Permit and PreBind only: the pod waits, assumed on its node.")
-)
-async def only_permit_and_pre_bind_wait(session: Session) -> None:
-    """CODE_WAIT comes from Permit and PreBind alone."""
+@specification("P065", _GROUP, Sentence("Code.CODE_WAIT", "Permit, PreBind and PlacementFeasible only."))
+async def only_some_steps_wait(session: Session) -> None:
+    """CODE_WAIT comes from Permit, PreBind and PlacementFeasible alone."""
     for each, path, status in await _statuses(session):
         if status.code == status_pb2.CODE_WAIT and each.rpc not in _MAY_WAIT:
             raise outcomes.Violation(f"{path}.code is CODE_WAIT in an answer of {each.rpc.name}", each)

@@ -36,8 +36,9 @@ class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Code.ValueType],
     CODE_UNSCHEDULABLE_AND_UNRESOLVABLE: _Code.ValueType  # 4
     """Refused, and evicting pods would not help: the node is no candidate for preemption."""
     CODE_WAIT: _Code.ValueType  # 5
-    """Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
-    PreBind: until an object that the plugin names has changed; then PreBind is called again.
+    """Permit, PreBind and PlacementFeasible only. Permit: the pod waits, assumed on its node, until it is allowed, rejected or
+    timed out. PreBind: likewise until an object that the plugin names has changed; then PreBind is called again.
+    PlacementFeasible: the group of pods fits if more of it does.
     """
     CODE_SKIP: _Code.ValueType  # 6
     """PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
@@ -60,8 +61,9 @@ CODE_UNSCHEDULABLE: Code.ValueType  # 3
 CODE_UNSCHEDULABLE_AND_UNRESOLVABLE: Code.ValueType  # 4
 """Refused, and evicting pods would not help: the node is no candidate for preemption."""
 CODE_WAIT: Code.ValueType  # 5
-"""Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
-PreBind: until an object that the plugin names has changed; then PreBind is called again.
+"""Permit, PreBind and PlacementFeasible only. Permit: the pod waits, assumed on its node, until it is allowed, rejected or
+timed out. PreBind: likewise until an object that the plugin names has changed; then PreBind is called again.
+PlacementFeasible: the group of pods fits if more of it does.
 """
 CODE_SKIP: Code.ValueType  # 6
 """PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next

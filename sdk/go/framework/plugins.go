@@ -256,6 +256,57 @@ type BindPlugin interface {
 	Bind(ctx context.Context, state CycleState, p *v1.Pod, nodeName string) *Status
 }
 
+// PlacementTrial is the placement that a group of pods is being tried in. Kubernetes' framework has its PlacementCycleState,
+// which plugins within the scheduler fill, and the scheduler's snapshot instead.
+type PlacementTrial struct {
+	// Name is the placement's name: of a topology domain its label's value. Empty: the group is tried on all nodes.
+	Name string
+	// NodeNames are its nodes; nil: all nodes.
+	NodeNames []string
+	// Tried are the pods that were tried so far, in order; of a group of groups those that fit in their groups.
+	Tried []TriedPod
+}
+
+// TriedPod is a pod of a group that was tried, and the node that it would get; none where no node of the placement takes it.
+type TriedPod struct {
+	Pod      *v1.Pod
+	NodeName string
+}
+
+// PodGroupInfo is a group of pods, or of groups.
+type PodGroupInfo interface {
+	GetName() string
+	GetNamespace() string
+	GetUID() string
+	// GetMinCount is how many pods, or groups, must fit by the group's policy.
+	GetMinCount() int
+	// GetPodGroup is its metadata and spec; nil for a group of groups.
+	GetPodGroup() *triremev1.PodGroup
+	// GetCompositePodGroup is its metadata and spec; nil for a group of pods.
+	GetCompositePodGroup() *triremev1.CompositePodGroup
+}
+
+// PlacementProgress counts the pods of a group, or the groups of a group of groups, by what came of them in the trial.
+type PlacementProgress struct {
+	// Remaining were not tried yet.
+	Remaining int
+	// Scheduled fit; the pods of the group that had a node before are among them.
+	Scheduled int
+	// Unschedulable do not fit.
+	Unschedulable int
+}
+
+// PlacementFeasiblePlugin decides whether a group of pods may fit in a placement.
+type PlacementFeasiblePlugin interface {
+	Plugin
+	// PlacementFeasible is called before the first pod of the group (the first group of a group of groups) is tried in the
+	// placement, and after each. Wait, with a reason: it fits if more of it does. Unschedulable: it will not fit there, and
+	// the trial ends. After a success it keeps returning success.
+	PlacementFeasible(
+		ctx context.Context, placement *PlacementTrial, podGroupInfo PodGroupInfo, placementProgress PlacementProgress,
+	) *Status
+}
+
 // PostBindPlugin is notified of pods that were bound.
 type PostBindPlugin interface {
 	Plugin

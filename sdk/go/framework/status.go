@@ -39,7 +39,8 @@ const (
 	Unschedulable
 	// UnschedulableAndUnresolvable: refused, and evicting pods would not help.
 	UnschedulableAndUnresolvable
-	// Wait: of Permit, the pod waits, assumed on its node. Of PreBind, PreBind is called again (see PreBindWaitPlugin).
+	// Wait: of Permit, the pod waits, assumed on its node. Of PreBind, PreBind is called again (see PreBindWaitPlugin). Of
+	// PlacementFeasible, more of the group has to fit.
 	Wait
 	// Skip: of PreFilter and PreScore, the plugin's Filter or Score is left out; of Bind, the next plugin binds.
 	Skip

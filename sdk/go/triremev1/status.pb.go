@@ -36,8 +36,9 @@ const (
 	Code_CODE_UNSCHEDULABLE Code = 3
 	// Refused, and evicting pods would not help: the node is no candidate for preemption.
 	Code_CODE_UNSCHEDULABLE_AND_UNRESOLVABLE Code = 4
-	// Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
-	// PreBind: until an object that the plugin names has changed; then PreBind is called again.
+	// Permit, PreBind and PlacementFeasible only. Permit: the pod waits, assumed on its node, until it is allowed, rejected or
+	// timed out. PreBind: likewise until an object that the plugin names has changed; then PreBind is called again.
+	// PlacementFeasible: the group of pods fits if more of it does.
 	Code_CODE_WAIT Code = 5
 	// PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
 	// step is left out.

@@ -7,7 +7,7 @@ import grpc
 from tests.contract.broken.broken_steps import Answers
 from tests.contract.broken.reference_plugin import NAME, ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_group_pb2, queue_pb2, score_pb2, status_pb2
 
 
 class _Unserved(ReferencePlugin):
@@ -85,6 +85,12 @@ class QueueSortNotServed(_Unserved):
     """Does not serve QueueSort."""
 
     violates, points, rpc = "P220", (rpcs.QUEUE_SORT_POINT,), rpcs.QUEUE_SORT
+
+
+class PlacementFeasibleNotServed(_Unserved):
+    """Does not serve PlacementFeasible."""
+
+    violates, points, rpc = "P230", (rpcs.PLACEMENT_FEASIBLE_POINT,), rpcs.PLACEMENT_FEASIBLE
 
 
 class NamelessPlugin(ReferencePlugin):
@@ -288,3 +294,60 @@ class BindWithoutStatus(Answers):
 
     def change(self, response: bind_pb2.BindResponse) -> None:
         response.results[0].ClearField("status")
+
+
+class _OfGroups(Answers):
+    # With Filter the other checks call that.
+    points, rpc = (rpcs.FILTER_POINT, rpcs.PLACEMENT_FEASIBLE_POINT), rpcs.PLACEMENT_FEASIBLE
+
+
+class PlacementUnresolvable(_OfGroups):
+    """Refuses a placement by a code that it does not have."""
+
+    violates = "P231"
+
+    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+        never = refusal("never", code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE)
+        del response.statuses[:]
+        response.statuses.append(never)
+
+
+class PlacementOnce(_OfGroups):
+    """Refuses a placement that it has let pass."""
+
+    violates = "P232"
+
+    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+        self.calls += 1
+        if self.calls > 4:
+            del response.statuses[:]
+            response.statuses.append(refusal("came before"))
+
+
+class PlacementStatusTooMany(_OfGroups):
+    """Answers one status too many."""
+
+    violates = "P233"
+
+    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+        response.statuses.append(response.statuses[-1])
+
+
+class PlacementWaitsWithoutMessage(_OfGroups):
+    """Does not say what a group waits for."""
+
+    violates = "P234"
+
+    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+        del response.statuses[0].messages[:]
+
+
+class PlacementWaitsAgain(_OfGroups):
+    """Has a group wait that has what it needs."""
+
+    violates = "P235"
+
+    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+        statuses = list(response.statuses)[::-1]
+        del response.statuses[:]
+        response.statuses.extend(statuses)

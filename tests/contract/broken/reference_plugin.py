@@ -11,7 +11,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.plugin_verification import rpcs
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_group_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
 
 NAME = "Reference"
 UNLIMITED = 2**31 - 1
@@ -19,7 +19,15 @@ SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 _PATHS = {rpc.path: rpc for rpc in rpcs.ALL}
 _SYNC = "/trireme.v1.SnapshotFollower/Sync"
 _NORMALIZE = plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE
-_REFUSING = frozenset({rpcs.PRE_ENQUEUE_POINT, rpcs.PRE_FILTER_POINT, rpcs.FILTER_POINT, rpcs.RESERVE_POINT})
+_REFUSING = frozenset(
+    {
+        rpcs.PRE_ENQUEUE_POINT,
+        rpcs.PRE_FILTER_POINT,
+        rpcs.FILTER_POINT,
+        rpcs.RESERVE_POINT,
+        rpcs.PLACEMENT_FEASIBLE_POINT,
+    }
+)
 _ALL_POINTS = [
     point
     for point in plugin_pb2.ExtensionPoint.values()
@@ -184,6 +192,13 @@ class ReferencePlugin:
 
     def QueueingHint(self, request: queue_pb2.QueueingHintRequest) -> queue_pb2.QueueingHintResponse:
         return queue_pb2.QueueingHintResponse(hints=[queue_pb2.HINT_QUEUE] * len(request.pods))
+
+    def PlacementFeasible(
+        self, request: pod_group_pb2.PlacementFeasibleRequest
+    ) -> pod_group_pb2.PlacementFeasibleResponse:
+        waiting = status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=["more pods have to fit"])
+        fits = [step.scheduled >= request.min_count for step in request.steps]
+        return pod_group_pb2.PlacementFeasibleResponse(statuses=[SUCCESS if each else waiting for each in fits])
 
     async def answer(self, rpc: rpcs.Rpc, payload: bytes) -> Any:
         """The response to a request. Raises: Refused."""

@@ -3258,8 +3258,9 @@ pub enum Code {
     Unschedulable = 3,
     /// Refused, and evicting pods would not help: the node is no candidate for preemption.
     UnschedulableAndUnresolvable = 4,
-    /// Permit and PreBind only: the pod waits, assumed on its node. Permit: until it is allowed, rejected or timed out.
-    /// PreBind: until an object that the plugin names has changed; then PreBind is called again.
+    /// Permit, PreBind and PlacementFeasible only. Permit: the pod waits, assumed on its node, until it is allowed, rejected or
+    /// timed out. PreBind: likewise until an object that the plugin names has changed; then PreBind is called again.
+    /// PlacementFeasible: the group of pods fits if more of it does.
     Wait = 5,
     /// PreFilter, PreScore, PreBindPreFlight, PreBind and Bind only: this plugin has nothing to do for the pod; its next
     /// step is left out.
