@@ -18,8 +18,8 @@ from trireme.plugin_api import contract_features, pod_fields
 from trireme.v1 import plugin_pb2
 
 #: Where a plugin may refuse a pod, which then waits for an event.
-#: Source: shouldHaveEnqueueExtensions in pkg/scheduler/framework/runtime/framework.go; kube-scheduler ignores the events
-#: of other plugins, here they are an error.
+#: Source: shouldHaveEnqueueExtensions in pkg/scheduler/framework/runtime/framework.go; kube-scheduler ignores the
+#: events of other plugins, here they are an error.
 REFUSING = frozenset(
     {
         plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,

@@ -21,6 +21,7 @@ const POINTS: readonly (readonly [Method, ExtensionPoint])[] = [
   ["preBind", ExtensionPoint.PRE_BIND],
   ["bind", ExtensionPoint.BIND],
   ["postBind", ExtensionPoint.POST_BIND],
+  ["placementFeasible", ExtensionPoint.PLACEMENT_FEASIBLE],
 ];
 
 // Where a plugin may refuse a pod, which then waits for an event.
@@ -30,7 +31,14 @@ const REFUSING = new Set([
   ExtensionPoint.FILTER,
   ExtensionPoint.RESERVE,
   ExtensionPoint.PERMIT,
+  ExtensionPoint.PLACEMENT_FEASIBLE,
 ]);
+
+/** A description without the extension points that a caller with these features does not know. */
+export function known(info: PluginInfo, features: readonly string[]): PluginInfo {
+  if (features.includes("placement-feasible")) return info;
+  return { ...info, extensionPoints: info.extensionPoints.filter((point) => point !== ExtensionPoint.PLACEMENT_FEASIBLE) };
+}
 
 /**
  * The description that GetPluginInfo answers.

@@ -38,6 +38,7 @@ export type {
   Method,
   NoFit,
   Placement,
+  PlacementTrial,
   Plugin,
   PostFilterResult,
   PreBindWait,
@@ -46,10 +47,12 @@ export type {
   Result,
   SortKey,
   SortNumbers,
+  TriedPod,
   Verdict,
 } from "./plugin.js";
 export {
   failed,
+  moreMembers,
   type Parameter,
   pending,
   type Reason,

@@ -6,6 +6,7 @@ import type { Action } from "./generated/trireme/v1/bind.js";
 import type { Pod } from "./generated/trireme/v1/core.js";
 import type { PodIdentity } from "./generated/trireme/v1/cycle.js";
 import type { Disruption, NodeColumns } from "./generated/trireme/v1/filter.js";
+import type { CompositePodGroup, PodGroup } from "./generated/trireme/v1/scheduling.js";
 import type { ClusterObject, ObjectKey } from "./generated/trireme/v1/snapshot.js";
 import type { Status as StatusMessage } from "./generated/trireme/v1/status.js";
 import type { Status, Wait } from "./results.js";
@@ -138,6 +139,35 @@ export interface PreBindWait<State> {
   readonly state?: State;
 }
 
+/** A pod of a group that was tried in a placement. */
+export interface TriedPod {
+  readonly pod: Pod;
+  /** The node that it would get; undefined: no node of the placement takes it. */
+  readonly nodeName: string | undefined;
+}
+
+/** A group of pods that is being tried in a placement, and how far the trial has come. */
+export interface PlacementTrial {
+  /** The group's metadata and spec; undefined: it is made of groups. */
+  readonly podGroup: PodGroup | undefined;
+  /** The same of a group of groups. */
+  readonly compositePodGroup: CompositePodGroup | undefined;
+  /** How many pods, or groups, must fit by the group's policy. */
+  readonly minCount: number;
+  /** The placement's name: of a topology domain its label's value. Empty: the group is tried on all nodes. */
+  readonly placement: string;
+  /** The placement's nodes; none: all nodes. */
+  readonly nodeNames: readonly string[];
+  /** The pods that were tried so far, in order; of a group of groups those that fit in their groups. */
+  readonly tried: readonly TriedPod[];
+  /** Pods, or groups, that were not tried yet. */
+  readonly remaining: number;
+  /** Those that fit; with the pods of the group that had a node before. */
+  readonly scheduled: number;
+  /** Those that do not fit. */
+  readonly unschedulable: number;
+}
+
 /** A plugin. Implement the methods that it needs; which there are decides the extension points that it lists. */
 export interface Plugin<Config = any, State = any> {
   /** Read again at each handshake: a getter may report another version. */
@@ -191,6 +221,12 @@ export interface Plugin<Config = any, State = any> {
   bind?(call: Call<Config, State>, item: BindItem<State>): Awaitable<Result>;
   /** Notified that the pod was bound. */
   postBind?(call: Call<Config, State>, item: BindItem<State>): Awaitable<void>;
+  /**
+   * Whether a group of pods may fit in a placement: called before the first pod of the group (the first group of a group of
+   * groups) is tried there, and after each. Nothing: it fits, and later calls answer so too. moreMembers: it does if more of it fits.
+   * unschedulable: it will not, and the trial ends. `call.pod` is empty: the pods of a group may differ.
+   */
+  placementFeasible?(call: Call<Config, State>, trial: PlacementTrial): Awaitable<Result>;
 }
 
 /** The name of a method of a plugin. */

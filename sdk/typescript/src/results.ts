@@ -61,6 +61,11 @@ export function pending(message: string, reason?: string, parameters?: Record<st
   return refusal(Code.PENDING, message, reason, parameters);
 }
 
+/** placementFeasible's result for a group that fits if more of it does; if no more does, it is unschedulable. */
+export function moreMembers(message: string): Status {
+  return new Status(Code.WAIT, [message]);
+}
+
 /** The plugin could not decide: the pod is tried again after a back-off. */
 export function failed(message: string): Status {
   return new Status(Code.ERROR, [message]);

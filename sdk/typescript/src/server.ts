@@ -9,6 +9,7 @@ import { describe } from "./description.js";
 import { BindPluginService } from "./generated/trireme/v1/bind.js";
 import { FilterPluginService } from "./generated/trireme/v1/filter.js";
 import { PluginServiceService } from "./generated/trireme/v1/plugin.js";
+import { PodGroupPluginService } from "./generated/trireme/v1/pod_group.js";
 import { QueueServiceService } from "./generated/trireme/v1/queue.js";
 import { ScorePluginService } from "./generated/trireme/v1/score.js";
 import { SnapshotFollowerService } from "./generated/trireme/v1/snapshot.js";
@@ -20,6 +21,7 @@ import { addReflection } from "./reflection.js";
 import { bindService } from "./services/bind_service.js";
 import { filterService } from "./services/filter_service.js";
 import { pluginService } from "./services/plugin_service.js";
+import { podGroupService } from "./services/pod_group_service.js";
 import { queueService } from "./services/queue_service.js";
 import { scoreService } from "./services/score_service.js";
 import { identityInterceptor, ReloadedFiles, serverCredentials, type TlsFiles } from "./tls.js";
@@ -65,6 +67,7 @@ const SERVICES: readonly [string, any, (invoker: Invoker) => any, readonly Metho
     ["preScore", "score", "scoreNodes", "normalizeScores"],
   ],
   ["trireme.v1.BindPlugin", BindPluginService, bindService, ["permit", "preBind", "bind", "postBind"]],
+  ["trireme.v1.PodGroupPlugin", PodGroupPluginService, podGroupService, ["placementFeasible"]],
 ];
 
 /**

@@ -3,7 +3,7 @@
 /** Serves PluginService: the handshake and the configuration. */
 import { status } from "@grpc/grpc-js";
 import { InvalidArguments } from "../arguments.js";
-import { describe } from "../description.js";
+import { describe, known } from "../description.js";
 import { CallError } from "../errors.js";
 import type {
   ConfigureRequest,
@@ -35,7 +35,7 @@ function getPluginInfo(invoker: Invoker, request: GetPluginInfoRequest): GetPlug
     const text = `required_features: the caller does not know ${missing.join(", ")}; update the scheduler`;
     throw new CallError(status.FAILED_PRECONDITION, text);
   }
-  return { plugins: [info], instance: invoker.instance };
+  return { plugins: [known(info, request.features)], instance: invoker.instance };
 }
 
 async function configure(invoker: Invoker, request: ConfigureRequest, _turn: Turn): Promise<ConfigureResponse> {
