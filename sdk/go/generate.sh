@@ -24,8 +24,8 @@ trap 'rm -rf "$new"' EXIT
 
 go build -o "$new/bin/" google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
-files=(apps bind bind_phase core cycle decision_explanation filter filter_phase frontend meta plugin pod_group policy queue
-  resource scheduler_explanation scheduler_status scheduling score score_copies score_phase snapshot status storage)
+files=(apps bind bind_phase core cycle decision_explanation filter filter_phase frontend meta plugin pod_groups policy
+  queue resource scheduler_explanation scheduler_status scheduling score score_copies score_phase snapshot status storage)
 paths=()
 for file in "${files[@]}"; do
   paths+=("trireme/v1/$file.proto")

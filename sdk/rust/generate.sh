@@ -18,8 +18,8 @@ python=$root/.venv/bin/python
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR-$root/build/sdk-rust-target}
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
-files=(apps bind bind_phase core cycle decision_explanation filter filter_phase frontend meta plugin pod_group policy queue
-  resource scheduler_explanation scheduler_status scheduling score score_copies score_phase snapshot status storage)
+files=(apps bind bind_phase core cycle decision_explanation filter filter_phase frontend meta plugin pod_groups policy
+  queue resource scheduler_explanation scheduler_status scheduling score score_copies score_phase snapshot status storage)
 paths=()
 for file in "${files[@]}"; do
   paths+=("trireme/v1/$file.proto")

@@ -10,7 +10,7 @@ python=$root/.venv/bin/python
 [[ -x $python ]] || python=$(command -v python3)
 
 # What a plugin meets; the services between the scheduler's own processes are left out.
-files=(apps bind core cycle decision_explanation filter frontend meta plugin pod_group policy queue resource
+files=(apps bind core cycle decision_explanation filter frontend meta plugin pod_groups policy queue resource
   scheduler_explanation scheduler_status scheduling score score_copies snapshot status storage)
 paths=()
 for file in "${files[@]}"; do paths+=("trireme/v1/$file.proto"); done

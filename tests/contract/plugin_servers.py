@@ -18,7 +18,7 @@ from trireme.v1 import (
     filter_pb2,
     meta_pb2,
     plugin_pb2,
-    pod_group_pb2,
+    pod_groups_pb2,
     queue_pb2,
     score_pb2,
     snapshot_pb2,
@@ -48,7 +48,7 @@ REQUESTS: Mapping[str, Any] = {
     PRE_SCORE: score_pb2.PreScoreRequest,
     NORMALIZE: score_pb2.NormalizeScoreRequest,
     QUEUE_SORT: queue_pb2.QueueSortRequest,
-    PLACEMENT_FEASIBLE: pod_group_pb2.PlacementFeasibleRequest,
+    PLACEMENT_FEASIBLE: pod_groups_pb2.PlacementFeasibleRequest,
 }
 
 Answer = Callable[[Any], Any]

@@ -24,7 +24,7 @@ from trireme import sdk
 from trireme.frontend import placement_plugin_calls, queue_plugin_calls
 from trireme.plugin_api import contract_features
 from trireme.remote import remote_client, remote_placement_feasible
-from trireme.v1 import plugin_pb2, plugin_pb2_grpc, pod_group_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import plugin_pb2, plugin_pb2_grpc, pod_groups_pb2, snapshot_pb2, status_pb2
 
 POINT = plugin_pb2.EXTENSION_POINT_PLACEMENT_FEASIBLE
 REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["no licence"])
@@ -138,12 +138,12 @@ async def test_an_author_reads_what_was_wrong(stack: Stack, answer: Any, text: s
 
 def answering(*statuses: status_pb2.Status) -> Answer:
     """Answers with these statuses, whatever the steps."""
-    return lambda request: pod_group_pb2.PlacementFeasibleResponse(statuses=statuses)
+    return lambda request: pod_groups_pb2.PlacementFeasibleResponse(statuses=statuses)
 
 
-def of_each_step(request: pod_group_pb2.PlacementFeasibleRequest) -> pod_group_pb2.PlacementFeasibleResponse:
+def of_each_step(request: pod_groups_pb2.PlacementFeasibleRequest) -> pod_groups_pb2.PlacementFeasibleResponse:
     """A status too many for each call."""
-    return pod_group_pb2.PlacementFeasibleResponse(statuses=[SUCCESS] * (len(request.steps) + 1))
+    return pod_groups_pb2.PlacementFeasibleResponse(statuses=[SUCCESS] * (len(request.steps) + 1))
 
 
 WRONG: Mapping[str, tuple[Answer, str]] = {

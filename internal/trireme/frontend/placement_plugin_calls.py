@@ -9,7 +9,7 @@ from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.remote import remote_placement_feasible
 from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
-from trireme.v1 import core_pb2, pod_group_pb2, scheduling_pb2
+from trireme.v1 import core_pb2, pod_groups_pb2, scheduling_pb2
 
 
 class PlacementFeasibleCaller:
@@ -28,7 +28,7 @@ class PlacementFeasibleCaller:
 
     async def placement_feasible(self, trial: GroupTrial, steps: Sequence[TrialStep]) -> Sequence[status.Status]:
         """A status for each step, up to the first that ends the trial."""
-        message = pod_group_pb2.PlacementFeasibleRequest(cycle=trial.cycle, min_count=trial.group.min_count)
+        message = pod_groups_pb2.PlacementFeasibleRequest(cycle=trial.cycle, min_count=trial.group.min_count)
         group = trial.group.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
             message.composite_pod_group.metadata.CopyFrom(group.metadata)

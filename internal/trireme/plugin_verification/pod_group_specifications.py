@@ -7,7 +7,7 @@ from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
 from trireme.plugin_verification.specification import specification
-from trireme.v1 import pod_group_pb2, status_pb2
+from trireme.v1 import pod_groups_pb2, status_pb2
 
 _GROUP = "PlacementFeasible"
 _POINTS = (rpcs.PLACEMENT_FEASIBLE_POINT,)
@@ -46,8 +46,8 @@ placement_feasible_may_be_repeated = check_factories.repeated(
 async def one_status_a_step(session: Session) -> None:
     """PlacementFeasible answers one status a step, up to the first that ends the trial."""
     for each in await sample_requests.answered(session, rpcs.PLACEMENT_FEASIBLE):
-        assert isinstance(each.request, pod_group_pb2.PlacementFeasibleRequest)
-        assert isinstance(each.response, pod_group_pb2.PlacementFeasibleResponse)
+        assert isinstance(each.request, pod_groups_pb2.PlacementFeasibleRequest)
+        assert isinstance(each.response, pod_groups_pb2.PlacementFeasibleResponse)
         codes = [status.code for status in each.response.statuses]
         ends = next((at + 1 for at, code in enumerate(codes) if code not in _GOES_ON), len(each.request.steps))
         if len(codes) != ends:
@@ -63,7 +63,7 @@ async def one_status_a_step(session: Session) -> None:
 async def a_group_that_waits_is_told_why(session: Session) -> None:
     """PlacementFeasible answers CODE_WAIT with a message."""
     for each in await sample_requests.answered(session, rpcs.PLACEMENT_FEASIBLE):
-        assert isinstance(each.response, pod_group_pb2.PlacementFeasibleResponse)
+        assert isinstance(each.response, pod_groups_pb2.PlacementFeasibleResponse)
         for at, status in enumerate(each.response.statuses):
             if status.code == status_pb2.CODE_WAIT and not "".join(status.messages).strip():
                 raise outcomes.Violation(f"statuses[{at}].messages is empty; expected what is missing", each)
@@ -78,7 +78,7 @@ async def a_group_that_waits_is_told_why(session: Session) -> None:
 async def a_group_that_fits_goes_on_fitting(session: Session) -> None:
     """PlacementFeasible answers nothing but CODE_SUCCESS after CODE_SUCCESS."""
     for each in await sample_requests.answered(session, rpcs.PLACEMENT_FEASIBLE):
-        assert isinstance(each.response, pod_group_pb2.PlacementFeasibleResponse)
+        assert isinstance(each.response, pod_groups_pb2.PlacementFeasibleResponse)
         codes = [status.code for status in each.response.statuses]
         later = codes[codes.index(status_pb2.CODE_SUCCESS) :] if status_pb2.CODE_SUCCESS in codes else []
         if any(code != status_pb2.CODE_SUCCESS for code in later):

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from google.protobuf.message import Message
 
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_group_pb2, queue_pb2, score_copies_pb2, score_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_groups_pb2, queue_pb2, score_copies_pb2, score_pb2
 
 Point: TypeAlias = plugin_pb2.ExtensionPoint.ValueType
 
@@ -105,8 +105,8 @@ POST_BIND = Rpc("BindPlugin", "PostBind", bind_pb2.PostBindRequest, bind_pb2.Pos
 PLACEMENT_FEASIBLE = Rpc(
     "PodGroupPlugin",
     "PlacementFeasible",
-    pod_group_pb2.PlacementFeasibleRequest,
-    pod_group_pb2.PlacementFeasibleResponse,
+    pod_groups_pb2.PlacementFeasibleRequest,
+    pod_groups_pb2.PlacementFeasibleResponse,
     (PLACEMENT_FEASIBLE_POINT,),
 )
 

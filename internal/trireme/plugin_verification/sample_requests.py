@@ -4,7 +4,7 @@ Also change: protos/trireme/v1/filter.proto (the messages).
 Also change: protos/trireme/v1/score.proto (the messages).
 Also change: protos/trireme/v1/bind.proto (the messages).
 Also change: protos/trireme/v1/queue.proto (the messages).
-Also change: protos/trireme/v1/pod_group.proto (the messages).
+Also change: protos/trireme/v1/pod_groups.proto (the messages).
 Also change: internal/trireme/bind/remote_bind_plugins.py (the requests that a plugin gets).
 
 Tests: tests/contract/test_plugin_verification.py.
@@ -23,7 +23,7 @@ from trireme.v1 import (
     cycle_pb2,
     filter_pb2,
     plugin_pb2,
-    pod_group_pb2,
+    pod_groups_pb2,
     queue_pb2,
     score_pb2,
     status_pb2,
@@ -290,7 +290,7 @@ async def _placement_feasible(session: Session) -> list[Message]:
     count = len(pods)
 
     def request(*, steps: Sequence[int], placement: str = "", composite: bool = False) -> Message:
-        made = pod_group_pb2.PlacementFeasibleRequest(cycle=session.cycle(0), min_count=count)
+        made = pod_groups_pb2.PlacementFeasibleRequest(cycle=session.cycle(0), min_count=count)
         made.cycle.ClearField("pod")
         group: Any = made.composite_pod_group if composite else made.pod_group
         group.metadata.namespace, group.metadata.name, group.metadata.uid = "verify", "group", "uid-of-group"

@@ -1,6 +1,6 @@
 """Remote plugins at PlacementFeasible, as the frontend calls them.
 
-Also change: protos/trireme/v1/pod_group.proto (the messages).
+Also change: protos/trireme/v1/pod_groups.proto (the messages).
 
 Tests: tests/contract/test_plugin_placement_feasible.py.
 """
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_response
-from trireme.v1 import core_pb2, pod_group_pb2
+from trireme.v1 import core_pb2, pod_groups_pb2
 
 _METHOD = remote_connection.Method(
-    "/trireme.v1.PodGroupPlugin/PlacementFeasible", pod_group_pb2.PlacementFeasibleResponse
+    "/trireme.v1.PodGroupPlugin/PlacementFeasible", pod_groups_pb2.PlacementFeasibleResponse
 )
 _PREFIX = "running PlacementFeasible plugin"
 _CODES = (status.Code.WAIT, status.Code.UNSCHEDULABLE)
@@ -28,19 +28,19 @@ class RemotePlacementFeasiblePlugin:
         self._client = client
 
     async def placement_feasible(
-        self, trial: pod_group_pb2.PlacementFeasibleRequest, tried: Sequence[tuple[core_pb2.Pod, str]]
+        self, trial: pod_groups_pb2.PlacementFeasibleRequest, tried: Sequence[tuple[core_pb2.Pod, str]]
     ) -> list[status.Status]:
         """A status for each step of `trial`, up to the first that ends it. On failure the error, or only successes.
 
         `tried` are the pods that were tried, with the nodes that they would get, which `trial` lacks.
         """
-        request = pod_group_pb2.PlacementFeasibleRequest()
+        request = pod_groups_pb2.PlacementFeasibleRequest()
         request.CopyFrom(trial)
         for pod, node_name in tried:
             request.tried.add(pod=self._client.project_named_pod(pod), node_name=node_name)
         steps = len(trial.steps)
 
-        def read_statuses(response: pod_group_pb2.PlacementFeasibleResponse) -> list[status.Status]:
+        def read_statuses(response: pod_groups_pb2.PlacementFeasibleResponse) -> list[status.Status]:
             return self._read_statuses(response, steps)
 
         try:
@@ -49,7 +49,7 @@ class RemotePlacementFeasiblePlugin:
             failed = self._client.apply_failure_policy(_PREFIX, str(error))
             return [status.SUCCESS] * steps if failed is None else [failed]
 
-    def _read_statuses(self, response: pod_group_pb2.PlacementFeasibleResponse, steps: int) -> list[status.Status]:
+    def _read_statuses(self, response: pod_groups_pb2.PlacementFeasibleResponse, steps: int) -> list[status.Status]:
         """Read the answer; an error that is ignored is a success. Raises: ValueError naming the field that is wrong."""
         answers: list[status.Status] = []
         for at, message in enumerate(response.statuses):

@@ -3,7 +3,7 @@
 Also change: sdk/go/placing.go, sdk/java/src/main/java/dev/trireme/sdk/PodGroupHandlers.java,
 sdk/java/src/main/java/dev/trireme/sdk/PlacementTrial.java, sdk/rust/src/services/placing.rs,
 sdk/typescript/src/services/pod_group_service.ts (the same in the other languages' SDKs).
-Also change: protos/trireme/v1/pod_group.proto (the messages).
+Also change: protos/trireme/v1/pod_groups.proto (the messages).
 
 Tests: tests/contract/test_plugin_placement_feasible.py.
 """
@@ -17,7 +17,7 @@ from grpc import aio
 from trireme.framework import status
 from trireme.sdk import result_checks
 from trireme.sdk.invoker import Invoker
-from trireme.v1 import core_pb2, pod_group_pb2, pod_group_pb2_grpc, scheduling_pb2, status_pb2
+from trireme.v1 import core_pb2, pod_groups_pb2, pod_groups_pb2_grpc, scheduling_pb2, status_pb2
 
 METHODS = ("placement_feasible",)
 
@@ -55,18 +55,18 @@ class PlacementTrial:
     unschedulable: int
 
 
-class PodGroupServicer(pod_group_pb2_grpc.PodGroupPluginServicer):
+class PodGroupServicer(pod_groups_pb2_grpc.PodGroupPluginServicer):
     """One plugin's PodGroupPlugin."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
 
     async def PlacementFeasible(
-        self, request: pod_group_pb2.PlacementFeasibleRequest, context: aio.ServicerContext[Any, Any]
-    ) -> pod_group_pb2.PlacementFeasibleResponse:
+        self, request: pod_groups_pb2.PlacementFeasibleRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pod_groups_pb2.PlacementFeasibleResponse:
         """Call placement_feasible for each step, up to the first that ends the trial."""
         await self._invoker.require(context, "placement_feasible")
-        response = pod_group_pb2.PlacementFeasibleResponse()
+        response = pod_groups_pb2.PlacementFeasibleResponse()
         async with self._invoker.turn(context, "PlacementFeasible", "placement_feasible"):
             call = await self._invoker.call_for(request.cycle, context)
             tried = [TriedPod(each.pod, each.node_name) for each in request.tried]
@@ -85,7 +85,7 @@ class PodGroupServicer(pod_group_pb2_grpc.PodGroupPluginServicer):
 
 
 def _trial(
-    request: pod_group_pb2.PlacementFeasibleRequest, step: pod_group_pb2.PlacementStep, tried: Sequence[TriedPod]
+    request: pod_groups_pb2.PlacementFeasibleRequest, step: pod_groups_pb2.PlacementStep, tried: Sequence[TriedPod]
 ) -> PlacementTrial:
     composite = request.HasField("composite_pod_group")
     return PlacementTrial(

@@ -38,8 +38,8 @@ from trireme.v1 import (
     filter_pb2_grpc,
     plugin_pb2,
     plugin_pb2_grpc,
-    pod_group_pb2,
-    pod_group_pb2_grpc,
+    pod_groups_pb2,
+    pod_groups_pb2_grpc,
     queue_pb2,
     queue_pb2_grpc,
     score_pb2,
@@ -226,9 +226,9 @@ _SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], N
     ),
     (
         placing.METHODS,
-        pod_group_pb2,
+        pod_groups_pb2,
         "PodGroupPlugin",
-        pod_group_pb2_grpc.add_PodGroupPluginServicer_to_server,
+        pod_groups_pb2_grpc.add_PodGroupPluginServicer_to_server,
         placing.PodGroupServicer,
     ),
 )

@@ -9,7 +9,7 @@ import { describe } from "./description.js";
 import { BindPluginService } from "./generated/trireme/v1/bind.js";
 import { FilterPluginService } from "./generated/trireme/v1/filter.js";
 import { PluginServiceService } from "./generated/trireme/v1/plugin.js";
-import { PodGroupPluginService } from "./generated/trireme/v1/pod_group.js";
+import { PodGroupPluginService } from "./generated/trireme/v1/pod_groups.js";
 import { QueueServiceService } from "./generated/trireme/v1/queue.js";
 import { ScorePluginService } from "./generated/trireme/v1/score.js";
 import { SnapshotFollowerService } from "./generated/trireme/v1/snapshot.js";

@@ -7,7 +7,7 @@ import grpc
 from tests.contract.broken.broken_steps import Answers
 from tests.contract.broken.reference_plugin import NAME, ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_group_pb2, queue_pb2, score_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_groups_pb2, queue_pb2, score_pb2, status_pb2
 
 
 class _Unserved(ReferencePlugin):
@@ -306,7 +306,7 @@ class PlacementUnresolvable(_OfGroups):
 
     violates = "P231"
 
-    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+    def change(self, response: pod_groups_pb2.PlacementFeasibleResponse) -> None:
         never = refusal("never", code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE)
         del response.statuses[:]
         response.statuses.append(never)
@@ -317,7 +317,7 @@ class PlacementOnce(_OfGroups):
 
     violates = "P232"
 
-    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+    def change(self, response: pod_groups_pb2.PlacementFeasibleResponse) -> None:
         self.calls += 1
         if self.calls > 4:
             del response.statuses[:]
@@ -329,7 +329,7 @@ class PlacementStatusTooMany(_OfGroups):
 
     violates = "P233"
 
-    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+    def change(self, response: pod_groups_pb2.PlacementFeasibleResponse) -> None:
         response.statuses.append(response.statuses[-1])
 
 
@@ -338,7 +338,7 @@ class PlacementWaitsWithoutMessage(_OfGroups):
 
     violates = "P234"
 
-    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+    def change(self, response: pod_groups_pb2.PlacementFeasibleResponse) -> None:
         del response.statuses[0].messages[:]
 
 
@@ -347,7 +347,7 @@ class PlacementWaitsAgain(_OfGroups):
 
     violates = "P235"
 
-    def change(self, response: pod_group_pb2.PlacementFeasibleResponse) -> None:
+    def change(self, response: pod_groups_pb2.PlacementFeasibleResponse) -> None:
         statuses = list(response.statuses)[::-1]
         del response.statuses[:]
         response.statuses.extend(statuses)

@@ -11,7 +11,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.plugin_verification import rpcs
-from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_group_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_groups_pb2, queue_pb2, score_pb2, snapshot_pb2, status_pb2
 
 NAME = "Reference"
 UNLIMITED = 2**31 - 1
@@ -194,11 +194,11 @@ class ReferencePlugin:
         return queue_pb2.QueueingHintResponse(hints=[queue_pb2.HINT_QUEUE] * len(request.pods))
 
     def PlacementFeasible(
-        self, request: pod_group_pb2.PlacementFeasibleRequest
-    ) -> pod_group_pb2.PlacementFeasibleResponse:
+        self, request: pod_groups_pb2.PlacementFeasibleRequest
+    ) -> pod_groups_pb2.PlacementFeasibleResponse:
         waiting = status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=["more pods have to fit"])
         fits = [step.scheduled >= request.min_count for step in request.steps]
-        return pod_group_pb2.PlacementFeasibleResponse(statuses=[SUCCESS if each else waiting for each in fits])
+        return pod_groups_pb2.PlacementFeasibleResponse(statuses=[SUCCESS if each else waiting for each in fits])
 
     async def answer(self, rpc: rpcs.Rpc, payload: bytes) -> Any:
         """The response to a request. Raises: Refused."""

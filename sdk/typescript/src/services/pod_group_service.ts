@@ -8,7 +8,7 @@ import type {
   PlacementFeasibleResponse,
   PlacementStep,
   PodGroupPluginServer,
-} from "../generated/trireme/v1/pod_group.js";
+} from "../generated/trireme/v1/pod_groups.js";
 import { Code, type Status as StatusMessage } from "../generated/trireme/v1/status.js";
 import type { Invoker, Turn } from "../invoker.js";
 import type { PlacementTrial, TriedPod } from "../plugin.js";

@@ -25,7 +25,8 @@ final class Description {
           Map.entry(Plugin.Permit.class, ExtensionPoint.EXTENSION_POINT_PERMIT),
           Map.entry(Plugin.PreBind.class, ExtensionPoint.EXTENSION_POINT_PRE_BIND),
           Map.entry(Plugin.Bind.class, ExtensionPoint.EXTENSION_POINT_BIND),
-          Map.entry(Plugin.PostBind.class, ExtensionPoint.EXTENSION_POINT_POST_BIND));
+          Map.entry(Plugin.PostBind.class, ExtensionPoint.EXTENSION_POINT_POST_BIND),
+          Map.entry(Plugin.PlacementFeasible.class, ExtensionPoint.EXTENSION_POINT_PLACEMENT_FEASIBLE));
 
   /** Where a plugin may refuse a pod, which then waits for an event. */
   private static final Set<ExtensionPoint> REFUSING =
@@ -34,7 +35,8 @@ final class Description {
           ExtensionPoint.EXTENSION_POINT_PRE_FILTER,
           ExtensionPoint.EXTENSION_POINT_FILTER,
           ExtensionPoint.EXTENSION_POINT_RESERVE,
-          ExtensionPoint.EXTENSION_POINT_PERMIT);
+          ExtensionPoint.EXTENSION_POINT_PERMIT,
+          ExtensionPoint.EXTENSION_POINT_PLACEMENT_FEASIBLE);
 
   private Description() {}
 

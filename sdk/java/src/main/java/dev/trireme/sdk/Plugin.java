@@ -311,4 +311,14 @@ public interface Plugin {
     /** The pod was bound. */
     void postBind(Call call, BindItem item) throws Exception;
   }
+
+  /** Decides whether a group of pods may fit in a placement. */
+  interface PlacementFeasible extends Plugin {
+    /**
+     * Called before the first pod of the group (the first group of a group of groups) is tried in the placement, and after
+     * each. SUCCESS: it fits, and later calls answer so too. {@link Status#moreMembers}: it does if more of it fits.
+     * {@link Status#unschedulable}: it will not, and the trial ends. The call's pod is empty: the pods of a group may differ.
+     */
+    Status placementFeasible(Call call, PlacementTrial trial) throws Exception;
+  }
 }

@@ -30,7 +30,8 @@ final class PluginHandlers {
       throw Refusals.of(Status.FAILED_PRECONDITION, "required_features: the caller does not know "
           + String.join(", ", missing) + "; update the scheduler");
     }
-    return GetPluginInfoResponse.newBuilder().addPlugins(info).setInstance(invoker.instance).build();
+    PluginInfo known = PodGroupHandlers.known(info, request.getFeaturesList());
+    return GetPluginInfoResponse.newBuilder().addPlugins(known).setInstance(invoker.instance).build();
   }
 
   ConfigureResponse configure(ConfigureRequest request) {

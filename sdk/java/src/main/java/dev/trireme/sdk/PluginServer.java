@@ -176,6 +176,9 @@ public final class PluginServer implements AutoCloseable {
         || plugin instanceof Plugin.Bind || plugin instanceof Plugin.PostBind) {
       out.add(bindService());
     }
+    if (plugin instanceof Plugin.PlacementFeasible) {
+      out.add(podGroupService());
+    }
     if (invoker.follower != null) {
       out.add(new Definition().add(Rpcs.SYNC, ServerCalls.asyncBidiStreamingCall(invoker.follower::sync)).build());
     }
@@ -230,6 +233,13 @@ public final class PluginServer implements AutoCloseable {
         .add(Rpcs.PRE_BIND, invoker.unary(Rpcs.PRE_BIND, handlers::preBind))
         .add(Rpcs.BIND, invoker.streaming(Rpcs.BIND, handlers::bind))
         .add(Rpcs.POST_BIND, invoker.unary(Rpcs.POST_BIND, handlers::postBind))
+        .build();
+  }
+
+  private ServerServiceDefinition podGroupService() {
+    PodGroupHandlers handlers = new PodGroupHandlers(invoker);
+    return new Definition()
+        .add(Rpcs.PLACEMENT_FEASIBLE, invoker.unary(Rpcs.PLACEMENT_FEASIBLE, handlers::placementFeasible))
         .build();
   }
 

@@ -22,6 +22,8 @@ import dev.trireme.v1.NormalizeScoreRequest;
 import dev.trireme.v1.NormalizeScoreResponse;
 import dev.trireme.v1.PermitRequest;
 import dev.trireme.v1.PermitResponse;
+import dev.trireme.v1.PlacementFeasibleRequest;
+import dev.trireme.v1.PlacementFeasibleResponse;
 import dev.trireme.v1.PostBindRequest;
 import dev.trireme.v1.PostBindResponse;
 import dev.trireme.v1.PostFilterRequest;
@@ -140,6 +142,10 @@ public final class Rpcs {
   /** BindPlugin.PostBind. */
   public static final Rpc<PostBindRequest, PostBindResponse> POST_BIND =
       new Rpc<>("BindPlugin", "PostBind", PostBindRequest.getDefaultInstance(), PostBindResponse.getDefaultInstance());
+
+  /** PodGroupPlugin.PlacementFeasible. */
+  public static final Rpc<PlacementFeasibleRequest, PlacementFeasibleResponse> PLACEMENT_FEASIBLE =
+      new Rpc<>("PodGroupPlugin", "PlacementFeasible", PlacementFeasibleRequest.getDefaultInstance(), PlacementFeasibleResponse.getDefaultInstance());
 
   /** SnapshotFollower.Sync. */
   public static final Rpc<SyncRequest, SyncResponse> SYNC =

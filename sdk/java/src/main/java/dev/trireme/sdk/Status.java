@@ -43,6 +43,11 @@ public record Status(Code code, List<String> messages, List<Reason> reasons) imp
     return new Status(Code.CODE_PENDING, List.of(message), List.of());
   }
 
+  /** Of placementFeasible: the group fits if more of it does; if no more does, it is unschedulable. */
+  public static Status moreMembers(String message) {
+    return new Status(Code.CODE_WAIT, List.of(message), List.of());
+  }
+
   /** The plugin could not decide: the pod is tried again after a back-off. */
   public static Status failed(String message) {
     return new Status(Code.CODE_ERROR, List.of(message), List.of());

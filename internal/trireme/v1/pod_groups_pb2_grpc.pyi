@@ -5,7 +5,7 @@ Extension points of groups of pods. Served by plugins; the frontend calls them."
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from trireme.v1 import pod_group_pb2 as _pod_group_pb2
+from trireme.v1 import pod_groups_pb2 as _pod_groups_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -33,7 +33,7 @@ class PodGroupPluginStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PodGroupPluginAsyncStub: ...
-    PlacementFeasible: _grpc.UnaryUnaryMultiCallable[_pod_group_pb2.PlacementFeasibleRequest, _pod_group_pb2.PlacementFeasibleResponse]
+    PlacementFeasible: _grpc.UnaryUnaryMultiCallable[_pod_groups_pb2.PlacementFeasibleRequest, _pod_groups_pb2.PlacementFeasibleResponse]
     """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
     asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
     there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
@@ -45,7 +45,7 @@ class PodGroupPluginAsyncStub(PodGroupPluginStub):
     """PodGroupPlugin takes part in the scheduling of groups of pods (the feature gate GenericWorkload)."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    PlacementFeasible: _aio.UnaryUnaryMultiCallable[_pod_group_pb2.PlacementFeasibleRequest, _pod_group_pb2.PlacementFeasibleResponse]  # type: ignore[assignment]
+    PlacementFeasible: _aio.UnaryUnaryMultiCallable[_pod_groups_pb2.PlacementFeasibleRequest, _pod_groups_pb2.PlacementFeasibleResponse]  # type: ignore[assignment]
     """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
     asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
     there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
@@ -58,9 +58,9 @@ class PodGroupPluginServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def PlacementFeasible(
         self,
-        request: _pod_group_pb2.PlacementFeasibleRequest,
+        request: _pod_groups_pb2.PlacementFeasibleRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_pod_group_pb2.PlacementFeasibleResponse, _abc.Awaitable[_pod_group_pb2.PlacementFeasibleResponse]]:
+    ) -> _typing.Union[_pod_groups_pb2.PlacementFeasibleResponse, _abc.Awaitable[_pod_groups_pb2.PlacementFeasibleResponse]]:
         """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
         asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
         there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group

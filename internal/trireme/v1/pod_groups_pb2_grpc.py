@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from trireme.v1 import pod_group_pb2 as trireme_dot_v1_dot_pod__group__pb2
+from trireme.v1 import pod_groups_pb2 as trireme_dot_v1_dot_pod__groups__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in trireme/v1/pod_group_pb2_grpc.py depends on'
+        + ' but the generated code in trireme/v1/pod_groups_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -37,8 +37,8 @@ class PodGroupPluginStub:
         """
         self.PlacementFeasible = channel.unary_unary(
                 '/trireme.v1.PodGroupPlugin/PlacementFeasible',
-                request_serializer=trireme_dot_v1_dot_pod__group__pb2.PlacementFeasibleRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_pod__group__pb2.PlacementFeasibleResponse.FromString,
+                request_serializer=trireme_dot_v1_dot_pod__groups__pb2.PlacementFeasibleRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_pod__groups__pb2.PlacementFeasibleResponse.FromString,
                 _registered_method=True)
 
 
@@ -61,8 +61,8 @@ def add_PodGroupPluginServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'PlacementFeasible': grpc.unary_unary_rpc_method_handler(
                     servicer.PlacementFeasible,
-                    request_deserializer=trireme_dot_v1_dot_pod__group__pb2.PlacementFeasibleRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_pod__group__pb2.PlacementFeasibleResponse.SerializeToString,
+                    request_deserializer=trireme_dot_v1_dot_pod__groups__pb2.PlacementFeasibleRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_pod__groups__pb2.PlacementFeasibleResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -91,8 +91,8 @@ class PodGroupPlugin:
             request,
             target,
             '/trireme.v1.PodGroupPlugin/PlacementFeasible',
-            trireme_dot_v1_dot_pod__group__pb2.PlacementFeasibleRequest.SerializeToString,
-            trireme_dot_v1_dot_pod__group__pb2.PlacementFeasibleResponse.FromString,
+            trireme_dot_v1_dot_pod__groups__pb2.PlacementFeasibleRequest.SerializeToString,
+            trireme_dot_v1_dot_pod__groups__pb2.PlacementFeasibleResponse.FromString,
             options,
             channel_credentials,
             insecure,
