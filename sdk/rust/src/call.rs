@@ -151,3 +151,50 @@ impl Item<'_> {
         read(self.state)
     }
 }
+
+/// A group of pods that is being tried in a placement, and how far the trial has come.
+#[derive(Clone, Debug)]
+pub struct PlacementTrial<'a> {
+    /// The group's metadata and spec; None: it is made of groups.
+    pub pod_group: Option<&'a v1::PodGroup>,
+    /// The same of a group of groups; None: it is made of pods.
+    pub composite_pod_group: Option<&'a v1::CompositePodGroup>,
+    /// How many pods, or groups, must fit by the group's policy.
+    pub min_count: u32,
+    /// The placement's name: of a topology domain its label's value. Empty: the group is tried on all nodes.
+    pub placement: &'a str,
+    /// The placement's nodes; empty: all nodes.
+    pub node_names: &'a [String],
+    /// The pods that were tried so far, in order, each with the node that it would get, empty where no node of the
+    /// placement takes it; of a group of groups those that fit in their groups.
+    pub tried: &'a [v1::TriedPod],
+    /// Pods, or groups, that were not tried yet.
+    pub remaining: u32,
+    /// Those that fit; with the pods of the group that had a node before.
+    pub scheduled: u32,
+    /// Those that do not fit.
+    pub unschedulable: u32,
+}
+
+impl<'a> PlacementTrial<'a> {
+    /// The trial at a step.
+    pub(crate) fn new(request: &'a v1::PlacementFeasibleRequest, step: &v1::PlacementStep) -> Self {
+        use v1::placement_feasible_request::Group;
+        let (pod_group, composite_pod_group) = match &request.group {
+            Some(Group::PodGroup(group)) => (Some(group), None),
+            Some(Group::CompositePodGroup(group)) => (None, Some(group)),
+            None => (None, None),
+        };
+        Self {
+            pod_group,
+            composite_pod_group,
+            min_count: request.min_count,
+            placement: &request.placement,
+            node_names: &request.node_names,
+            tried: &request.tried[..request.tried.len().min(step.tried as usize)],
+            remaining: step.remaining,
+            scheduled: step.scheduled,
+            unschedulable: step.unschedulable,
+        }
+    }
+}

@@ -50,13 +50,13 @@ mod tls;
 #[path = "v1/trireme.v1.rs"]
 pub mod v1;
 
-pub use call::{Call, Item, Node, Placement, PlacedPod};
+pub use call::{Call, Item, Node, Placement, PlacementTrial, PlacedPod};
 pub use cluster::Cluster;
 pub use configuration::{ArgumentErrors, Configuration};
 pub use handle::Handle;
 pub use info::{Dependency, Event, Info, NodeData, Normalization, Point};
 pub use plugin::Plugin;
-pub use results::{Bound, Permit, PermitWait, PreBind, PreBindWait, PreFilter, Ready, SortKey, Status, Verdict};
+pub use results::{Bound, Feasible, Permit, PermitWait, PreBind, PreBindWait, PreFilter, Ready, SortKey, Status, Verdict};
 pub use serving::{Options, main, main_with, serve, serve_with};
 pub use tls::TlsFiles;
 pub use tonic::async_trait;

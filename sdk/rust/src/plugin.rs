@@ -5,8 +5,8 @@
 use serde_json::Value;
 use tonic::async_trait;
 
-use crate::call::{Call, Item, Node, Placement};
-use crate::results::{Bound, Permit, PreBind, PreFilter, Ready, SortKey, Status, Verdict};
+use crate::call::{Call, Item, Node, Placement, PlacementTrial};
+use crate::results::{Bound, Feasible, Permit, PreBind, PreFilter, Ready, SortKey, Status, Verdict};
 use crate::v1;
 
 /// A plugin: implement the methods of the extension points that its `Info` names. Any may be called at the same time.
@@ -89,4 +89,11 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// The pod was bound.
     async fn post_bind(&self, _call: &Call, _item: &Item<'_>) {}
+
+    /// Whether a group of pods may fit in a placement: called before the first pod of the group (the first group of a group
+    /// of groups) is tried there, and after each. `Status::unschedulable` says that it will not, and ends the trial.
+    /// `Call::pod` is empty: the pods of a group may differ.
+    async fn placement_feasible(&self, _call: &Call, _trial: &PlacementTrial<'_>) -> Result<Feasible, Status> {
+        Ok(Feasible::Fits)
+    }
 }

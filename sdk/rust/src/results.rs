@@ -52,6 +52,10 @@ impl Status {
         self
     }
 
+    pub(crate) fn is_unschedulable(&self) -> bool {
+        self.code == Code::Unschedulable
+    }
+
     /// Whether it is a refusal, not an error.
     pub fn is_refusal(&self) -> bool {
         self.code != Code::Error
@@ -284,4 +288,13 @@ pub enum Bound {
     Bound,
     /// Left to the next plugin.
     Skip,
+}
+
+/// PlacementFeasible's result for a group of pods that is not refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Feasible {
+    /// It fits as it is; later calls answer so too.
+    Fits,
+    /// It fits if more of it does: what is missing. If no more does, it is unschedulable.
+    MoreMembers(String),
 }

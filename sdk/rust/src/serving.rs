@@ -290,6 +290,10 @@ fn routes<P: Plugin>(shared: &Arc<Shared<P>>) -> Result<(Routes, Vec<&'static st
         names.push("trireme.v1.BindPlugin");
         routes = routes.add_service(server!(bind_plugin_server, BindPluginServer, Server(shared.clone())));
     }
+    if info.has(&[Point::PlacementFeasible]) {
+        names.push("trireme.v1.PodGroupPlugin");
+        routes = routes.add_service(server!(pod_group_plugin_server, PodGroupPluginServer, Server(shared.clone())));
+    }
     if let Some(follower) = &shared.follower {
         names.push("trireme.v1.SnapshotFollower");
         routes = routes.add_service(server!(snapshot_follower_server, SnapshotFollowerServer, follower.clone()));

@@ -20,7 +20,12 @@ impl<P: Plugin> PluginService for Server<P> {
             let text = format!("required_features: the caller does not know {missing}; update the scheduler");
             return Err(Status::failed_precondition(text));
         }
-        let (plugins, instance) = (vec![self.0.info.describe()], self.0.instance.clone());
+        let mut info = self.0.info.describe();
+        if !known.iter().any(|feature| feature == "placement-feasible") {
+            // The caller does not know this extension point.
+            info.extension_points.retain(|point| *point != v1::ExtensionPoint::PlacementFeasible as i32);
+        }
+        let (plugins, instance) = (vec![info], self.0.instance.clone());
         Ok(Response::new(v1::GetPluginInfoResponse { plugins, instance }))
     }
 

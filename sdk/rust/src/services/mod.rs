@@ -5,6 +5,7 @@
 mod binding;
 mod filtering;
 mod handshake;
+mod placing;
 mod queueing;
 mod scoring;
 
