@@ -49,8 +49,8 @@ _README = """\
 
 The contract between the scheduler Trireme and its plugins: `trireme/v1/*.proto`, a buf module. Generate code with buf
 or protoc; `go_package` and `java_package` are those of the SDKs. A plugin serves `PluginService` (plugin.proto) and, of
-FilterPlugin (filter.proto), ScorePlugin (score.proto), BindPlugin (bind.proto) and QueueService (queue.proto), those of
-its extension points.
+FilterPlugin (filter.proto), ScorePlugin (score.proto), BindPlugin (bind.proto), QueueService (queue.proto) and
+PodGroupPlugin (pod_groups.proto), those of its extension points.
 """
 
 

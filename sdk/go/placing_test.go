@@ -125,7 +125,7 @@ func TestTheFirstRefusalOrErrorIsTheLastStatus(t *testing.T) {
 }
 
 // If this fails, an older scheduler rejects a plugin for an extension point that its configuration cannot name.
-func TestASchedulerThatDoesNotKnowThePointIsNotToldOfIt(t *testing.T) {
+func TestThePointIsLeftOutForASchedulerThatDoesNotKnowIt(t *testing.T) {
 	var seen []string
 	connection := served(t, Definition{Plugin: placing{seen: &seen}}, Options{})
 	client := triremev1.NewPluginServiceClient(connection)

@@ -238,7 +238,7 @@ async def _points(address: str, *features: str) -> list[int]:
     return list(answer.plugins[0].extension_points)
 
 
-async def test_a_scheduler_that_does_not_know_the_point_is_not_told_of_it(tmp_path: Path) -> None:
+async def test_the_point_is_left_out_for_a_scheduler_that_does_not_know_it(tmp_path: Path) -> None:
     """If this fails, a plugin that also filters cannot be updated before its scheduler is."""
 
     class Both(Licences):

@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.alerts import alert_rules
 from tests.contract import metrics_document
 from tests.contract import serving_frontend as support
+from tests.helpers.pod_group_builders import pod_group
+from tests.helpers.pod_group_cluster import Cluster
 from tools.controlplane import ports
 from trireme.config import commandline, inspection, trireme_configuration
 from trireme.framework import status
@@ -242,6 +244,36 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
         "preemption_execution_duration_seconds_sum{preemptor=podgroup,result=error}": 0.25,
         "preemption_goroutines_execution_total{result=error}": 1,
     }
+
+
+async def test_extension_points_of_groups_have_their_durations(tmp_path: Path) -> None:
+    """Nobody would see which step of a pod group takes long; kube-scheduler v1.38 has all of these labels."""
+    cluster = Cluster([1, 1, 1], post_filters=("DefaultPreemption",), racks=["a", "a", "b"], topology=True)
+    group = pod_group("g", 1)
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    cluster.group(group)
+    cluster.add("p0", "g")
+    cluster.totals = [10, 20]
+    await cluster.run()
+    frontend = support.FakeFrontend()
+    frontend.metrics = cluster.metrics
+    values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
+    profile = "profile=default-scheduler"
+    shown = {
+        name.partition("{")[2]: value
+        for name, value in values.items()
+        if name.startswith("scheduler_framework_extension_point_duration_seconds_count{") and value
+    }
+    assert shown == {
+        f"extension_point=PlacementGenerate,status=Success,{profile}}}": 1,
+        f"extension_point=PlacementFeasible,status=Wait,{profile}}}": 2,
+        f"extension_point=PlacementFeasible,status=Success,{profile}}}": 2,
+        f"extension_point=RankNodes,status=Success,{profile}}}": 2,
+        f"extension_point=PlacementScore,status=Success,{profile}}}": 1,
+    }
+    seconds = "scheduler_plugin_execution_duration_seconds_count"
+    of_plugin = "plugin=TopologyPlacementGenerator,extension_point=PlacementGenerate,status=Success"
+    assert values[f"{seconds}{{{of_plugin}}}"] == 1
 
 
 async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ _SERVICES = {
     "ScorePlugin": "Served by a plugin with preScore, score or a normalisation of its own.",
     "BindPlugin": "Served by a plugin with permit, preBind, bind or postBind.",
     "QueueService": "Served by a plugin with preEnqueue or queueSort, or with events that have a hint.",
+    "PodGroupPlugin": "Served by a plugin with placementFeasible.",
     "SnapshotFollower": "Served by a plugin with NODE_DATA_SNAPSHOT.",
     "HandleService": "Served by the frontend, called by plugins.",
 }

@@ -50,7 +50,7 @@ fn metadata() -> Option<v1::ObjectMeta> {
     Some(v1::ObjectMeta { name: "gang".into(), ..Default::default() })
 }
 
-/// A gang of two of which the first pod has a node, at these steps.
+/// A gang of two whose first pod has a node, at these steps.
 fn request(placement: &str, steps: &[u32]) -> v1::PlacementFeasibleRequest {
     let tried = ["a", ""].map(|node| v1::TriedPod { pod: None, node_name: node.into() });
     let steps = steps.iter().map(|step| v1::PlacementStep {

@@ -10,7 +10,7 @@ const { getPluginInfo } = v1.PluginServiceService;
 
 const metadata = { namespace: "shop", name: "gang" };
 
-/** A gang of two of which the first pod has a node, at these steps. */
+/** A gang of two whose first pod has a node, at these steps. */
 function trial(group: object, ...steps: number[]): v1.PlacementFeasibleRequest {
   return v1.PlacementFeasibleRequest.fromPartial({
     cycle: cycle(),
@@ -83,7 +83,7 @@ test("only placementFeasible may answer moreMembers", async (t) => {
   assert.match(error.details, /returned a status of Code.WAIT/);
 });
 
-test("a scheduler that does not know the point is not told of it", async (t) => {
+test("the point is left out for a scheduler that does not know it", async (t) => {
   const { call } = await started(t, { info: { name: "P" }, filter: () => undefined, placementFeasible: () => undefined });
   const points = async (...features: string[]) => (await call(getPluginInfo, { features })).plugins[0].extensionPoints;
   assert.deepEqual(await points(), [v1.ExtensionPoint.FILTER]);

@@ -37,13 +37,14 @@ def test_a_gate_can_be_set() -> None:
     ("texts", "message"),
     [
         (("Bogus=true",), "unrecognized feature gate: Bogus"),
+        (("DRAPreemption=true",), "unrecognized feature gate: DRAPreemption"),
         (("GenericWorkload",), "missing bool value for GenericWorkload"),
         (
             ("GenericWorkload=maybe",),
             'invalid value of GenericWorkload=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
         ),
     ],
-    ids=["unknown", "no-value", "no-boolean"],
+    ids=["unknown", "of a later version", "no-value", "no-boolean"],
 )
 def test_a_gate_that_cannot_be_set_is_named(texts: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):

@@ -42,7 +42,7 @@ final class PlacementFeasibleTest {
     return TriedPod.newBuilder().setPod(pod).setNodeName(node).build();
   }
 
-  /** A gang of two of which the first pod has a node, at these steps. */
+  /** A gang of two whose first pod has a node, at these steps. */
   private static PlacementFeasibleRequest.Builder request(int... steps) {
     PlacementFeasibleRequest.Builder out = PlacementFeasibleRequest.newBuilder()
         .setCycle(Served.cycle()).setPodGroup(PodGroup.newBuilder().setMetadata(GANG)).setMinCount(2)
@@ -109,7 +109,7 @@ final class PlacementFeasibleTest {
   }
 
   @Test
-  void aSchedulerThatDoesNotKnowThePointIsNotToldOfIt() throws Exception {
+  void thePointIsLeftOutForASchedulerThatDoesNotKnowIt() throws Exception {
     try (Served served = new Served(new Placing(trial -> Status.SUCCESS, new ArrayList<>()))) {
       GetPluginInfoRequest.Builder request = GetPluginInfoRequest.newBuilder();
       assertEquals(List.of(),
