@@ -68,7 +68,7 @@ plugin-{{ kebabcase .name }}
 {{- $root := .root -}}
 {{- $bind := eq .service "bind" -}}
 {{- range $root.Values.plugins }}
-{{- $called := or (not $bind) (gt (len (without .extensionPoints "preEnqueue" "queueSort" "preFilter" "filter" "postFilter" "preScore" "score")) 0) }}
+{{- $called := or (not $bind) (gt (len (without .extensionPoints "preEnqueue" "queueSort" "preFilter" "filter" "postFilter" "preScore" "score" "placementFeasible")) 0) }}
 {{- if and (eq .run "sidecar") $called }}
 - name: plugin-{{ kebabcase .name }}
   image: {{ .image }}
