@@ -138,6 +138,13 @@ def selectors(device: Mapping[str, Any], expressions: Sequence[str]) -> list[dic
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def placements(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the framework makes of the answers of plugins at PlacementGenerate and PlacementFeasible, for each case."""
+    lines = "".join(json.dumps(each) + "\n" for each in cases)
+    done = subprocess.run([str(build()), "-placements"], input=lines, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 class Oracle:
     """The running program; a context manager.
 

@@ -51,6 +51,7 @@ func main() {
 	amounts := flag.Bool("quantities", false, "read quantities, as JSON strings, instead of situations")
 	gates := flag.String("feature-gates", "", "as kube-scheduler's, by commas")
 	expressions := flag.Bool("selectors", false, "read CEL selectors with devices, instead of situations")
+	placements := flag.Bool("placements", false, "read answers of plugins about placements of groups, instead of situations")
 	settings := flag.Bool("surface", false, "print the gates, flags and configuration fields of kube-scheduler")
 	flag.Parse()
 	klog.SetOutput(os.Stderr)
@@ -68,6 +69,9 @@ func main() {
 	}
 	if *expressions {
 		answer = readSelectors
+	}
+	if *placements {
+		answer = runPlacementPlugins
 	}
 	if *settings {
 		answer = printSurface
