@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import admin_socket, all_points, clusters, installation, witness
+from tests.e2e import admin_socket, all_points, clusters, group_sides, installation, witness
 from tests.e2e.installation import pod
 from trireme import sdk
 from trireme.config import remote_plugin_settings
+from trireme.framework import plugin_spec
 from trireme.v1 import cycle_pb2
 from trireme.v1.scheduler_status_pb2 import PluginStatus
 
@@ -384,7 +385,8 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     calls = tmp_path / "calls"
     calls.touch()
     monkeypatch.setenv("CALLS", str(calls))
-    points = sorted(point.value for point in remote_plugin_settings.REMOTE_POINTS)
+    # Groups of pods have a test of their own, below.
+    points = sorted(remote_plugin_settings.REMOTE_POINTS - {plugin_spec.ExtensionPoint.PLACEMENT_FEASIBLE})
     configuration = profile("AllPoints", *points)
     plugins = configuration["profiles"][0]["plugins"]
     for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", []), ("queueSort", [])):
@@ -416,6 +418,45 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
             await here.condition(name, "0/1 nodes are available: 1 ")
             explained = await _trireme("explain", f"default/{name}", "--socket", str(socket))
             assert re.search(rf"AllPoints refused it at {step}, on node [\w-]+: {re.escape(why)}", explained), explained
+
+
+async def test_a_plugin_decides_where_a_group_of_pods_is(tmp_path: pathlib.Path) -> None:
+    """If this fails, a profile with a plugin at placementFeasible does not start, or its groups go anywhere.
+
+    Rack a has the nodes with more room; a group that must be in it waits, with the plugin's words.
+    """
+    script = pathlib.Path(__file__).with_name("rack_licences.py")
+    point = plugin_spec.ExtensionPoint.PLACEMENT_FEASIBLE.value
+    gates = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
+    topology = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    async with (
+        installation.embedded(tmp_path, "--nodes", "3", "--cpu", "8", "--pod-groups") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+        plugin(tmp_path, script) as address,
+    ):
+        names = [node["metadata"]["name"] for node in await here.nodes()]
+        for name, rack in zip(names, "aab", strict=True):
+            await _label(here, name, "rack", rack)
+        here.frontend_flags += [f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"]
+        await here.start(configuration=profile("RackLicences", point), own=remote("RackLicences", address, point))
+        await here.request("POST", group_sides.GROUPS, group_sides.gang("free", 2, **topology))
+        await here.create_pods(group_sides.members("free", 2))
+        bound = await here.bound(2)
+        assert {each["spec"]["nodeName"] for each in bound} == {names[2]}
+        await here.request("POST", group_sides.GROUPS, group_sides.gang("large", 9, **topology))
+        await here.create_pods(group_sides.members("large", 9))
+
+        async def message() -> str:
+            group = await here.request("GET", f"{group_sides.GROUPS}/large")
+            conditions = group.get("status", {}).get("conditions", [])
+            return "".join(each["message"] for each in conditions)
+
+        async def refused() -> bool:
+            text = await message()
+            return text.startswith("0/2 placements are available") and "no licence in this rack" in text
+
+        await installation.until(refused, 20, lambda: here.frontends[0].said[-2000:])
+        assert len(await here.bound(2)) == 2
 
 
 async def _trireme(*arguments: str) -> str:
