@@ -386,7 +386,8 @@ async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
     calls.touch()
     monkeypatch.setenv("CALLS", str(calls))
     # Groups of pods have a test of their own, below.
-    points = sorted(remote_plugin_settings.REMOTE_POINTS - {plugin_spec.ExtensionPoint.PLACEMENT_FEASIBLE})
+    of_pods = remote_plugin_settings.REMOTE_POINTS - {plugin_spec.ExtensionPoint.PLACEMENT_FEASIBLE}
+    points = sorted(point.value for point in of_pods)
     configuration = profile("AllPoints", *points)
     plugins = configuration["profiles"][0]["plugins"]
     for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", []), ("queueSort", [])):
