@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +48,22 @@ class Installation:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Kubectl as the administrator, in Trireme's namespace. Raises: ControlPlaneError."""
         return self.cluster.plane.kubectl(f"--namespace={NAMESPACE}", *arguments, stdin=stdin, timeout=_SECONDS + 30)
+
+    def trireme(self, *arguments: str, token: str = "") -> "subprocess.CompletedProcess[str]":
+        """`kubectl trireme`, as kubectl would run it, as the administrator or as the user of a token."""
+        plane = self.cluster.plane
+        kubectl = self._home / "kubectl"
+        kubectl.write_text(f'#!/bin/sh\nexec {plane.binary} kubectl "$@"\n')
+        kubectl.chmod(0o755)
+        kubeconfig = self._home / "kubeconfig"
+        kubeconfig.write_bytes(Path(plane.kubeconfig).read_bytes())
+        environment = {**os.environ, "PATH": f"{self._home}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig)}
+        if token:
+            of_user = ("config", "set-credentials", "reader", f"--token={token}")
+            for change in (of_user, ("config", "set-context", "--current", "--user=reader")):
+                subprocess.run((str(kubectl), *change), env=environment, check=True, capture_output=True)
+        command = (str(Path(sys.executable).with_name("kubectl-trireme")), *arguments)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     def make_certificates(self) -> None:
         """Make the namespace and the Secrets that the chart names, for a cluster without cert-manager."""

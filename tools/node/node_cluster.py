@@ -77,7 +77,11 @@ class NodeCluster:
                 scheduler=True,
                 kubelets=True,
                 address=networks.GATEWAY,
-                extra={"kube-scheduler": ("--leader-elect=true",)},
+                extra={
+                    "kube-scheduler": ("--leader-elect=true",),
+                    # Nodes' names are in no DNS; ports of pods are forwarded by the kubelets.
+                    "kube-apiserver": ("--kubelet-preferred-address-types=InternalIP",),
+                },
             ),
             directory=FOLDER / "controlplane",
         )

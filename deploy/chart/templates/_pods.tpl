@@ -1,3 +1,4 @@
+{{- /* Also change: internal/trireme/cli/cluster_connection.py (names and labels of pods). */ -}}
 {{- /* Also change: deploy/chart/templates/frontend.yaml, deploy/chart/templates/filter.yaml,
      deploy/chart/templates/score.yaml, deploy/chart/templates/bind.yaml, deploy/chart/templates/insight.yaml,
      deploy/chart/templates/shadow.yaml, internal/trireme/phases/process_flags.py, internal/trireme/bind/flags.py,
@@ -59,6 +60,7 @@ topologySpreadConstraints:
 metadata:
   labels:
     app.kubernetes.io/name: {{ .name }}
+    app.kubernetes.io/part-of: trireme
     {{- with $pods.labels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -1,4 +1,6 @@
-"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token.
+"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token or a certificate.
+
+`cluster_connection` finds one in a cluster.
 
 Also change: tools/release/checks.py (where the socket is).
 
@@ -7,6 +9,7 @@ Tests: tests/contract/test_cli_server.py, tests/unit/cli/test_display.py, tests/
 
 import argparse
 import asyncio
+import dataclasses
 import functools
 import http
 import json
@@ -43,6 +46,14 @@ _SILENCE_ADVICE = (
     ": the frontend there is stopped, or has too much to do, which its log says. "
     "Another one leads once its lease is over: ask that"
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks a frontend over HTTPS: with a client certificate, or headers with a token."""
+
+    tls: ssl.SSLContext
+    headers: Mapping[str, str]
 
 
 class ReportUnavailable(Exception):
@@ -101,6 +112,22 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", default="", help="bearer token for --server")
     parser.add_argument("--ca-file", default="", help="authority of the certificate of --server")
     parser.add_argument("--insecure", action="store_true", help="accept any certificate of --server")
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="ask the leader in the cluster of the kubeconfig, through kubectl (`kubectl trireme` does so by itself)",
+    )
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as --cluster, with this kubeconfig")
+    parser.add_argument("--context", default="", metavar="NAME", help="as --cluster, with this context of it")
+    parser.add_argument(
+        "--scheduler-namespace", default="", metavar="NAME", help="as --cluster, and the scheduler runs there"
+    )
+    parser.set_defaults(identity=None)
+
+
+def options_of_socket(path: pathlib.Path) -> argparse.Namespace:
+    """The options that name a frontend's admin socket."""
+    return argparse.Namespace(socket=str(path), server="", identity=None)
 
 
 def print_report(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
@@ -205,6 +232,8 @@ def _trust_advice(options: argparse.Namespace) -> str:
 
 def _permission_advice(options: argparse.Namespace, code: int, reason: str) -> str:
     """Advice about a refusal by a frontend's HTTPS port: the server names the user, but not the missing permission."""
+    if code == http.HTTPStatus.UNAUTHORIZED and options.identity is not None:
+        return ": the frontend does not accept the credentials of the kubeconfig"
     if code == http.HTTPStatus.UNAUTHORIZED:
         return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
     if code != http.HTTPStatus.FORBIDDEN:
@@ -227,6 +256,9 @@ def _connector_url_and_headers(options: argparse.Namespace) -> tuple[aiohttp.Bas
 
     Raises: ReportUnavailable: an option names no HTTPS address, or a file that cannot be read.
     """
+    identity: Identity | None = options.identity
+    if identity is not None:
+        return aiohttp.TCPConnector(ssl=identity.tls), options.server, dict(identity.headers)
     if not options.server:
         return aiohttp.UnixConnector(path=_socket_path(options)), "http://frontend", {}
     if not options.server.startswith("https://"):

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import argcomplete
 
 from trireme.cli import (
+    cluster_connection,
     completion_command,
     config_command,
     explain_command,
+    frontend_connection,
     plugin_command,
     record_command,
     replay_command,
@@ -48,8 +50,17 @@ _PIPE_CLOSED = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
+    return _run("trireme", argv, in_cluster=False)
+
+
+def main_under_kubectl(argv: Sequence[str] | None = None) -> int:
+    """Run the command as `kubectl trireme`: what is asked is the cluster's frontend. Returns the exit code."""
+    return _run("kubectl trireme", argv, in_cluster=True)
+
+
+def _run(program: str, argv: Sequence[str] | None, *, in_cluster: bool) -> int:
     try:
-        code = _run_command(argv)
+        code = _run_command(program, argv, in_cluster=in_cluster)
         # The rest of the buffer meets the closed pipe here, where the error can be caught.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -59,19 +70,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(program: str = "trireme") -> argparse.ArgumentParser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(prog="trireme", description="Run and inspect the Trireme scheduler.")
+    parser = argparse.ArgumentParser(prog=program, description="Run and inspect the Trireme scheduler.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)
     return parser
 
 
-def _run_command(argv: Sequence[str] | None) -> int:
+def _run_command(program: str, argv: Sequence[str] | None, *, in_cluster: bool) -> int:
     """Parse the arguments and run the command; returns its exit code."""
-    parser = make_parser()
+    parser = make_parser(program)
     argcomplete.autocomplete(parser)
     options = parser.parse_args(argv)
-    code: int = options.run(options)
+    if in_cluster and hasattr(options, "cluster"):
+        options.cluster = True
+    try:
+        with cluster_connection.connected(options):
+            code: int = options.run(options)
+    except frontend_connection.ReportUnavailable as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
     return code

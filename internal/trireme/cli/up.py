@@ -210,7 +210,7 @@ def _choose_kubeconfig_path(
 
 async def _report_standby(layout: Layout, output: processes.SharedOutput) -> None:
     """Report who leads while this scheduler does not, and when it does."""
-    asking = argparse.Namespace(socket=str(layout.admin), server="")
+    asking = frontend_connection.options_of_socket(layout.admin)
     waited, standing_by = 0.0, False
     while True:
         await asyncio.sleep(1.0)

@@ -3,7 +3,6 @@
 Tests: tests/unit/cli/test_plugin_development.py.
 """
 
-import argparse
 import asyncio
 import pathlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -97,7 +96,7 @@ async def _fetch_evaluation(socket: pathlib.Path) -> insight_pb2.ExplainResponse
 
 async def _explain(socket: pathlib.Path, name: str) -> insight_pb2.ExplainResponse | None:
     """The explanation of a pod; None: the scheduler has not answered."""
-    options = argparse.Namespace(socket=str(socket), server="")
+    options = frontend_connection.options_of_socket(socket)
     try:
         report = await frontend_connection.fetch_report(options, programs.EXPLAIN_PATH, {"pod": f"default/{name}"})
     except frontend_connection.ReportUnavailable:
