@@ -1,15 +1,17 @@
 """What a release consists of: its notes, the files of its wheel, and the list of what an installation has."""
 
+import hashlib
 import pathlib
 import subprocess
 import tarfile
 import zipfile
 
 import pytest
+import yaml
 from spdx_tools.spdx import model
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from tools.release import build_release, checks, notes, versions
+from tools.release import build_release, checks, kubectl_plugin, notes, versions
 
 CHANGELOG = """# Changelog
 
@@ -65,6 +67,28 @@ def test_wheel_and_source_distribution_have_all_files(tmp_path: pathlib.Path) ->
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert sorted({f"internal/{name}" for name in expected} - names) == []
+
+
+_MAIN = """\
+def main_under_kubectl():
+    print("complete")
+"""
+
+
+def test_the_kubectl_plugin_installs_its_wheel_once(tmp_path: pathlib.Path) -> None:
+    wheel = tmp_path / "trireme_scheduler-0.2.0-py3-none-any.whl"
+    metadata = "trireme_scheduler-0.2.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("trireme/cli/main.py", _MAIN)
+        packed.writestr(f"{metadata}/METADATA", "Metadata-Version: 2.1\nName: trireme-scheduler\nVersion: 0.2.0\n")
+        packed.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        packed.writestr(f"{metadata}/RECORD", "")
+    kubectl_plugin.write(tmp_path, wheel, "https://example.com/v0.2.0/")
+    (archive,) = tmp_path.glob("*.tar.gz")
+    checks.kubectl_plugin_runs(archive, tmp_path / "krew")
+    (platform,) = yaml.safe_load((tmp_path / "trireme.krew.yaml").read_text())["spec"]["platforms"]
+    assert platform["uri"] == f"https://example.com/v0.2.0/{archive.name}"
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
 
 
 def test_the_list_of_software_is_a_valid_spdx_document() -> None:

@@ -1,10 +1,10 @@
 """Builds and checks what a release consists of: `make release VERSION=0.2.0`.
 
 Into build/release/VERSION go the wheel and the source distribution, the chart, the packages of the SDKs, the contract
-as a buf module, an SPDX document of what an installed wheel consists of, the notes from the changelog, and SHA256SUMS.
-Each is then used as a stranger would: the wheel, built from the source distribution, is installed into an empty
-environment and schedules there, Helm renders the packed chart, and buf reads the packed contract. Nothing is tagged,
-signed or sent anywhere.
+as a buf module, the kubectl plugin with its manifest for krew, an SPDX document of what an installed wheel consists of,
+the notes from the changelog, and SHA256SUMS. Each is then used as a stranger would: the wheel, built from the source
+distribution, is installed into an empty environment and schedules there, the kubectl plugin installs itself, Helm
+renders the packed chart, and buf reads the packed contract. Nothing is tagged, signed or sent anywhere.
 
 Also change: docs/versioning.md.
 
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.programs import build_programs
-from tools.release import checks, notes, versions
+from tools.release import checks, kubectl_plugin, notes, versions
 
 ROOT = versions.ROOT
 SDK = ROOT / "build" / "sdk"
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build and check a release; return the exit code."""
     parser = argparse.ArgumentParser(description="Build and check a release.")
     parser.add_argument("version", help="as versions.py names it")
+    parser.add_argument("--url", help="where the files will be, for krew (default: a place on the project's site)")
     options = parser.parse_args(arguments)
     if options.version != versions.current():
         raise SystemExit(f"release: this is {versions.current()}; `make set-version VERSION={options.version}` first")
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        build(folder)
+        build(folder, options.url or f"https://trireme.dev/releases/v{options.version}")
         check(folder)
     except (ReleaseError, checks.CheckError) as error:
         raise SystemExit(f"release: {error}") from error
@@ -55,11 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build(folder: Path) -> None:
-    """Write all parts."""
+def build(folder: Path, url: str) -> None:
+    """Write all parts, which will be published at `url`."""
     run(Path(sys.executable).parent / "buf", "breaking", "--against", "protos/frozen.binpb")
     step("wheel and source distribution")
     build_distributions(folder)
+    kubectl_plugin.write(folder, _only(folder, "*.whl"), url)
     step("chart")
     build_programs.build()
     run(build_programs.HELM, "package", ROOT / "deploy" / "chart", "--destination", folder)
@@ -83,7 +85,7 @@ def build_distributions(folder: Path) -> None:
 def check(folder: Path) -> None:
     """Use each part as a stranger would. Raises: CheckError, ReleaseError."""
     wheel = _only(folder, "*.whl")
-    _only(folder, "*.tar.gz")
+    _only(folder, "trireme_scheduler-*.tar.gz")
     with tempfile.TemporaryDirectory(prefix="trireme-release-") as temporary:
         place = Path(temporary)
         step("the wheel in an empty environment")
@@ -91,6 +93,8 @@ def check(folder: Path) -> None:
         checks.scheduler_runs(python.parent)
         packages = _only(python.parent.parent / "lib", "python3*") / "site-packages"
         checks.write_software_list(packages, folder / f"{wheel.stem}.spdx.json")
+        step("the kubectl plugin")
+        checks.kubectl_plugin_runs(_only(folder, "kubectl-trireme-*.tar.gz"), place / "kubectl")
         step("the chart")
         run(build_programs.HELM, "lint", "--strict", _only(folder, "*.tgz"))
         run(build_programs.HELM, "template", "trireme", _only(folder, "*.tgz"), quiet=True)

@@ -1,4 +1,4 @@
-"""What is checked of an installed wheel: that it schedules, and what it consists of, as an SPDX document.
+"""What is checked of a release: that its wheel schedules and its kubectl plugin runs, and what it consists of.
 
 Also change: internal/trireme/cli/frontend_connection.py (where the socket is).
 Also change: internal/trireme/cli/up.py (the command line of trireme up).
@@ -10,6 +10,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -71,6 +73,25 @@ def _wait_for_status(
         if process.poll() is not None or time.monotonic() > deadline:
             raise CheckError(f"`trireme up` does not schedule:\n{log.read_text()[-2000:]}{asked.stderr.decode()}")
         time.sleep(1)
+
+
+def kubectl_plugin_runs(archive: Path, folder: Path) -> None:
+    """Unpack it as krew does, and have it install itself. Raises: CheckError."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHON": sys.executable}
+    for _ in range(2):  # the second time it is there
+        asked = subprocess.run(
+            [folder / "kubectl-trireme", "completion", "bash"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if asked.returncode != 0 or "complete" not in asked.stdout:
+            raise CheckError(f"the kubectl plugin ends with exit code {asked.returncode}: {asked.stderr}")
+    if "installing" in asked.stderr:
+        raise CheckError("the kubectl plugin installs itself again at each use")
 
 
 def write_software_list(packages: Path, file: Path) -> None:
