@@ -4,12 +4,16 @@ Tests: tests/contract/test_plugin_placement_feasible.py.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.remote import remote_placement_feasible
-from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
 from trireme.v1 import core_pb2, pod_groups_pb2, scheduling_pb2
+
+if TYPE_CHECKING:
+    # Modules that are needed only with the gate of groups.
+    from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
 
 
 class PlacementFeasibleCaller:
@@ -26,7 +30,7 @@ class PlacementFeasibleCaller:
         self._node_at = node_at
         self._pod_of = pod_of
 
-    async def placement_feasible(self, trial: GroupTrial, steps: Sequence[TrialStep]) -> Sequence[status.Status]:
+    async def placement_feasible(self, trial: "GroupTrial", steps: "Sequence[TrialStep]") -> Sequence[status.Status]:
         """A status for each step, up to the first that ends the trial."""
         message = pod_groups_pb2.PlacementFeasibleRequest(cycle=trial.cycle, min_count=trial.group.min_count)
         group = trial.group.message
