@@ -1,6 +1,7 @@
 """Builds the real control plane, once: `python -m tools.controlplane.build_controlplane` leaves `build/controlplane`.
 
-With `--node` also `build/node`, the programs of a node.
+With `--node` also `build/node`, the programs of a node. `--version v1.36.3` builds the control plane of another version
+of Kubernetes, as `build/kubernetes-v1.36.3/controlplane`, with the modules and the Go release of that version.
 
 A cold build compiles most of Kubernetes (some six minutes on two cores, at low priority so that the machine stays
 usable); every later call only compares a digest of the inputs with the one recorded beside the binary and says that
@@ -17,19 +18,33 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 MODULE = Path(__file__).resolve().parent
 REPOSITORY = MODULE.parent.parent
 BINARY = REPOSITORY / "build" / "controlplane"
 NODE = REPOSITORY / "build" / "node"
 SOURCES = {BINARY.name: "main.go", NODE.name: "node/main.go"}
+# Which resources the API server of another version serves with all APIs enabled, as Kubernetes publishes it.
+DISCOVERY = "aggregated_v2.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """The downloaded module k8s.io/kubernetes of a version: its folder, and the text of its go.mod."""
+
+    folder: Path
+    go_mod: str
 
 
 def kubernetes_version(go_mod: str) -> str:
@@ -40,38 +55,127 @@ def kubernetes_version(go_mod: str) -> str:
     return found.group(1)
 
 
+def pinned_version() -> str:
+    """The release of `build/controlplane`."""
+    return kubernetes_version((MODULE / "go.mod").read_text())
+
+
+def binary_of(version: str) -> Path:
+    """The place of the control plane of this version; an empty one is that of go.mod."""
+    return BINARY if version in ("", pinned_version()) else folder_of(version) / BINARY.name
+
+
+def folder_of(version: str) -> Path:
+    """The folder of what is built with another version of Kubernetes."""
+    return REPOSITORY / "build" / f"kubernetes-{version}"
+
+
 def ldflags(version: str) -> str:
     """Linker flags: no debug tables (half the size), and the version that the programs report of themselves."""
     return f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
 
 
-def digest(binary: Path = BINARY, module: Path = MODULE) -> str:
+def digest(binary: Path = BINARY, module: Path = MODULE, version: str = "") -> str:
     """A digest of everything that decides what the binary is, the Go toolchain apart."""
-    inputs = (SOURCES[binary.name], "go.mod", "go.sum")
-    return hashlib.sha256(b"\0".join((module / name).read_bytes() for name in inputs)).hexdigest()
+    # The modules of another version do not come from go.mod.
+    names = (SOURCES[binary.name],) if version else (SOURCES[binary.name], "go.mod", "go.sum")
+    inputs = [(module / name).read_bytes() for name in names]
+    return hashlib.sha256(b"\0".join([*inputs, *([version.encode()] if version else [])])).hexdigest()
 
 
-def up_to_date(binary: Path = BINARY, module: Path = MODULE) -> bool:
+def up_to_date(binary: Path = BINARY, module: Path = MODULE, version: str = "") -> bool:
     """Whether the binary exists and was built from the inputs as they are now."""
     stamp = binary.with_suffix(".inputs")
-    return binary.exists() and stamp.exists() and stamp.read_text().strip() == digest(binary, module)
+    return binary.exists() and stamp.exists() and stamp.read_text().strip() == digest(binary, module, version)
 
 
 def build(binary: Path = BINARY) -> None:
     """Compiles and links the binary; raises SystemExit with one line where that is impossible."""
+    _compile(binary, pinned_version(), digest(binary))
+
+
+def build_version(version: str) -> Path:
+    """Build the control plane of a version, if it is not there. Raises: SystemExit, with the reason."""
+    binary = binary_of(version)
+    if binary == BINARY:
+        if not up_to_date():
+            build()
+        return binary
+    if up_to_date(binary, version=version):
+        return binary
+    folder = folder_of(version)
+    kubernetes = download(version)
+    folder.mkdir(parents=True, exist_ok=True)
+    modfile = folder / "controlplane.mod"
+    modfile.write_text(module_of(version, kubernetes.go_mod))
+    (folder / DISCOVERY).write_bytes((kubernetes.folder / "api" / "discovery" / DISCOVERY).read_bytes())
+    _compile(binary, version, digest(binary, version=version), "-mod=mod", f"-modfile={modfile}")
+    return binary
+
+
+def module_of(version: str, kubernetes_go_mod: str) -> str:
+    """The text of a go.mod that requires this version of Kubernetes, and of all else what that version requires.
+
+    k8s.io/kubernetes replaces its staging modules by folders of its repository; outside of that they are modules with
+    a version of their own, v0.36.3 for v1.36.3.
+    """
+    staging = re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", kubernetes_go_mod, re.MULTILINE)
+    released = re.sub(r"^v1\.", "v0.", version)
+    go = re.search(r"^go (\S+)", kubernetes_go_mod, re.MULTILINE)
+    lines = [
+        "module trireme.dev/controlplane",
+        f"go {go.group(1)}" if go else "",
+        f"require k8s.io/kubernetes {version}",
+        *(f"replace {name} => {name} {released}" for name in staging),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def download(version: str) -> Module:
+    """Download the module of Kubernetes. Raises: SystemExit: there is none, or no Go toolchain."""
+    command = [_go(), "mod", "download", "-json", f"k8s.io/kubernetes@{version}"]
+    # Outside of a module, so that no go.mod has a say.
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    found: Mapping[str, Any] = json.loads(done.stdout or "{}")
+    if done.returncode != 0:
+        raise SystemExit(f"controlplane: {version} cannot be downloaded: {found.get('Error') or done.stderr.strip()}")
+    return Module(Path(found["Dir"]), Path(found["GoMod"]).read_text())
+
+
+def served_resources(folder: Path) -> frozenset[str]:
+    """What the API server of a built version serves at most: `scheduling.k8s.io/v1beta1/podgroups`, and groups too."""
+    found = set()
+    for group in json.loads((folder / DISCOVERY).read_text())["items"]:
+        for version in group["versions"]:
+            name = "/".join(filter(None, (group["metadata"].get("name", ""), version["version"])))
+            found.add(name)
+            found.update(f"{name}/{each['resource']}" for each in version["resources"])
+    return frozenset(found)
+
+
+def _go() -> str:
     go = shutil.which("go")
     if go is None:
         raise SystemExit("controlplane: no Go toolchain on PATH; it needs Go 1.26 or newer to be built")
+    return go
+
+
+def _compile(binary: Path, version: str, inputs: str, *flags: str) -> None:
+    """Compile and link; raises SystemExit with one line where that is impossible."""
+    go = _go()
     binary.parent.mkdir(parents=True, exist_ok=True)
-    flags = ldflags(kubernetes_version((MODULE / "go.mod").read_text()))
-    inputs = digest(binary)
     started = time.monotonic()
     print(f"controlplane: building {binary.relative_to(REPOSITORY)} (about six minutes the first time)", flush=True)
     # Linked beside its final place and renamed: an interrupted build leaves no half binary, and a running one stays.
     unfinished = binary.with_suffix(".new")
     package = f"./{Path(SOURCES[binary.name]).parent}"
-    command = [go, "build", "-buildvcs=false", "-ldflags", flags, "-o", str(unfinished), package]
-    outcome = subprocess.run(command, cwd=MODULE, preexec_fn=lambda: os.nice(10), check=False)
+    command: Sequence[str] = [
+        *(go, "build", "-buildvcs=false", *flags),
+        *("-ldflags", ldflags(version), "-o", str(unfinished), package),
+    ]
+    # A module may need a newer release of Go than the one that is installed.
+    environment = {**os.environ, "GOTOOLCHAIN": "auto"} if flags else None
+    outcome = subprocess.run(command, cwd=MODULE, env=environment, preexec_fn=lambda: os.nice(10), check=False)
     if outcome.returncode != 0:
         raise SystemExit(f"controlplane: go build failed with exit code {outcome.returncode}")
     unfinished.replace(binary)
@@ -84,13 +188,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="build nothing; exit 1 where the binary is out of date")
     parser.add_argument("--node", action="store_true", help="also the programs of a node")
+    parser.add_argument("--version", default="", help="of Kubernetes, such as v1.36.3 (default: that of go.mod)")
     arguments = parser.parse_args()
-    for binary in (BINARY, NODE) if arguments.node else (BINARY,):
-        if up_to_date(binary):
+    version = "" if arguments.version == pinned_version() else arguments.version
+    if version and arguments.node:
+        parser.error("--node builds with the version of go.mod alone")
+    for binary in (BINARY, NODE) if arguments.node else (binary_of(version),):
+        if up_to_date(binary, version=version):
             print(f"controlplane: {binary.relative_to(REPOSITORY)} is up to date")
         elif arguments.check:
             print("controlplane: not built, or built from other inputs; run `make controlplane`", file=sys.stderr)
             return 1
+        elif version:
+            build_version(version)
         else:
             build(binary)
     return 0

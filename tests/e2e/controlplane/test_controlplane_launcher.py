@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,34 @@ def test_build_is_repeated_when_an_input_changes(tmp_path: Path) -> None:
     assert build.up_to_date(binary, tmp_path)
     (tmp_path / "go.sum").write_text("changed")
     assert not build.up_to_date(binary, tmp_path)
+
+
+def test_another_version_is_built_with_the_modules_of_that_version() -> None:
+    """An API server would call itself 1.35 and be made of parts of 1.37."""
+    theirs = "go 1.25.0\nrequire k8s.io/api v0.0.0\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n"
+    lines = build.module_of("v1.35.4", theirs).splitlines()
+    assert "go 1.25.0" in lines
+    assert "require k8s.io/kubernetes v1.35.4" in lines
+    assert [line for line in lines if line.startswith("replace")] == ["replace k8s.io/api => k8s.io/api v0.35.4"]
+
+
+def test_versions_are_built_beside_each_other() -> None:
+    """Tests of one version would run on another."""
+    assert build.binary_of("") == build.binary_of(build.pinned_version()) == build.BINARY
+    assert build.binary_of("v1.35.4") == build.REPOSITORY / "build/kubernetes-v1.35.4/controlplane"
+
+
+def test_a_binary_of_another_version_depends_on_that_version(tmp_path: Path) -> None:
+    """A binary that was built before its version was asked for would count as it."""
+    (tmp_path / "main.go").write_text("main")
+    binary = tmp_path / "controlplane"
+    assert build.digest(binary, tmp_path, "v1.35.4") != build.digest(binary, tmp_path, "v1.36.3")
+
+
+def test_what_a_version_serves_is_what_kubernetes_publishes(tmp_path: Path) -> None:
+    """A test that needs an API would run where there is none, or be skipped where there is one."""
+    versions = [{"version": "v1", "resources": [{"resource": "podgroups"}]}]
+    items = [{"metadata": {"name": "scheduling.k8s.io"}, "versions": versions}, {"metadata": {}, "versions": versions}]
+    (tmp_path / build.DISCOVERY).write_text(json.dumps({"items": items}))
+    expected = {"scheduling.k8s.io/v1", "scheduling.k8s.io/v1/podgroups", "v1", "v1/podgroups"}
+    assert build.served_resources(tmp_path) == expected
