@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.contract.kube_fake_server import Seen, listing, serving
+from tests.contract.kube_fake_server import Seen, failure, listing, serving
 from trireme.config import trireme_configuration
 from trireme.frontend import running, term
+from trireme_kube.client.leaderelection import lease_candidate
 from trireme_kube.client.rest import client, credentials
 
 
@@ -38,6 +39,42 @@ async def test_without_election_the_epoch_is_one_of_the_cluster_and_the_schedule
     """If this fails, plugins and phases that outlive a cluster refuse the scheduler of the next one."""
     found = await _elected(web.json_response(body, status=status))
     assert found.fence().scheduler_id == f"{cluster}/kube-system/kube-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("elects", "gate", "answer", "absent", "requests"),
+    [
+        pytest.param(True, True, failure(404, "NotFound"), True, 1, id="not-served"),
+        pytest.param(True, True, listing(41), False, 1, id="served"),
+        pytest.param(True, True, failure(403, "Forbidden"), False, 1, id="no-right"),
+        pytest.param(True, False, failure(404, "NotFound"), False, 0, id="gate-off"),
+        pytest.param(False, True, failure(404, "NotFound"), False, 0, id="no-election"),
+    ],
+)
+async def test_lease_candidates_that_are_not_served_are_noticed(
+    elects: bool, gate: bool, answer: web.Response, absent: bool, requests: int
+) -> None:
+    """If this fails, a frontend waits for ever to be chosen by an API server that chooses nobody."""
+    seen: list[str] = []
+
+    async def script(request: web.Request, _: Seen) -> web.StreamResponse:
+        seen.append(request.path)
+        return answer
+
+    completed: Any = types.SimpleNamespace(
+        configuration=types.SimpleNamespace(leader_election=types.SimpleNamespace(leader_elect=elects)),
+        trireme=trireme_configuration.TriremeConfiguration(),
+        connection=types.SimpleNamespace(host="https://c.example.com"),
+        version="v1.37.0",
+        gates=types.SimpleNamespace(enabled=lambda name: gate and name == lease_candidate.GATE),
+    )
+    async with serving(script) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        elector = running.Elector(completed, settings, lambda holder: None)
+        expected = [lease_candidate.CANDIDATES] if absent else []
+        assert await elector.find_absent() == expected
+        assert await elector.find_absent() == elector.absent() == expected
+    assert seen == [lease_candidate.CANDIDATES.path] * requests
 
 
 async def _elected(namespace: web.Response, endpoints: tuple[str, ...] = ()) -> term.Term:

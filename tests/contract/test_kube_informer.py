@@ -160,9 +160,12 @@ async def test_an_expired_page_starts_the_list_over() -> None:
     assert log.kinds == ["LIST_START", "LISTED", "LIST_START", "LISTED", "LISTED", "LIST_END"]
 
 
-async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_optional_collection_appears_when_it_is_served(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """If this fails, an older cluster blocks the start, or an API enabled later is never seen."""
     monkeypatch.setattr(listwatch, "ABSENT_PAUSE_SECONDS", 0.05)
+    caplog.set_level("INFO")
     served = asyncio.Event()
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
@@ -177,7 +180,26 @@ async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pyt
         assert await followed.catch_up(5) == 0
         served.set()
         await log.until(lambda: followed.version == 100)
+        assert not followed.absent
     assert log.kinds[2:] == ["LIST_START", "LISTED", "LIST_END"]
+    assert "x/v1/things: the API server serves it by now" in caplog.messages
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_absent_collection_costs_one_request(streams: bool) -> None:
+    """If this fails, an older API server is asked again and again for what it does not have."""
+    requested: list[str] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        requested.append(request.path)
+        return failure(404, "NotFound")
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with following(script, optional, streams=streams) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        assert followed.absent
+        await asyncio.sleep(0.3)
+    assert requested == ["/apis/x/v1/things"]
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -73,6 +73,7 @@ class ActionExecutor:
         self._last: dict[str, asyncio.Task[None]] = {}  # the last request, by the pod's UID
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: Counter[tuple[str, str]] = Counter()
+        self._earlier_kinds: set[str] = set()  # kinds that the API server serves in the earlier version alone
 
     def statistics(self) -> dict[tuple[str, str], int]:
         """The number of actions by kind and result (`success` or `error`)."""
@@ -188,18 +189,25 @@ class ActionExecutor:
     async def _set_group_condition(self, group: api_writes.PodName, wanted: bind_pb2.SetGroupCondition) -> Status:
         """Patch the group's status, sent again a few times after an uncertain outcome or a conflict.
 
-        A group that is not there is looked for in the earlier version of the API, where there is one.
+        A group that is not there is looked for in the other version of the API, where there are two.
         """
         resource = resources.COMPOSITE_POD_GROUPS if wanted.composite else resources.POD_GROUPS
-        path, *earlier = (f"{each.path_in(group.namespace)}/{group.name}/status" for each in resource.versions())
+        paths = [f"{each.path_in(group.namespace)}/{group.name}/status" for each in resource.versions()]
+        newest = paths[0]
+        if resource.kind in self._earlier_kinds:
+            paths.reverse()
+        path, *others = paths
         patch = patch_bodies.group_condition_patch(wanted)
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
             outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
-            if isinstance(outcome, api_writes.Gone) and earlier:
-                path = earlier.pop()
+            if isinstance(outcome, api_writes.Gone) and others:
+                path = others.pop()
             elif not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
+        if isinstance(outcome, api_writes.Written):
+            # The next one is requested in the version that was found.
+            (self._earlier_kinds.discard if path == newest else self._earlier_kinds.add)(resource.kind)
         return _status_of_write(outcome)
 
     async def _evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:

@@ -8,7 +8,7 @@ Tests: tests/unit/cli/test_display.py.
 import argparse
 import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich import console, measure, text
 
@@ -24,6 +24,7 @@ from trireme.cli import (
 from trireme.cli.display import Report
 from trireme.framework import programs
 from trireme.v1.scheduler_status_pb2 import (
+    AbsentApi,
     ConfigurationStatus,
     EndpointStatus,
     PluginStatus,
@@ -90,6 +91,8 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
         ("Leader", leadership_display.state_line(status.leadership)),
         ("Caches", _caches_text(status)),
     ]
+    if status.absent_apis:
+        out.append(("Not served", _absent_apis_text(status.absent_apis)))
     if status.HasField("configuration"):  # older frontends have none
         out.append(("Configuration", _configuration_text(status.configuration)))
     if status.missing_phases:
@@ -129,6 +132,14 @@ def _configuration_text(configuration: ConfigurationStatus) -> text.Text:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(refusal.at_ms / 1000))
         return out.append(f"\nthe last refusal, of {at}, is over: {refusal.error}")
     return out.append(f"\nthe files, as they are now, are refused: {refusal.error}", display.BAD)
+
+
+def _absent_apis_text(absent: Iterable[AbsentApi]) -> text.Text:
+    """A line for each thing that is off, with the APIs that the API server does not serve for it."""
+    apis_by_purpose: dict[str, list[str]] = {}
+    for each in absent:
+        apis_by_purpose.setdefault(each.purpose, []).append(each.api)
+    return text.Text("\n".join(f"{', '.join(apis)}: no {purpose}" for purpose, apis in apis_by_purpose.items()))
 
 
 def _caches_text(status: SchedulerStatus) -> text.Text:

@@ -12,6 +12,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable
 
+from trireme.cache import absent_apis
 from trireme.config import commandline
 from trireme.frontend import catching_up
 from trireme.frontend.app import App
@@ -42,6 +43,10 @@ PUBLISH_SECONDS = 0.02
 STEADY_PUBLISH_SECONDS = 0.1
 
 
+async def _find_none() -> list[resources.Resource]:
+    return []
+
+
 class LeadershipRunner:
     """Runs the frontend's work: following the cluster, leading, scheduling."""
 
@@ -53,10 +58,11 @@ class LeadershipRunner:
         local: local_phases.LocalPhases,
         make_fallback: Callable[[str], local_phases.LocalPhases],
         clock: Callable[[], float],
+        find_absent: Callable[[], Awaitable[list[resources.Resource]]] = _find_none,
     ) -> None:
         """`local` are our own phases, `make_fallback` makes those that replace configured replicas.
 
-        `clock` returns monotonic seconds.
+        `clock` returns monotonic seconds. `find_absent` finds APIs that no informer reads and that are not served.
         """
         self._completed = completed
         self._app = app
@@ -64,6 +70,7 @@ class LeadershipRunner:
         self._local = local
         self._make_fallback = make_fallback
         self._clock = clock
+        self._find_absent = find_absent
 
     async def run(self, elected: Callable[[], Awaitable[Term]]) -> None:
         """Follow the cluster, wait for election, then schedule until cancelled; `elected` returns once we lead.
@@ -112,6 +119,8 @@ class LeadershipRunner:
                 klog.info(log, 2, "Caches populated", type=f"*v1.{entry.resource.kind}", reflector=f"informer {name}")
             await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
         klog.info(log, 3, "Handlers synced")
+        if absent := [*absent_apis.find(self._app.informers), *await self._find_absent()]:
+            log.warning("%s", absent_apis.sentence(absent))
 
     def _start_phase_clients(self, group: asyncio.TaskGroup, term: Term) -> None:
         """Start the phases' clients; nothing is scheduled yet."""

@@ -133,6 +133,7 @@ async def _run_until_ended(
     async with await client.connect(early.settings, observer) as writing:
         clients = app.Clients(scheduling, writing, early.lists)
         built = app.build(completed, clients, monitor.infos(), metrics, rejected=monitor.rejected)
+        elector = Elector(completed, early.settings, built.context.leader.observe_holder)
         leadership = leadership_runner.LeadershipRunner(
             completed,
             built,
@@ -140,6 +141,7 @@ async def _run_until_ended(
             local,
             functools.partial(local_phases.fallback_phases, completed),
             time.monotonic,
+            elector.find_absent,
         )
         try:
             # The modules loaded so far live as long as the process: exclude them from garbage collection.
@@ -164,11 +166,10 @@ async def _run_until_ended(
                 reload.call_on_reload(
                     functools.partial(asyncio.get_running_loop().call_soon_threadsafe, reloader.request)
                 )
-            elector = Elector(completed, early.settings, built.context.leader.observe_holder)
             state = frontend_state.state_of_app(
                 built, local, calls.plugins, elector.candidate_synced, elector.lease_error
             )
-            state = dataclasses.replace(state, configuration=changes, reloads=reloader.statistics)
+            state = dataclasses.replace(state, configuration=changes, reloads=reloader.statistics, absent_elsewhere=elector.absent)
             if built.phases.links.insight is not None:
                 feed = insight_status_feed.InsightStatusFeed(built.phases.links.insight, state)
                 supervisor.keep("status for insight", feed.run)
@@ -293,6 +294,7 @@ class Elector:
         self._completed = completed
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
+        self._candidates_absent: bool | None = None  # whether LeaseCandidates are not served; None: not known yet
         self.lost = asyncio.Event()
 
     async def wait_until_elected(self) -> Term:
@@ -305,7 +307,7 @@ class Elector:
             return await self._term_without_election()
         config = self._config
         identity = lease.make_identity()
-        coordinated = self._completed.gates.enabled(lease_candidate.GATE)
+        coordinated = self._wants_candidates and not await self.find_absent()
         self._elector = lease.LeaseElector(
             election.ElectionSettings(
                 identity,
@@ -343,6 +345,30 @@ class Elector:
             lease=lease_reference,
             scheduler_id=uid,
         )
+
+    @property
+    def _wants_candidates(self) -> bool:
+        return self._config.leader_elect and self._completed.gates.enabled(lease_candidate.GATE)
+
+    async def find_absent(self) -> list[resources.Resource]:
+        """LeaseCandidates, if they would be used and the API server does not serve them; it is asked once.
+
+        Without them it chooses no leader: the Lease is then acquired as without coordinated leader election.
+        """
+        if self._wants_candidates and self._candidates_absent is None:
+            self._candidates_absent = False
+            async with await client.connect(self._settings) as connection:
+                try:
+                    await informer.fetch_newest_version(connection, lease_candidate.CANDIDATES, 10.0)
+                except ApiError as error:
+                    self._candidates_absent = error.not_found
+                except ApiUnreachable as error:
+                    log.warning("%s: %s", lease_candidate.CANDIDATES.name, error)
+        return self.absent()
+
+    def absent(self) -> list[resources.Resource]:
+        """What `find_absent` has found."""
+        return [lease_candidate.CANDIDATES] if self._candidates_absent else []
 
     def candidate_synced(self) -> bool:
         """Whether the informer of our LeaseCandidate has synced, if one is needed; False before the election."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from trireme.cache import cluster_informers
+from trireme.cache import absent_apis, cluster_informers
 from trireme.framework import canaries
 from trireme.scheduling import in_memory, ports
 from trireme.shadow import (
@@ -118,6 +118,8 @@ class ShadowRun:
             tasks.append(_keep(group, "comparison", self.inbox.run))
             try:
                 if await self._wait_until_listed(stopping):
+                    if absent := absent_apis.find(self.informers):
+                        log.warning("%s", absent_apis.sentence(absent))
                     self.inbox.begin_judging()
                     if self.own is not None:
                         self.own.begin()

@@ -60,6 +60,7 @@ class SchedulerStatus(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     MISSED_WAKE_UPS_FIELD_NUMBER: _builtins.int
     WAKE_UP_CHECK_FIELD_NUMBER: _builtins.int
+    ABSENT_APIS_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     """REQUIRED. When it was, in milliseconds since 1970, by the frontend's clock."""
     version: _builtins.str
@@ -160,6 +161,10 @@ class SchedulerStatus(_message.Message):
     def wake_up_check(self) -> Global___WakeUpCheck:
         """OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups."""
 
+    @_builtins.property
+    def absent_apis(self) -> _containers.RepeatedCompositeFieldContainer[Global___AbsentApi]:
+        """OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read."""
+
     def __init__(
         self,
         *,
@@ -194,14 +199,41 @@ class SchedulerStatus(_message.Message):
         attempts: _builtins.int = ...,
         missed_wake_ups: _abc.Iterable[Global___MissedWakeUp] | None = ...,
         wake_up_check: Global___WakeUpCheck | None = ...,
+        absent_apis: _abc.Iterable[Global___AbsentApi] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_latency", b"attempt_latency", "cluster", b"cluster", "configuration", b"configuration", "leadership", b"leadership", "pod_latency", b"pod_latency", "queue", b"queue", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_apis", b"absent_apis", "at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SchedulerStatus: _TypeAlias = SchedulerStatus  # noqa: Y015
+
+@_typing.final
+class AbsentApi(_message.Message):
+    """AbsentApi is an API that the API server does not serve, and that the scheduler does without."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    API_FIELD_NUMBER: _builtins.int
+    PURPOSE_FIELD_NUMBER: _builtins.int
+    api: _builtins.str
+    """REQUIRED. Its group, version and plural, such as `resource.k8s.io/v1/devicetaintrules`."""
+    purpose: _builtins.str
+    """REQUIRED. What is off without it."""
+    def __init__(
+        self,
+        *,
+        api: _builtins.str = ...,
+        purpose: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api", b"api", "purpose", b"purpose"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbsentApi: _TypeAlias = AbsentApi  # noqa: Y015
 
 @_typing.final
 class WakeUpCheck(_message.Message):

@@ -89,7 +89,9 @@ type SchedulerStatus struct {
 	// `trireme status`: the last ones.
 	MissedWakeUps []*MissedWakeUp `protobuf:"bytes,30,rep,name=missed_wake_ups,json=missedWakeUps,proto3" json:"missed_wake_ups,omitempty"`
 	// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
-	WakeUpCheck   *WakeUpCheck `protobuf:"bytes,31,opt,name=wake_up_check,json=wakeUpCheck,proto3" json:"wake_up_check,omitempty"`
+	WakeUpCheck *WakeUpCheck `protobuf:"bytes,31,opt,name=wake_up_check,json=wakeUpCheck,proto3" json:"wake_up_check,omitempty"`
+	// OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read.
+	AbsentApis    []*AbsentApi `protobuf:"bytes,32,rep,name=absent_apis,json=absentApis,proto3" json:"absent_apis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +343,68 @@ func (x *SchedulerStatus) GetWakeUpCheck() *WakeUpCheck {
 	return nil
 }
 
+func (x *SchedulerStatus) GetAbsentApis() []*AbsentApi {
+	if x != nil {
+		return x.AbsentApis
+	}
+	return nil
+}
+
+// AbsentApi is an API that the API server does not serve, and that the scheduler does without.
+type AbsentApi struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Its group, version and plural, such as `resource.k8s.io/v1/devicetaintrules`.
+	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// REQUIRED. What is off without it.
+	Purpose       string `protobuf:"bytes,2,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbsentApi) Reset() {
+	*x = AbsentApi{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbsentApi) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbsentApi) ProtoMessage() {}
+
+func (x *AbsentApi) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbsentApi.ProtoReflect.Descriptor instead.
+func (*AbsentApi) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AbsentApi) GetApi() string {
+	if x != nil {
+		return x.Api
+	}
+	return ""
+}
+
+func (x *AbsentApi) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
 // WakeUpCheck is how waiting pods are checked for missed wake-ups.
 type WakeUpCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -360,7 +424,7 @@ type WakeUpCheck struct {
 
 func (x *WakeUpCheck) Reset() {
 	*x = WakeUpCheck{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +436,7 @@ func (x *WakeUpCheck) String() string {
 func (*WakeUpCheck) ProtoMessage() {}
 
 func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +449,7 @@ func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeUpCheck.ProtoReflect.Descriptor instead.
 func (*WakeUpCheck) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{1}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *WakeUpCheck) GetCheckedAtMs() int64 {
@@ -452,7 +516,7 @@ type MissedWakeUp struct {
 
 func (x *MissedWakeUp) Reset() {
 	*x = MissedWakeUp{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +528,7 @@ func (x *MissedWakeUp) String() string {
 func (*MissedWakeUp) ProtoMessage() {}
 
 func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +541,7 @@ func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissedWakeUp.ProtoReflect.Descriptor instead.
 func (*MissedWakeUp) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *MissedWakeUp) GetNumber() uint64 {
@@ -565,7 +629,7 @@ type QueueEvent struct {
 
 func (x *QueueEvent) Reset() {
 	*x = QueueEvent{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +641,7 @@ func (x *QueueEvent) String() string {
 func (*QueueEvent) ProtoMessage() {}
 
 func (x *QueueEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +654,7 @@ func (x *QueueEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
 func (*QueueEvent) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *QueueEvent) GetAtMs() int64 {
@@ -635,7 +699,7 @@ type ConfigurationStatus struct {
 
 func (x *ConfigurationStatus) Reset() {
 	*x = ConfigurationStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +711,7 @@ func (x *ConfigurationStatus) String() string {
 func (*ConfigurationStatus) ProtoMessage() {}
 
 func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +724,7 @@ func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationStatus.ProtoReflect.Descriptor instead.
 func (*ConfigurationStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConfigurationStatus) GetHash() string {
@@ -720,7 +784,7 @@ type RefusedReload struct {
 
 func (x *RefusedReload) Reset() {
 	*x = RefusedReload{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +796,7 @@ func (x *RefusedReload) String() string {
 func (*RefusedReload) ProtoMessage() {}
 
 func (x *RefusedReload) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +809,7 @@ func (x *RefusedReload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedReload.ProtoReflect.Descriptor instead.
 func (*RefusedReload) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RefusedReload) GetAtMs() int64 {
@@ -788,7 +852,7 @@ type ClusterCounts struct {
 
 func (x *ClusterCounts) Reset() {
 	*x = ClusterCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +864,7 @@ func (x *ClusterCounts) String() string {
 func (*ClusterCounts) ProtoMessage() {}
 
 func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +877,7 @@ func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCounts.ProtoReflect.Descriptor instead.
 func (*ClusterCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClusterCounts) GetNodes() uint32 {
@@ -870,7 +934,7 @@ type EndpointStatus struct {
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +946,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +959,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EndpointStatus) GetPhase() string {
@@ -948,7 +1012,7 @@ type LocalPhaseStatus struct {
 
 func (x *LocalPhaseStatus) Reset() {
 	*x = LocalPhaseStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1024,7 @@ func (x *LocalPhaseStatus) String() string {
 func (*LocalPhaseStatus) ProtoMessage() {}
 
 func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1037,7 @@ func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalPhaseStatus.ProtoReflect.Descriptor instead.
 func (*LocalPhaseStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LocalPhaseStatus) GetName() string {
@@ -1016,7 +1080,7 @@ type InformerStatus struct {
 
 func (x *InformerStatus) Reset() {
 	*x = InformerStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1092,7 @@ func (x *InformerStatus) String() string {
 func (*InformerStatus) ProtoMessage() {}
 
 func (x *InformerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1105,7 @@ func (x *InformerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InformerStatus.ProtoReflect.Descriptor instead.
 func (*InformerStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InformerStatus) GetName() string {
@@ -1092,7 +1156,7 @@ type PermitWaiter struct {
 
 func (x *PermitWaiter) Reset() {
 	*x = PermitWaiter{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1168,7 @@ func (x *PermitWaiter) String() string {
 func (*PermitWaiter) ProtoMessage() {}
 
 func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1181,7 @@ func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitWaiter.ProtoReflect.Descriptor instead.
 func (*PermitWaiter) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PermitWaiter) GetPod() *PodIdentity {
@@ -1158,7 +1222,7 @@ type QueueCounts struct {
 
 func (x *QueueCounts) Reset() {
 	*x = QueueCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1234,7 @@ func (x *QueueCounts) String() string {
 func (*QueueCounts) ProtoMessage() {}
 
 func (x *QueueCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1247,7 @@ func (x *QueueCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounts.ProtoReflect.Descriptor instead.
 func (*QueueCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *QueueCounts) GetActive() uint32 {
@@ -1249,7 +1313,7 @@ type LatencyHistogram struct {
 
 func (x *LatencyHistogram) Reset() {
 	*x = LatencyHistogram{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1325,7 @@ func (x *LatencyHistogram) String() string {
 func (*LatencyHistogram) ProtoMessage() {}
 
 func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1338,7 @@ func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyHistogram.ProtoReflect.Descriptor instead.
 func (*LatencyHistogram) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LatencyHistogram) GetBoundsS() []float64 {
@@ -1322,7 +1386,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1398,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1411,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReplicaStatus) GetPhase() string {
@@ -1446,7 +1510,7 @@ type SelfCheck struct {
 
 func (x *SelfCheck) Reset() {
 	*x = SelfCheck{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1522,7 @@ func (x *SelfCheck) String() string {
 func (*SelfCheck) ProtoMessage() {}
 
 func (x *SelfCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1535,7 @@ func (x *SelfCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelfCheck.ProtoReflect.Descriptor instead.
 func (*SelfCheck) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SelfCheck) GetChecked() uint64 {
@@ -1526,7 +1590,7 @@ type DecisionDifference struct {
 
 func (x *DecisionDifference) Reset() {
 	*x = DecisionDifference{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1602,7 @@ func (x *DecisionDifference) String() string {
 func (*DecisionDifference) ProtoMessage() {}
 
 func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1615,7 @@ func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionDifference.ProtoReflect.Descriptor instead.
 func (*DecisionDifference) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DecisionDifference) GetAtMs() int64 {
@@ -1625,7 +1689,7 @@ type PluginStatus struct {
 
 func (x *PluginStatus) Reset() {
 	*x = PluginStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1701,7 @@ func (x *PluginStatus) String() string {
 func (*PluginStatus) ProtoMessage() {}
 
 func (x *PluginStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1714,7 @@ func (x *PluginStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginStatus.ProtoReflect.Descriptor instead.
 func (*PluginStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PluginStatus) GetName() string {
@@ -1785,7 +1849,7 @@ type PluginFollowing struct {
 
 func (x *PluginFollowing) Reset() {
 	*x = PluginFollowing{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1861,7 @@ func (x *PluginFollowing) String() string {
 func (*PluginFollowing) ProtoMessage() {}
 
 func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1874,7 @@ func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginFollowing.ProtoReflect.Descriptor instead.
 func (*PluginFollowing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PluginFollowing) GetInStep() bool {
@@ -1846,7 +1910,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +1922,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +1935,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PluginComparison) GetCompared() uint64 {
@@ -1922,7 +1986,7 @@ type PluginCanary struct {
 
 func (x *PluginCanary) Reset() {
 	*x = PluginCanary{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +1998,7 @@ func (x *PluginCanary) String() string {
 func (*PluginCanary) ProtoMessage() {}
 
 func (x *PluginCanary) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2011,7 @@ func (x *PluginCanary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginCanary.ProtoReflect.Descriptor instead.
 func (*PluginCanary) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PluginCanary) GetOf() string {
@@ -1988,7 +2052,7 @@ type PreemptionRecord struct {
 
 func (x *PreemptionRecord) Reset() {
 	*x = PreemptionRecord{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2064,7 @@ func (x *PreemptionRecord) String() string {
 func (*PreemptionRecord) ProtoMessage() {}
 
 func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2077,7 @@ func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRecord.ProtoReflect.Descriptor instead.
 func (*PreemptionRecord) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PreemptionRecord) GetNumber() uint64 {
@@ -2078,7 +2142,7 @@ type PreemptionVictim struct {
 
 func (x *PreemptionVictim) Reset() {
 	*x = PreemptionVictim{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2154,7 @@ func (x *PreemptionVictim) String() string {
 func (*PreemptionVictim) ProtoMessage() {}
 
 func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2167,7 @@ func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionVictim.ProtoReflect.Descriptor instead.
 func (*PreemptionVictim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PreemptionVictim) GetPod() *PodIdentity {
@@ -2135,7 +2199,7 @@ type QueueTransition struct {
 
 func (x *QueueTransition) Reset() {
 	*x = QueueTransition{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2211,7 @@ func (x *QueueTransition) String() string {
 func (*QueueTransition) ProtoMessage() {}
 
 func (x *QueueTransition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2224,7 @@ func (x *QueueTransition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueTransition.ProtoReflect.Descriptor instead.
 func (*QueueTransition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QueueTransition) GetAtMs() int64 {
@@ -2189,7 +2253,7 @@ var File_trireme_v1_scheduler_status_proto protoreflect.FileDescriptor
 const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\n" +
 	"!trireme/v1/scheduler_status.proto\x12\n" +
-	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\xcb\v\n" +
+	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\x83\f\n" +
 	"\x0fSchedulerStatus\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -2227,7 +2291,12 @@ const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\abatches\x18\x1c \x01(\x04R\abatches\x12\x1a\n" +
 	"\battempts\x18\x1d \x01(\x04R\battempts\x12@\n" +
 	"\x0fmissed_wake_ups\x18\x1e \x03(\v2\x18.trireme.v1.MissedWakeUpR\rmissedWakeUps\x12;\n" +
-	"\rwake_up_check\x18\x1f \x01(\v2\x17.trireme.v1.WakeUpCheckR\vwakeUpCheck\"\xad\x01\n" +
+	"\rwake_up_check\x18\x1f \x01(\v2\x17.trireme.v1.WakeUpCheckR\vwakeUpCheck\x126\n" +
+	"\vabsent_apis\x18  \x03(\v2\x15.trireme.v1.AbsentApiR\n" +
+	"absentApis\"7\n" +
+	"\tAbsentApi\x12\x10\n" +
+	"\x03api\x18\x01 \x01(\tR\x03api\x12\x18\n" +
+	"\apurpose\x18\x02 \x01(\tR\apurpose\"\xad\x01\n" +
 	"\vWakeUpCheck\x12\"\n" +
 	"\rchecked_at_ms\x18\x01 \x01(\x03R\vcheckedAtMs\x12\x16\n" +
 	"\x06groups\x18\x02 \x01(\rR\x06groups\x12%\n" +
@@ -2399,71 +2468,73 @@ func file_trireme_v1_scheduler_status_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_scheduler_status_proto_rawDescData
 }
 
-var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_trireme_v1_scheduler_status_proto_goTypes = []any{
 	(*SchedulerStatus)(nil),     // 0: trireme.v1.SchedulerStatus
-	(*WakeUpCheck)(nil),         // 1: trireme.v1.WakeUpCheck
-	(*MissedWakeUp)(nil),        // 2: trireme.v1.MissedWakeUp
-	(*QueueEvent)(nil),          // 3: trireme.v1.QueueEvent
-	(*ConfigurationStatus)(nil), // 4: trireme.v1.ConfigurationStatus
-	(*RefusedReload)(nil),       // 5: trireme.v1.RefusedReload
-	(*ClusterCounts)(nil),       // 6: trireme.v1.ClusterCounts
-	(*EndpointStatus)(nil),      // 7: trireme.v1.EndpointStatus
-	(*LocalPhaseStatus)(nil),    // 8: trireme.v1.LocalPhaseStatus
-	(*InformerStatus)(nil),      // 9: trireme.v1.InformerStatus
-	(*PermitWaiter)(nil),        // 10: trireme.v1.PermitWaiter
-	(*QueueCounts)(nil),         // 11: trireme.v1.QueueCounts
-	(*LatencyHistogram)(nil),    // 12: trireme.v1.LatencyHistogram
-	(*ReplicaStatus)(nil),       // 13: trireme.v1.ReplicaStatus
-	(*SelfCheck)(nil),           // 14: trireme.v1.SelfCheck
-	(*DecisionDifference)(nil),  // 15: trireme.v1.DecisionDifference
-	(*PluginStatus)(nil),        // 16: trireme.v1.PluginStatus
-	(*PluginFollowing)(nil),     // 17: trireme.v1.PluginFollowing
-	(*PluginComparison)(nil),    // 18: trireme.v1.PluginComparison
-	(*PluginCanary)(nil),        // 19: trireme.v1.PluginCanary
-	(*PreemptionRecord)(nil),    // 20: trireme.v1.PreemptionRecord
-	(*PreemptionVictim)(nil),    // 21: trireme.v1.PreemptionVictim
-	(*QueueTransition)(nil),     // 22: trireme.v1.QueueTransition
-	(*Leadership)(nil),          // 23: trireme.v1.Leadership
-	(*PendingPod)(nil),          // 24: trireme.v1.PendingPod
-	(*AlikePods)(nil),           // 25: trireme.v1.AlikePods
-	(*PodIdentity)(nil),         // 26: trireme.v1.PodIdentity
+	(*AbsentApi)(nil),           // 1: trireme.v1.AbsentApi
+	(*WakeUpCheck)(nil),         // 2: trireme.v1.WakeUpCheck
+	(*MissedWakeUp)(nil),        // 3: trireme.v1.MissedWakeUp
+	(*QueueEvent)(nil),          // 4: trireme.v1.QueueEvent
+	(*ConfigurationStatus)(nil), // 5: trireme.v1.ConfigurationStatus
+	(*RefusedReload)(nil),       // 6: trireme.v1.RefusedReload
+	(*ClusterCounts)(nil),       // 7: trireme.v1.ClusterCounts
+	(*EndpointStatus)(nil),      // 8: trireme.v1.EndpointStatus
+	(*LocalPhaseStatus)(nil),    // 9: trireme.v1.LocalPhaseStatus
+	(*InformerStatus)(nil),      // 10: trireme.v1.InformerStatus
+	(*PermitWaiter)(nil),        // 11: trireme.v1.PermitWaiter
+	(*QueueCounts)(nil),         // 12: trireme.v1.QueueCounts
+	(*LatencyHistogram)(nil),    // 13: trireme.v1.LatencyHistogram
+	(*ReplicaStatus)(nil),       // 14: trireme.v1.ReplicaStatus
+	(*SelfCheck)(nil),           // 15: trireme.v1.SelfCheck
+	(*DecisionDifference)(nil),  // 16: trireme.v1.DecisionDifference
+	(*PluginStatus)(nil),        // 17: trireme.v1.PluginStatus
+	(*PluginFollowing)(nil),     // 18: trireme.v1.PluginFollowing
+	(*PluginComparison)(nil),    // 19: trireme.v1.PluginComparison
+	(*PluginCanary)(nil),        // 20: trireme.v1.PluginCanary
+	(*PreemptionRecord)(nil),    // 21: trireme.v1.PreemptionRecord
+	(*PreemptionVictim)(nil),    // 22: trireme.v1.PreemptionVictim
+	(*QueueTransition)(nil),     // 23: trireme.v1.QueueTransition
+	(*Leadership)(nil),          // 24: trireme.v1.Leadership
+	(*PendingPod)(nil),          // 25: trireme.v1.PendingPod
+	(*AlikePods)(nil),           // 26: trireme.v1.AlikePods
+	(*PodIdentity)(nil),         // 27: trireme.v1.PodIdentity
 }
 var file_trireme_v1_scheduler_status_proto_depIdxs = []int32{
-	11, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
-	12, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
-	12, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
-	13, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
-	16, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
-	20, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
-	23, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
-	4,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
-	6,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
-	7,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
-	8,  // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
-	9,  // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
-	10, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
-	24, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
-	25, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
-	2,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
-	1,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
-	26, // 17: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
-	3,  // 18: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
-	5,  // 19: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
-	26, // 20: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
-	14, // 21: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
-	15, // 22: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
-	17, // 23: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
-	18, // 24: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
-	19, // 25: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
-	26, // 26: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
-	21, // 27: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
-	26, // 28: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	12, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
+	13, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
+	13, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
+	14, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
+	17, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
+	21, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
+	24, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
+	5,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
+	7,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
+	8,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
+	9,  // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
+	10, // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
+	11, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
+	25, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
+	26, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
+	3,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
+	2,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
+	1,  // 17: trireme.v1.SchedulerStatus.absent_apis:type_name -> trireme.v1.AbsentApi
+	27, // 18: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
+	4,  // 19: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
+	6,  // 20: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
+	27, // 21: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
+	15, // 22: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
+	16, // 23: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
+	18, // 24: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
+	19, // 25: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
+	20, // 26: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
+	27, // 27: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
+	22, // 28: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
+	27, // 29: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_status_proto_init() }
@@ -2473,14 +2544,14 @@ func file_trireme_v1_scheduler_status_proto_init() {
 	}
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_scheduler_explanation_proto_init()
-	file_trireme_v1_scheduler_status_proto_msgTypes[16].OneofWrappers = []any{}
+	file_trireme_v1_scheduler_status_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_scheduler_status_proto_rawDesc), len(file_trireme_v1_scheduler_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

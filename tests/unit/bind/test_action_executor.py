@@ -191,6 +191,11 @@ async def test_a_condition_of_a_group_of_groups_goes_to_the_version_that_is_serv
         group = about("g", set_group_condition=bind_pb2.SetGroupCondition(composite=True))
         assert texts(await bench.apply(group)) == [text]
         assert bench.writer.log == sent
+    bench = Bench(patch=[Gone("404"), THERE, THERE, Gone("404"), THERE, THERE])
+    for _ in range(4):
+        assert texts(await bench.apply(group)) == [""]
+    # The version that was found is requested first from then on.
+    assert bench.writer.log == [new, old, old, old, new, new]
 
 
 @on_virtual_time

@@ -115,6 +115,20 @@ def test_the_status_says_which_caches_are_not_synced_and_why() -> None:
     ]
 
 
+def test_the_status_names_apis_that_are_not_served() -> None:
+    """Why a rule has no effect would be in the log of the start alone."""
+    absent = [
+        {"api": "resource.k8s.io/v1/resourceclaims", "purpose": "dynamic resource allocation"},
+        {"api": "scheduling.k8s.io/v1beta1/podgroups", "purpose": "pod groups"},
+        {"api": "resource.k8s.io/v1/deviceclasses", "purpose": "dynamic resource allocation"},
+    ]
+    lines = display.as_text(status_command.render(_status(absentApis=absent)), 120).splitlines()
+    assert [line.strip() for line in lines[2:4]] == [
+        "Not served  resource.k8s.io/v1/resourceclaims, resource.k8s.io/v1/deviceclasses: no dynamic resource allocation",
+        "scheduling.k8s.io/v1beta1/podgroups: no pod groups",
+    ]
+
+
 def test_the_status_does_not_list_every_reason() -> None:
     """Twenty kinds that a role lacks would push the pods off the screen."""
     report = _status(synced=False, informers=[_informer(f"kind{number}", f"no {number}") for number in range(9)])

@@ -16,6 +16,8 @@ from trireme.frontend.serving import scheduler_explanation, scheduler_status, un
 from trireme.wire import json_documents
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.informers.watch import EventKind
+from trireme_kube.client.leaderelection import lease_candidate
+from trireme_kube.client.rest.errors import ApiError
 
 FORBIDDEN = 'leases.coordination.k8s.io "l" is forbidden (403 Forbidden)'
 
@@ -46,6 +48,21 @@ def test_why_objects_cannot_be_listed_is_reported(world: World) -> None:
     stream: Any = object()
     listing._stream = stream  # the watch is open again
     assert listing.statistics().last_error == ""
+
+
+def test_apis_that_are_not_served_are_reported(world: World) -> None:
+    """Only the log of the start would say that devices have no taints here."""
+    api: Any = None  # no request is made
+    listing = informer.Informer(api, resources.DEVICE_TAINT_RULES, dict, [])
+    listing._protocol.failed(ApiError(404, "", "404 page not found"))
+    state = dataclasses.replace(
+        world.frontend_state(), informers=[listing], absent_elsewhere=lambda: [lease_candidate.CANDIDATES]
+    )
+    found = {each.api: each.purpose for each in scheduler_status.status(state).absent_apis}
+    assert found == {
+        "resource.k8s.io/v1/devicetaintrules": "taints of devices by DeviceTaintRules",
+        "coordination.k8s.io/v1beta1/leasecandidates": "coordinated leader election",
+    }
 
 
 def test_a_leader_without_insight_says_that_wake_ups_are_not_checked(world: World) -> None:

@@ -13,6 +13,7 @@ from trireme.frontend import leadership_runner
 from trireme.frontend.term import Term
 from trireme_kube.client.events.event_series import ObjectReference
 from trireme_kube.client.informers import resources
+from trireme_kube.client.leaderelection import lease_candidate
 from trireme_kube.client.rest.errors import ApiUnreachable
 from trireme_kube.componentbase import supervision
 
@@ -27,6 +28,7 @@ class Informer:
 
     resource: resources.Resource = resources.PODS
     synced: bool = False
+    absent: bool = False
 
 
 class Recorder:
@@ -68,6 +70,10 @@ class Leadership(leadership_runner.LeadershipRunner):
         self.frontend = Frontend()
         self._app: Any = self.frontend
         self.story: list[str] = []
+        self.absent_elsewhere: list[resources.Resource] = []
+
+    async def _find_absent(self) -> list[resources.Resource]:
+        return self.absent_elsewhere
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
         self.story.append("informers")
@@ -116,6 +122,19 @@ async def test_a_leader_has_synced_its_informers(delayed: bool, elects: bool, st
         "me became leader",
         "batch",
     )
+
+
+async def test_apis_that_are_not_served_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """An operator would look for the reason in ten lines, or find none."""
+    leadership = Leadership(False, True)
+    leadership.frontend.informers += [Informer(resources.POD_GROUPS, absent=True), Informer(resources.RESOURCE_CLAIMS)]
+    leadership.absent_elsewhere = [lease_candidate.CANDIDATES]
+    with pytest.raises(ExceptionGroup):
+        await leadership.run(leadership.elected)
+    assert caplog.messages == [
+        "not served by this API server: scheduling.k8s.io/v1beta1/podgroups, "
+        "coordination.k8s.io/v1beta1/leasecandidates; off: pod groups, coordinated leader election"
+    ]
 
 
 class WrittenInformer(Informer):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.cache import absent_apis
 from trireme.config import commandline
 from trireme.frontend import configuration_reloader, reconfiguration, wake_up_check
 from trireme.frontend.app import App
@@ -15,7 +16,7 @@ from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.pending_report import PendingReport
 from trireme.v1 import scheduler_status_pb2
 from trireme_kube.client.events import event_recorder
-from trireme_kube.client.informers import informer
+from trireme_kube.client.informers import informer, resources
 from trireme_kube.componentbase import clocks
 
 
@@ -43,6 +44,8 @@ class FrontendState:
     reloads: Callable[[], configuration_reloader.ReloadStatistics] = configuration_reloader.ReloadStatistics
     #: The check of waiting pods; None: there is no insight.
     wake_ups: wake_up_check.WakeUpCheck | None = None
+    #: APIs beside those of the informers that the API server does not serve.
+    absent_elsewhere: Callable[[], list[resources.Resource]] = list
 
     @property
     def completed(self) -> commandline.CompletedConfig:
@@ -53,6 +56,10 @@ class FrontendState:
     def synced(self) -> bool:
         """Whether every informer has synced."""
         return all(entry.synced for entry in self.informers)
+
+    def absent_apis(self) -> list[resources.Resource]:
+        """The APIs that the API server does not serve, though they would be read."""
+        return [*absent_apis.find(self.informers), *self.absent_elsewhere()]
 
     def local_phase_statistics(self) -> list[local_phases.LocalPhaseStatistics]:
         """The state of our own phases, also of those that stand in for configured ones."""

@@ -42,6 +42,8 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> scheduler_status_p
             failures=found.failures,
             last_error=found.last_error,
         )
+    for absent in state.absent_apis():
+        out.absent_apis.add(api=absent.api, purpose=absent.purpose)
     for waiting in state.scheduling.waiting.pods():
         namespace, _, name = waiting.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name)

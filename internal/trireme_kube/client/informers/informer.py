@@ -109,11 +109,17 @@ class Informer(Generic[T]):
         self._background = supervision.Supervisor()
         self._undecodable = 0
         self._warned_at = 0.0  # when a failed request was last a warning
+        self._was_absent = False  # the server did not serve the collection when it was last requested
 
     @property
     def synced(self) -> bool:
         """Whether the first list was delivered completely."""
         return self._synced
+
+    @property
+    def absent(self) -> bool:
+        """Whether the collection counts as empty because the API server does not serve it."""
+        return self._protocol.state is listwatch.State.ABSENT
 
     @property
     def _requested(self) -> resources.Resource:
@@ -398,6 +404,9 @@ class Informer(Generic[T]):
                     consume(events)
         self._delivering = False
         self._synced = self._protocol.listed
+        if self._was_absent and self._protocol.state is listwatch.State.WATCHING:
+            self._was_absent = False
+            log.info("%s: the API server serves it by now", self._requested.api)
         for version, future in self._waiting:
             if self._protocol.has_delivered(version) and not future.done():
                 future.set_result(None)
@@ -450,6 +459,7 @@ class Informer(Generic[T]):
             if is_due:
                 self._warned_at = now
             log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, error)
+        self._was_absent = self._protocol.state is listwatch.State.ABSENT
         await self._deliver(deliveries)
 
 

@@ -38,8 +38,10 @@ STREAMS_GATE = "WatchListClient"
 
 FIRST_PAUSE_SECONDS = 0.8
 LONGEST_PAUSE_SECONDS = 30.0
-# How often to check again for a collection that is not served, plus up to half of that at random.
+# How long until the first check again for a collection that is not served, plus up to half of that at random; each
+# further one takes twice as long, up to the second: an API server is upgraded within minutes, or not for months.
 ABSENT_PAUSE_SECONDS = 30.0
+LONGEST_ABSENT_PAUSE_SECONDS = 300.0
 # The limits of a watch's random timeout; random, so that watches do not all restart at once.
 WATCH_SECONDS = (300, 600)
 CATCH_UP_WATCH_SECONDS = 3
@@ -48,6 +50,8 @@ CATCH_UP_WATCHES = 2
 STREAMED_AGAIN = 10_000
 # Pages expire if the server compacts during the list. After this many expirations the list is requested in one page.
 PAGED_LIST_TRIES = 2
+# More would be longer than the longest pause.
+_MOST_DOUBLINGS = 16
 # A watch that ends sooner, without events, counts as a failure and not as the server's timer.
 SHORTEST_WATCH_SECONDS = 1.0
 
@@ -135,6 +139,7 @@ class ListWatch:
         self._pages_of_list = 0
         self._small = False  # the last list had one page
         self._pause = 0.0
+        self._absences = 0  # how often it was found to be absent, one after the other
         self._growing = FIRST_PAUSE_SECONDS
         self._version_text = ""
         self._requested_version = 0
@@ -354,7 +359,9 @@ class ListWatch:
         self._version_text = ""
         self._paging = False
         self._forget_failures()
-        self._pause = ABSENT_PAUSE_SECONDS * (1 + self._random() / 2)
+        seconds = min(ABSENT_PAUSE_SECONDS * 2**self._absences, LONGEST_ABSENT_PAUSE_SECONDS)
+        self._absences = min(self._absences + 1, _MOST_DOUBLINGS)
+        self._pause = seconds * (1 + self._random() / 2)
         return [Delivery(EventKind.LIST_START, {}), Delivery(EventKind.LIST_END, {})] if news else []
 
     def _forget_failures(self) -> None:

@@ -28,6 +28,7 @@ class Resource:
     """One collection of objects.
 
     `optional`: if the API server does not serve it, it counts as empty, and informers check for it now and then.
+    `purpose`: what an optional collection is for, which does not happen where it is not served.
     `earlier_path`: that of an earlier version of the API, for servers without this one; its objects have these fields.
     `page`: how many objects the first page has, until their size is known.
     """
@@ -37,6 +38,7 @@ class Resource:
     field_selector: str = ""
     label_selector: str = ""
     optional: bool = False
+    purpose: str = ""
     earlier_path: str = ""
     page: int = 500
 
@@ -44,6 +46,12 @@ class Resource:
     def name(self) -> str:
         """The plural name, as in the path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def api(self) -> str:
+        """Group, version and plural, such as `resource.k8s.io/v1/deviceclasses`; of core without a group."""
+        group, _, _ = self.path.removeprefix("/apis/").removeprefix("/api/").partition("/namespaces/")
+        return group if group.endswith(f"/{self.name}") else f"{group}/{self.name}"
 
     def versions(self) -> tuple["Resource", ...]:
         """The collection in this version of the API and in the earlier one, if there is one; tried in this order."""
@@ -75,15 +83,28 @@ CSI_NODES = Resource("CSINode", "/apis/storage.k8s.io/v1/csinodes")
 CSI_DRIVERS = Resource("CSIDriver", "/apis/storage.k8s.io/v1/csidrivers")
 CSI_STORAGE_CAPACITIES = Resource("CSIStorageCapacity", "/apis/storage.k8s.io/v1/csistoragecapacities")
 VOLUME_ATTACHMENTS = Resource("VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments")
-RESOURCE_SLICES = Resource("ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", optional=True, page=250)
-RESOURCE_CLAIMS = Resource("ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", optional=True)
-DEVICE_CLASSES = Resource("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", optional=True)
-DEVICE_TAINT_RULES = Resource("DeviceTaintRule", "/apis/resource.k8s.io/v1/devicetaintrules", optional=True)
-POD_GROUPS = Resource("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True)
+_DEVICES = "dynamic resource allocation"
+RESOURCE_SLICES = Resource(
+    "ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", optional=True, purpose=_DEVICES, page=250
+)
+RESOURCE_CLAIMS = Resource(
+    "ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", optional=True, purpose=_DEVICES
+)
+DEVICE_CLASSES = Resource("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", optional=True, purpose=_DEVICES)
+DEVICE_TAINT_RULES = Resource(
+    "DeviceTaintRule",
+    "/apis/resource.k8s.io/v1/devicetaintrules",
+    optional=True,
+    purpose="taints of devices by DeviceTaintRules",
+)
+POD_GROUPS = Resource(
+    "PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True, purpose="pod groups"
+)
 COMPOSITE_POD_GROUPS = Resource(
     "CompositePodGroup",
     "/apis/scheduling.k8s.io/v1beta1/compositepodgroups",
     optional=True,
+    purpose="groups of pod groups",
     earlier_path="/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
 )
 

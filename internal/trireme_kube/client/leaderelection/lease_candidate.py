@@ -31,7 +31,12 @@ NAMESPACE: Final = "kube-system"
 LEASE_NAME: Final = "kube-scheduler"
 STRATEGY: Final = "OldestEmulationVersion"
 
-_COLLECTION: Final = f"/apis/coordination.k8s.io/v1beta1/namespaces/{NAMESPACE}/leasecandidates"
+CANDIDATES: Final = resources.Resource(
+    "LeaseCandidate",
+    f"/apis/coordination.k8s.io/v1beta1/namespaces/{NAMESPACE}/leasecandidates",
+    purpose="coordinated leader election",
+)
+_COLLECTION: Final = CANDIDATES.path
 _PERIOD_SECONDS: Final = 300.0
 _FIRST_PAUSE_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 1000.0
@@ -59,9 +64,7 @@ class LeaseCandidate:
         self._current: Json | None = None
         self._due = asyncio.Event()
         self._listed = asyncio.Event()
-        own = resources.Resource(
-            "LeaseCandidate", _COLLECTION, field_selector=f"metadata.name={candidacy.identity}", page=1
-        )
+        own = dataclasses.replace(CANDIDATES, field_selector=f"metadata.name={candidacy.identity}", page=1)
         self._informer = informer.Informer(api, own, dict, [self.on_events])
 
     @property

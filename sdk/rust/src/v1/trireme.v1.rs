@@ -3996,6 +3996,19 @@ pub struct SchedulerStatus {
     /// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
     #[prost(message, optional, tag = "31")]
     pub wake_up_check: ::core::option::Option<WakeUpCheck>,
+    /// OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read.
+    #[prost(message, repeated, tag = "32")]
+    pub absent_apis: ::prost::alloc::vec::Vec<AbsentApi>,
+}
+/// AbsentApi is an API that the API server does not serve, and that the scheduler does without.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AbsentApi {
+    /// REQUIRED. Its group, version and plural, such as `resource.k8s.io/v1/devicetaintrules`.
+    #[prost(string, tag = "1")]
+    pub api: ::prost::alloc::string::String,
+    /// REQUIRED. What is off without it.
+    #[prost(string, tag = "2")]
+    pub purpose: ::prost::alloc::string::String,
 }
 /// WakeUpCheck is how waiting pods are checked for missed wake-ups.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -246,6 +246,16 @@ def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
     assert protocol.state is State.WATCHING
 
 
+def test_a_collection_that_stays_absent_is_looked_for_ever_less_often() -> None:
+    """If this fails, an API server without some API answers thousands of requests a day with 404."""
+    protocol, pauses = _protocol(OPTIONAL), []
+    for _ in range(6):
+        protocol.failed(ApiError(404, "", "404 page not found"))
+        pauses.append(protocol.next_step())
+        assert protocol.next_step() == StreamList("", SECONDS)
+    assert pauses == [Pause(seconds) for seconds in (30, 60, 120, 240, 300, 300)]
+
+
 @pytest.mark.parametrize(
     "error",
     [
