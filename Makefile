@@ -157,6 +157,10 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 follow: $(STAMP) ## What another version of Kubernetes changes: answers, gates, flags, fields (VERSION=v1.38.0; needs Go)
 	@$(BIN)/python -m tests.conformance.follow $(VERSION)
 
+.PHONY: test-versions
+test-versions: $(STAMP) ## The end-to-end tests on real control planes of several versions, an hour each after building (VERSIONS="v1.35.4 v1.36.3" FILES=test_e2e_scheduling.py; needs Go)
+	@$(BIN)/python -m tools.controlplane.versions_run $(VERSIONS) $(if $(FILES),--files $(FILES))
+
 .PHONY: simulate
 simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall FEATURES=plugins,insight LOAD=light TRACE=file, PLAN=file of a failure, REPLAY=trace to compare with, DEFECT=lost-rows put into the product)
 	@$(BIN)/python -m tests.simulation.simulate --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(FEATURES),--features $(FEATURES)) $(if $(LOAD),--load $(LOAD)) \
@@ -268,6 +272,7 @@ docs: $(STAMP) ## Write the documents generated from the code: metrics, configur
 	@$(BIN)/python -m tests.helpers.command_line_document
 	@$(BIN)/python -m tests.helpers.http_document
 	@$(BIN)/python -m tests.helpers.tutorials_document
+	@$(BIN)/python -m tests.helpers.versions_document
 
 .PHONY: site
 site: $(STAMP) ## Build the documents as a site into build/site, without a network (ARGS=serve: serve it on 127.0.0.1:8000 instead)

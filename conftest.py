@@ -57,6 +57,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         controlplane_fixture.require_built()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Skips tests that need an API which the chosen version of Kubernetes lacks; the reason names it."""
+    launcher = sys.modules.get("tools.controlplane.launcher")
+    if launcher is not None and call.excinfo is not None and call.excinfo.errisinstance(launcher.NotServedError):
+        reason = str(call.excinfo.value)
+        call.excinfo = pytest.CallInfo.from_call(lambda: pytest.skip(reason), call.when).excinfo
+
+
 @pytest.fixture(autouse=True)
 def _own_logging() -> Iterator[None]:
     """A process that a test runs in its own sets up logging; later tests would find its lines in their output."""

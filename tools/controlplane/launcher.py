@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -41,10 +43,12 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tools.controlplane import ports
+from tools.controlplane import build_controlplane, ports
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-BINARY = REPOSITORY / "build" / "controlplane"
+REPOSITORY = build_controlplane.REPOSITORY
+# Another version of Kubernetes than the one that go.mod pins, such as v1.36.3: for tests on several versions.
+VERSION = os.environ.get("TRIREME_KUBERNETES", "")
+BINARY = build_controlplane.binary_of(VERSION)
 
 CONTROLLERS = ("*", "-node-ipam-controller")
 # The kubelet that a Node object promises never reports, so the controllers that act on its silence stay off.
@@ -60,6 +64,10 @@ class ControlPlaneError(Exception):
 
 class PortTakenError(ControlPlaneError):
     """A port chosen as free was taken before the process listened on it; starting afresh picks others."""
+
+
+class NotServedError(ControlPlaneError):
+    """The version of Kubernetes that was chosen does not have an API or a feature gate that the options name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +123,32 @@ class Child:
 def available(binary: Path = BINARY) -> bool:
     """Whether the control plane has been built (`make controlplane`)."""
     return os.access(binary, os.X_OK)
+
+
+def require_apis(*apis: str) -> None:
+    """Check that the chosen version has these APIs, such as `scheduling.k8s.io/v1beta1/podgroups`.
+
+    Raises: NotServedError: naming those that it lacks. All are taken to be there in the version that go.mod pins.
+    """
+    if BINARY != build_controlplane.BINARY:
+        served = build_controlplane.served_resources(BINARY.parent)
+        if absent := [api for api in apis if api not in served]:
+            raise NotServedError(f"not served by Kubernetes {VERSION}: {', '.join(absent)}")
+
+
+def require_gates(*gates: str) -> None:
+    """Check that the chosen version has these feature gates. Raises: NotServedError: naming those that it lacks."""
+    if BINARY != build_controlplane.BINARY and gates:
+        known = _known_gates()
+        if absent := [gate for gate in gates if gate not in known]:
+            raise NotServedError(f"no feature gate of Kubernetes {VERSION}: {', '.join(absent)}")
+
+
+@functools.cache
+def _known_gates() -> frozenset[str]:
+    command = [str(BINARY), "kube-apiserver", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return frozenset(re.findall(r"kube:(\w+)=true\|false", shown))
 
 
 def ending_with_parent(command: Sequence[str]) -> list[str]:
@@ -215,6 +249,9 @@ class ControlPlane:
     def __enter__(self) -> Self:
         if not available(self.binary):
             raise ControlPlaneError(f"{self.binary} is not built; run `make controlplane` (needs Go)")
+        if self.binary == BINARY:
+            require_apis(*(name for name, on in self.options.runtime_config.items() if on))
+            require_gates(*self.options.feature_gates)
         for attempt in range(3):
             try:
                 self._start()
