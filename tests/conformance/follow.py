@@ -1,7 +1,10 @@
 """What another version of Kubernetes changes: `make follow VERSION=v1.38.0`.
 
 It builds that version's scheduler, asks it the golden cases anew, and prints which answers are not the recorded ones,
-by plugin, and which gates, flags and configuration fields are new, gone or changed.
+by plugin, and which gates, flags, configuration fields and metrics are new, gone or changed. It builds its control plane
+too, for `make test-versions` and `make sig-scheduling`, or says why that cannot be built.
+
+Following a patch release takes an hour, a minor one days: what is printed is what is left to do.
 """
 
 import argparse
@@ -13,13 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import golden_rows, real_framework
+from tools.controlplane import build_controlplane
 
 RUNS = 4
+# With all of them, so that the metrics of each are registered.
+_GATES = "AllAlpha=true,AllBeta=true"
 
 
 def surface_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each gate, flag and field that is new, gone or changed."""
-    for part in ("gates", "flags", "fields"):
+    """A line for each gate, flag, field and metric that is new, gone or changed."""
+    for part in ("gates", "flags", "fields", "metrics"):
         old, new = before[part], after[part]
         for name in sorted({*old, *new}):
             if name not in old:
@@ -52,8 +58,10 @@ def _differ(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, name: 
     return (old or {}).get(name) != (new or {}).get(name)
 
 
-def _surface(binary: Path) -> dict[str, Any]:
-    done = subprocess.run([str(binary), "-surface"], capture_output=True, check=True)
+def surface(binary: Path) -> dict[str, Any]:
+    """What an administrator can set of the program's kube-scheduler, and measure of it, by part and name."""
+    command = [str(binary), "-surface", "-feature-gates", _GATES]
+    done = subprocess.run(command, capture_output=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -85,9 +93,14 @@ def main() -> int:
     version = parser.parse_args().version
     binary = real_framework.build_version(version)
     print(f"from {real_framework.reference()} to {version}:")
-    for line in surface_changes(_surface(real_framework.build()), _surface(binary)):
+    for line in surface_changes(surface(real_framework.build()), surface(binary)):
         print(f"  {line}")
     _print_changed_answers(binary)
+    try:
+        plane = build_controlplane.build_version(version)
+        print(f"control plane: {plane.relative_to(build_controlplane.REPOSITORY)}")
+    except SystemExit as error:
+        print(f"control plane: not built: {error}")
     return 0
 
 

@@ -5,17 +5,24 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/metrics/legacyregistry"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// A surface is what an administrator can set of kube-scheduler, by name.
+// The text of a description is all that Prometheus' client says of a metric without samples.
+var described = regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(?:\[(\w+)\] )?.*", constLabels: .*, variableLabels: \{(.*)\}\}$`)
+
+// A surface is what an administrator can set of kube-scheduler, and measure of it, by name.
 type surface struct {
 	// The history of each gate, as in Trireme's own table.
 	Gates        map[string]string   `json:"gates"`
@@ -24,11 +31,15 @@ type surface struct {
 	Flags map[string]string `json:"flags"`
 	// The type of each field of the configuration file and of the arguments of plugins, by its path.
 	Fields map[string]string `json:"fields"`
+	// The stability and labels of each metric that is registered with the gates that are on.
+	Metrics map[string]string `json:"metrics"`
 }
 
 func printSurface() error {
 	command := app.NewSchedulerCommand()
-	out := surface{map[string]string{}, map[string][]string{}, map[string]string{}, map[string]string{}}
+	out := surface{
+		map[string]string{}, map[string][]string{}, map[string]string{}, map[string]string{}, map[string]string{},
+	}
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
 		out.Flags[flag.Name] = fmt.Sprintf("%s %s", flag.Value.Type(), flag.DefValue)
 	})
@@ -53,9 +64,24 @@ func printSurface() error {
 		kind := reflect.TypeOf(args)
 		addFields(out.Fields, kind.Name(), kind)
 	}
+	addMetrics(out.Metrics)
 	encoder := json.NewEncoder(os.Stdout)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(out)
+}
+
+func addMetrics(into map[string]string) {
+	schedulermetrics.Register()
+	found := make(chan *prometheus.Desc)
+	go func() {
+		legacyregistry.Registerer().(prometheus.Collector).Describe(found)
+		close(found)
+	}()
+	for each := range found {
+		if parts := described.FindStringSubmatch(each.String()); parts != nil {
+			into[parts[1]] = strings.TrimSpace(parts[2] + " {" + parts[3] + "}")
+		}
+	}
 }
 
 func history(specs featuregate.VersionedSpecs) string {

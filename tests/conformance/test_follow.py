@@ -1,0 +1,36 @@
+"""What `make follow` prints about another version of Kubernetes."""
+
+import pytest
+
+from tests.conformance import follow, real_framework
+
+
+def _surface(**parts: dict[str, str]) -> dict[str, dict[str, str]]:
+    return {"gates": {}, "flags": {}, "fields": {}, "metrics": {}, **parts}
+
+
+def test_what_is_new_gone_or_different_has_a_line() -> None:
+    """A gate or a metric of the new version would be missed."""
+    before = _surface(flags={"qps": "float32 50", "old": "bool false"}, metrics={"a_total": "ALPHA {result}"})
+    after = _surface(flags={"qps": "float32 100"}, metrics={"a_total": "ALPHA {code}", "b": "BETA {}"})
+    assert list(follow.surface_changes(before, after)) == [
+        "flags: old is gone",
+        "flags: qps was float32 50, is float32 100",
+        "metrics: a_total was ALPHA {result}, is ALPHA {code}",
+        "metrics: b is new: BETA {}",
+    ]
+
+
+def test_answers_differ_by_plugin() -> None:
+    recorded = {"byPlugin": {"A": {"n": "no"}, "B": {}}, "scores": {"n": {"C": 1, "D": 2}}, "nodes": ["n"]}
+    answered = {"byPlugin": {"A": {}, "B": {}}, "scores": {"n": {"C": 1, "D": 3}}, "nodes": ["n"]}
+    assert list(follow.changed_parts(recorded, answered)) == ["byPlugin A", "scores D"]
+    assert list(follow.changed_parts(recorded, recorded)) == []
+
+
+@pytest.mark.skipif(not real_framework.available(), reason="the oracle is not built: it needs Go")
+def test_metrics_have_their_stability_and_labels() -> None:
+    """What dashboards and alerts read would change unseen."""
+    metrics = follow.surface(real_framework.build())["metrics"]
+    assert metrics["scheduler_schedule_attempts_total"] == "STABLE {result,profile}"
+    assert metrics["scheduler_preemption_attempts_total"].startswith("STABLE ")
