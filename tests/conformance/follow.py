@@ -1,8 +1,8 @@
 """What another version of Kubernetes changes: `make follow VERSION=v1.38.0`.
 
 It builds that version's scheduler, asks it the golden cases anew, and prints which answers are not the recorded ones,
-by plugin, and which gates, flags, configuration fields and metrics are new, gone or changed. It builds its control plane
-too, for `make test-versions` and `make sig-scheduling`, or says why that cannot be built.
+by plugin, and which gates, flags, configuration fields and metrics are new, gone or changed. It builds the control
+plane too, for `make test-versions` and `make sig-scheduling`, or says why that cannot be built.
 
 Following a patch release takes an hour, a minor one days: what is printed is what is left to do.
 """

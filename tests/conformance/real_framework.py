@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.golden_rows import Row
+from tools.controlplane import build_controlplane
 
 SOURCES = Path(__file__).parent / "oracle"
 REPOSITORY = Path(__file__).parents[2]
@@ -52,31 +53,22 @@ def build() -> Path:
     """The program of the reference version, built if its sources have changed. Raises: OracleError."""
     digest = _digest()
     if not _up_to_date(digest):
-        _compile(MODULE, reference(), BINARY)
+        # Without what debug tables are made of, a tenth less to compile.
+        _compile(MODULE, reference(), BINARY, "-gcflags=all=-dwarf=false")
         _STAMP.write_text(digest)
     return BINARY
 
 
 def build_version(version: str) -> Path:
-    """The program of another version of Kubernetes, built with the modules of that version. Raises: OracleError.
-
-    Staging modules have the version with a 0: k8s.io/api v0.38.1 belongs to v1.38.1.
-    """
-    folder = REPOSITORY / "build" / f"kubernetes-{version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    stated = MODULE.read_text()
-    known = reference()
-    # Without what the other modules require in the old versions: go finds it out again.
-    direct = "".join(line for line in stated.splitlines(keepends=True) if not line.endswith("// indirect\n"))
-    text = direct.replace(f" {known}\n", f" {version}\n").replace(_staging(known), _staging(version))
-    (folder / "go.mod").write_text(text)
-    binary = folder / "oracle"
-    _compile(folder / "go.mod", version, binary, "-mod=mod")
+    """The program of another version of Kubernetes, built with the modules of that version. Raises: OracleError."""
+    try:
+        modfile = build_controlplane.write_modfile(version, build_controlplane.download(version), BINARY.name)
+    except SystemExit as error:
+        raise OracleError(str(error)) from None
+    binary = modfile.parent / BINARY.name
+    # As its control plane is compiled, so that the two share what they have in common.
+    _compile(modfile, version, binary, "-mod=mod")
     return binary
-
-
-def _staging(version: str) -> str:
-    return re.sub(r"^v1\.", "v0.", version)
 
 
 def _compile(module: Path, version: str, binary: Path, *flags: str) -> None:
@@ -88,13 +80,12 @@ def _compile(module: Path, version: str, binary: Path, *flags: str) -> None:
     toolchain = _TOOLCHAIN.search(module.read_text())
     # Linked beside its place and renamed: a run of the old one keeps it.
     unfinished = binary.with_name(f"oracle.{os.getpid()}")
-    # No debug tables: half the size, and a tenth less to compile.
+    # No debug tables: half the size.
     linking = f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
     command = [
         go,
         "build",
         *flags,
-        "-gcflags=all=-dwarf=false",
         "-buildvcs=false",
         f"-modfile={module}",
         "-ldflags",

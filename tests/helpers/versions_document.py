@@ -1,4 +1,4 @@
-"""The end of docs/kubernetes-versions.md: on which versions of Kubernetes the end-to-end tests ran, and what came of it.
+"""The end of docs/kubernetes-versions.md: the end-to-end tests on several versions, and what came of them.
 
 `make docs` writes it from the results of `make test-versions`, and a test compares.
 """

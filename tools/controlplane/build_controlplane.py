@@ -37,14 +37,22 @@ NODE = REPOSITORY / "build" / "node"
 SOURCES = {BINARY.name: "main.go", NODE.name: "node/main.go"}
 # Which resources the API server of another version serves with all APIs enabled, as Kubernetes publishes it.
 DISCOVERY = "aggregated_v2.json"
+# A version may need a newer release of Go than the installed one.
+_ANY_TOOLCHAIN = {"GOTOOLCHAIN": "auto"}
+# Versions of modules that Kubernetes requires and the module proxy does not serve, and those taken in their place.
+_UNSERVED = {"sigs.k8s.io/structured-merge-diff/v7": ("v7.0.1", "v7.0.0")}
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """The downloaded module k8s.io/kubernetes of a version: its folder, and the text of its go.mod."""
+    """The downloaded module k8s.io/kubernetes of a version.
+
+    `toolchain`: the release of Go that it is built with, such as 1.27.3; empty: the installed one will do.
+    """
 
     folder: Path
     go_mod: str
+    toolchain: str = ""
 
 
 def kubernetes_version(go_mod: str) -> str:
@@ -106,27 +114,37 @@ def build_version(version: str) -> Path:
     folder = folder_of(version)
     kubernetes = download(version)
     folder.mkdir(parents=True, exist_ok=True)
-    modfile = folder / "controlplane.mod"
-    modfile.write_text(module_of(version, kubernetes.go_mod))
+    modfile = write_modfile(version, kubernetes, BINARY.name)
     (folder / DISCOVERY).write_bytes((kubernetes.folder / "api" / "discovery" / DISCOVERY).read_bytes())
     _compile(binary, version, digest(binary, version=version), "-mod=mod", f"-modfile={modfile}")
     return binary
 
 
-def module_of(version: str, kubernetes_go_mod: str) -> str:
+def write_modfile(version: str, kubernetes: Module, name: str) -> Path:
+    """Write the go.mod of a program for this version, to be given with `-modfile` and `-mod=mod`; returns its path."""
+    modfile = folder_of(version) / f"{name}.mod"
+    modfile.parent.mkdir(parents=True, exist_ok=True)
+    modfile.write_text(module_of(version, kubernetes, f"trireme.dev/{name}"))
+    modfile.with_suffix(".sum").unlink(missing_ok=True)
+    return modfile
+
+
+def module_of(version: str, kubernetes: Module, name: str) -> str:
     """The text of a go.mod that requires this version of Kubernetes, and of all else what that version requires.
 
     k8s.io/kubernetes replaces its staging modules by folders of its repository; outside of that they are modules with
     a version of their own, v0.36.3 for v1.36.3.
     """
-    staging = re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", kubernetes_go_mod, re.MULTILINE)
+    staging = re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", kubernetes.go_mod, re.MULTILINE)
     released = re.sub(r"^v1\.", "v0.", version)
-    go = re.search(r"^go (\S+)", kubernetes_go_mod, re.MULTILINE)
+    go = re.search(r"^go (\S+)", kubernetes.go_mod, re.MULTILINE)
     lines = [
-        "module trireme.dev/controlplane",
+        f"module {name}",
         f"go {go.group(1)}" if go else "",
+        f"toolchain go{kubernetes.toolchain}" if kubernetes.toolchain else "",
         f"require k8s.io/kubernetes {version}",
-        *(f"replace {name} => {name} {released}" for name in staging),
+        *(f"replace {each} => {each} {released}" for each in staging),
+        *(f"replace {each} {absent} => {each} {served}" for each, (absent, served) in _UNSERVED.items()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -135,11 +153,21 @@ def download(version: str) -> Module:
     """Download the module of Kubernetes. Raises: SystemExit: there is none, or no Go toolchain."""
     command = [_go(), "mod", "download", "-json", f"k8s.io/kubernetes@{version}"]
     # Outside of a module, so that no go.mod has a say.
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **_ANY_TOOLCHAIN}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     found: Mapping[str, Any] = json.loads(done.stdout or "{}")
     if done.returncode != 0:
         raise SystemExit(f"controlplane: {version} cannot be downloaded: {found.get('Error') or done.stderr.strip()}")
-    return Module(Path(found["Dir"]), Path(found["GoMod"]).read_text())
+    folder = Path(found["Dir"])
+    wanted = (folder / ".go-version").read_text().strip()
+    installed = subprocess.run([_go(), "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
+    # Another patch release would compile everything anew, and change nothing.
+    enough = _minor(installed.removeprefix("go")) >= _minor(wanted)
+    return Module(folder, Path(found["GoMod"]).read_text(), "" if enough else wanted)
+
+
+def _minor(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".")[:2])
 
 
 def served_resources(folder: Path) -> frozenset[str]:
@@ -151,6 +179,12 @@ def served_resources(folder: Path) -> frozenset[str]:
             found.add(name)
             found.update(f"{name}/{each['resource']}" for each in version["resources"])
     return frozenset(found)
+
+
+def _why(output: str | None) -> str:
+    """What Go said at the end, without its progress."""
+    lines = [line for line in (output or "").splitlines() if not line.startswith("go: downloading")]
+    return "".join(f"\n{line}" for line in lines[-10:])
 
 
 def _go() -> str:
@@ -173,11 +207,18 @@ def _compile(binary: Path, version: str, inputs: str, *flags: str) -> None:
         *(go, "build", "-buildvcs=false", *flags),
         *("-ldflags", ldflags(version), "-o", str(unfinished), package),
     ]
-    # A module may need a newer release of Go than the one that is installed.
-    environment = {**os.environ, "GOTOOLCHAIN": "auto"} if flags else None
-    outcome = subprocess.run(command, cwd=MODULE, env=environment, preexec_fn=lambda: os.nice(10), check=False)
+    environment = {**os.environ, **_ANY_TOOLCHAIN} if flags else None
+    outcome = subprocess.run(
+        command,
+        cwd=MODULE,
+        env=environment,
+        preexec_fn=lambda: os.nice(10),
+        check=False,
+        stderr=subprocess.PIPE if flags else None,
+        text=True,
+    )
     if outcome.returncode != 0:
-        raise SystemExit(f"controlplane: go build failed with exit code {outcome.returncode}")
+        raise SystemExit(f"controlplane: go build failed with exit code {outcome.returncode}{_why(outcome.stderr)}")
     unfinished.replace(binary)
     binary.with_suffix(".inputs").write_text(inputs + "\n")
     print(f"controlplane: built in {time.monotonic() - started:.0f} s, {binary.stat().st_size >> 20} MiB")

@@ -63,7 +63,8 @@ def run_file(version: str, name: str) -> Json:
     """Run the tests of a file that need a control plane, on this version; what came of them."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "controlplane", f"--junitxml={report}", str(TESTS / name)]
+        pytest = [sys.executable, "-m", "pytest", "-q", "-m", "controlplane"]
+        command = [*pytest, f"--junitxml={report}", str(TESTS / name)]
         environment = {**os.environ, "TRIREME_KUBERNETES": version}
         try:
             subprocess.run(

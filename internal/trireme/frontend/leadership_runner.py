@@ -58,6 +58,7 @@ class LeadershipRunner:
         local: local_phases.LocalPhases,
         make_fallback: Callable[[str], local_phases.LocalPhases],
         clock: Callable[[], float],
+        *,
         find_absent: Callable[[], Awaitable[list[resources.Resource]]] = _find_none,
     ) -> None:
         """`local` are our own phases, `make_fallback` makes those that replace configured replicas.

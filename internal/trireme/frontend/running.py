@@ -141,7 +141,7 @@ async def _run_until_ended(
             local,
             functools.partial(local_phases.fallback_phases, completed),
             time.monotonic,
-            elector.find_absent,
+            find_absent=elector.find_absent,
         )
         try:
             # The modules loaded so far live as long as the process: exclude them from garbage collection.
@@ -169,7 +169,9 @@ async def _run_until_ended(
             state = frontend_state.state_of_app(
                 built, local, calls.plugins, elector.candidate_synced, elector.lease_error
             )
-            state = dataclasses.replace(state, configuration=changes, reloads=reloader.statistics, absent_elsewhere=elector.absent)
+            state = dataclasses.replace(
+                state, configuration=changes, reloads=reloader.statistics, absent_elsewhere=elector.absent
+            )
             if built.phases.links.insight is not None:
                 feed = insight_status_feed.InsightStatusFeed(built.phases.links.insight, state)
                 supervisor.keep("status for insight", feed.run)

@@ -1,4 +1,4 @@
-"""A scheduler on an API server without some of the APIs that it reads: of an earlier version, or with APIs turned off."""
+"""A scheduler on an API server without some APIs that it reads: of an earlier version, or with APIs turned off."""
 
 from __future__ import annotations
 
@@ -89,10 +89,12 @@ async def _printed(command: str, socket: Path, *arguments: str) -> str:
 
 
 def _complaints(here: installation.Installation) -> list[str]:
-    """Warnings and errors of all processes, beside the line about APIs and what kube-scheduler says of the flags too."""
+    """Warnings and errors of all processes, beside the line about APIs and those about flags, as kube-scheduler's."""
     logs = sorted(here.folder.glob("*-*.log"))
     lines = [line for log in logs for line in log.read_text().splitlines()]
-    return [line for line in lines if re.match(r"[WEF]\d{4} ", line) and LINE not in line and "commandline.py" not in line]
+    return [
+        line for line in lines if re.match(r"[WEF]\d{4} ", line) and LINE not in line and "commandline.py" not in line
+    ]
 
 
 def _not_found(folder: Path) -> Counter[str]:
@@ -113,7 +115,9 @@ async def test_this_version_schedules_and_what_it_lacks_is_named(
 ) -> None:
     """If this fails, nobody can run this release on the cluster that they have."""
     plane = start_controlplane(launcher.Options())
-    served = {each["name"] for each in json.loads(plane.kubectl("get", "--raw", "/apis/resource.k8s.io/v1"))["resources"]}
+    served = {
+        each["name"] for each in json.loads(plane.kubectl("get", "--raw", "/apis/resource.k8s.io/v1"))["resources"]
+    }
     lacks = {RULES} - {f"resource.k8s.io/v1/{name}" for name in served}
     async with _running(plane, tmp_path) as (here, socket):
         (frontend,) = here.frontends

@@ -120,11 +120,11 @@ def test_the_status_names_apis_that_are_not_served() -> None:
     absent = [
         {"api": "resource.k8s.io/v1/resourceclaims", "purpose": "dynamic resource allocation"},
         {"api": "scheduling.k8s.io/v1beta1/podgroups", "purpose": "pod groups"},
-        {"api": "resource.k8s.io/v1/deviceclasses", "purpose": "dynamic resource allocation"},
+        {"api": "x/v1/b", "purpose": "dynamic resource allocation"},
     ]
     lines = display.as_text(status_command.render(_status(absentApis=absent)), 120).splitlines()
     assert [line.strip() for line in lines[2:4]] == [
-        "Not served  resource.k8s.io/v1/resourceclaims, resource.k8s.io/v1/deviceclasses: no dynamic resource allocation",
+        "Not served  resource.k8s.io/v1/resourceclaims, x/v1/b: no dynamic resource allocation",
         "scheduling.k8s.io/v1beta1/podgroups: no pod groups",
     ]
 

@@ -87,9 +87,7 @@ _DEVICES = "dynamic resource allocation"
 RESOURCE_SLICES = Resource(
     "ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", optional=True, purpose=_DEVICES, page=250
 )
-RESOURCE_CLAIMS = Resource(
-    "ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", optional=True, purpose=_DEVICES
-)
+RESOURCE_CLAIMS = Resource("ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", optional=True, purpose=_DEVICES)
 DEVICE_CLASSES = Resource("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", optional=True, purpose=_DEVICES)
 DEVICE_TAINT_RULES = Resource(
     "DeviceTaintRule",
@@ -97,9 +95,7 @@ DEVICE_TAINT_RULES = Resource(
     optional=True,
     purpose="taints of devices by DeviceTaintRules",
 )
-POD_GROUPS = Resource(
-    "PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True, purpose="pod groups"
-)
+POD_GROUPS = Resource("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True, purpose="pod groups")
 COMPOSITE_POD_GROUPS = Resource(
     "CompositePodGroup",
     "/apis/scheduling.k8s.io/v1beta1/compositepodgroups",
