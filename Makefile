@@ -214,9 +214,10 @@ module-tests: $(STAMP) ## Whether the tests that docstrings name notice small mi
 	@$(BIN)/python -m tools.module_tests.compare $(or $(FOLDER),internal) $(if $(WRITE),--write)
 
 .PHONY: sig-scheduling
-sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)
+sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler, VERSION=v1.38.0: the suite of that version; PARTS="groups scheduling" FOCUS=expression; needs Go)
 	@if command -v go >/dev/null; then $(BIN)/python -m tools.controlplane.build_controlplane; fi
-	@$(BIN)/python -m tests.e2e.sig_scheduling.sig_scheduling $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
+	@$(BIN)/python -m tests.e2e.sig_scheduling.sig_scheduling $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)") \
+		$(if $(VERSION),--version $(VERSION)) $(if $(PARTS),--parts $(PARTS))
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## Fuzz parsers and RPC handlers, a minute each (SECONDS=60 RUNS=n TARGETS=cel,delta; SAVE=1: keep interesting inputs)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.contract.kube_fake_server import Seen, failure, listing, serving
+from tests.contract.kube_fake_server import Seen, answer, failure, listing, serving
 from trireme.config import trireme_configuration
 from trireme.frontend import running, term
 from trireme_kube.client.leaderelection import lease_candidate
@@ -42,24 +42,25 @@ async def test_without_election_the_epoch_is_one_of_the_cluster_and_the_schedule
 
 
 @pytest.mark.parametrize(
-    ("elects", "gate", "answer", "absent", "requests"),
+    ("elects", "gate", "discovered", "absent", "requests"),
     [
-        pytest.param(True, True, failure(404, "NotFound"), True, 1, id="not-served"),
-        pytest.param(True, True, listing(41), False, 1, id="served"),
+        pytest.param(True, True, failure(404, "NotFound"), True, 1, id="no-such-version"),
+        pytest.param(True, True, answer({"resources": [{"name": "others"}]}), True, 1, id="not-served"),
+        pytest.param(True, True, answer({"resources": [{"name": "leasecandidates"}]}), False, 1, id="served"),
         pytest.param(True, True, failure(403, "Forbidden"), False, 1, id="no-right"),
         pytest.param(True, False, failure(404, "NotFound"), False, 0, id="gate-off"),
         pytest.param(False, True, failure(404, "NotFound"), False, 0, id="no-election"),
     ],
 )
 async def test_lease_candidates_that_are_not_served_are_noticed(
-    elects: bool, gate: bool, answer: web.Response, absent: bool, requests: int
+    elects: bool, gate: bool, discovered: web.Response, absent: bool, requests: int
 ) -> None:
     """If this fails, a frontend waits for ever to be chosen by an API server that chooses nobody."""
     seen: list[str] = []
 
     async def script(request: web.Request, _: Seen) -> web.StreamResponse:
         seen.append(request.path)
-        return answer
+        return discovered
 
     completed: Any = types.SimpleNamespace(
         configuration=types.SimpleNamespace(leader_election=types.SimpleNamespace(leader_elect=elects)),
@@ -74,7 +75,7 @@ async def test_lease_candidates_that_are_not_served_are_noticed(
         expected = [lease_candidate.CANDIDATES] if absent else []
         assert await elector.find_absent() == expected
         assert await elector.find_absent() == elector.absent() == expected
-    assert seen == [lease_candidate.CANDIDATES.path] * requests
+    assert seen == ["/apis/coordination.k8s.io/v1beta1"] * requests
 
 
 async def _elected(namespace: web.Response, endpoints: tuple[str, ...] = ()) -> term.Term:

@@ -9,6 +9,7 @@ from aiohttp import web
 from tests.contract.followed_informer import ACCEPT, THINGS, Log, following, is_watch, name_of, open_for_ever
 from tests.contract.kube_fake_server import (
     Seen,
+    answer,
     end_of_list,
     failure,
     line,
@@ -200,6 +201,33 @@ async def test_an_absent_collection_costs_one_request(streams: bool) -> None:
         assert followed.absent
         await asyncio.sleep(0.3)
     assert requested == ["/apis/x/v1/things"]
+
+
+@pytest.mark.parametrize("served", [False, True])
+@pytest.mark.parametrize("discovered", [answer({"resources": [{"name": "others"}]}), failure(404, "NotFound")])
+async def test_what_may_not_be_listed_is_absent_if_it_is_not_served(served: bool, discovered: web.Response) -> None:
+    """If this fails, a scheduler with the role of an earlier version is never ready on a cluster of that version."""
+    asked: list[str] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        asked.append(request.path)
+        if request.path == "/apis/x/v1":
+            body = discovered if not served else answer({"resources": [{"name": "others"}, {"name": "things"}]})
+            return web.Response(body=body.body, status=body.status, content_type="application/json")
+        return failure(403, "Forbidden", "things is forbidden")
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with following(script, optional, streams=True) as (_, followed, log):
+        if served:
+            async with asyncio.timeout(20):
+                while "forbidden" not in followed.statistics().last_error:
+                    await asyncio.sleep(0.01)
+            assert not (followed.synced or followed.absent)
+        else:
+            await log.until(lambda: followed.synced)
+            await asyncio.sleep(0.3)
+            assert followed.absent
+            assert asked == ["/apis/x/v1/things", "/apis/x/v1"]
 
 
 @pytest.mark.parametrize("streams", [True, False])

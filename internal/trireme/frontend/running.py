@@ -40,7 +40,7 @@ from trireme.frontend.tracing import traced_metrics
 from trireme.remote import remote_client
 from trireme.rpc.listen_flags import ListenError
 from trireme_kube.client.events import event_recorder, event_series
-from trireme_kube.client.informers import informer, resources
+from trireme_kube.client.informers import discovery, informer, resources
 from trireme_kube.client.leaderelection import election, lease, lease_candidate
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
@@ -358,14 +358,8 @@ class Elector:
         Without them it chooses no leader: the Lease is then acquired as without coordinated leader election.
         """
         if self._wants_candidates and self._candidates_absent is None:
-            self._candidates_absent = False
             async with await client.connect(self._settings) as connection:
-                try:
-                    await informer.fetch_newest_version(connection, lease_candidate.CANDIDATES, 10.0)
-                except ApiError as error:
-                    self._candidates_absent = error.not_found
-                except ApiUnreachable as error:
-                    log.warning("%s: %s", lease_candidate.CANDIDATES.name, error)
+                self._candidates_absent = not await discovery.is_served(connection, lease_candidate.CANDIDATES)
         return self.absent()
 
     def absent(self) -> list[resources.Resource]:

@@ -1,8 +1,10 @@
 """Kubernetes' own end-to-end tests of scheduling, on a real control plane, with Trireme as its scheduler.
 
     python -m tests.e2e.sig_scheduling.sig_scheduling [--scheduler kube-scheduler] [--folder DIR] [--focus TEXT]
+        [--version v1.38.0] [--parts groups scheduling]
 
-The suite is Kubernetes' code, from the module that the control plane is built from; ours are the kubelets that it plays
+The suite is Kubernetes' code, from the module that the control plane is built from, or of another version on that
+control plane (TRIREME_KUBERNETES in the environment chooses that one); ours are the kubelets that it plays
 (kubelets.go). Not a pytest: it takes a quarter of an hour, most of which the specs spend waiting. What must hold
 is that every spec that passes with kube-scheduler, which can be asked for in the same way, passes with Trireme.
 """
@@ -31,7 +33,6 @@ SOURCES = Path(__file__).resolve().parent
 
 
 BINARY = launcher.REPOSITORY / "build" / "sige2e"
-_STAMP = BINARY.with_suffix(".inputs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +63,50 @@ PARTS = (
 )
 
 
-def build() -> None:
-    """Compile the suite where its sources have changed. Raises: SystemExit with one line where that is impossible."""
-    inputs = [*sorted(SOURCES.glob("*.go")), SOURCES / "go.mod", SOURCES / "go.sum"]
-    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()
-    if BINARY.exists() and _STAMP.exists() and _STAMP.read_text() == digest:
-        return
+def build(version: str = "") -> Path:
+    """Compile the suite of a version (default: that of go.mod) where its sources have changed; returns the program.
+
+    Raises: SystemExit with one line where that is impossible.
+    """
+    binary = build_controlplane.folder_of(version) / BINARY.name if version else BINARY
+    stamp = binary.with_suffix(".inputs")
+    modules = [] if version else [SOURCES / "go.mod", SOURCES / "go.sum"]
+    inputs = [path.read_bytes() for path in [*sorted(SOURCES.glob("*.go")), *modules]]
+    digest = hashlib.sha256(b"\0".join(inputs)).hexdigest()
+    if binary.exists() and stamp.exists() and stamp.read_text() == digest:
+        return binary
+    if version:
+        modfile = build_controlplane.write_modfile(version, build_controlplane.download(version), BINARY.name)
+        # Compiled as the oracle is, which shares most of it if it is of this version.
+        _compile(binary, "-mod=mod", f"-modfile={modfile}", "-gcflags=all=-dwarf=false")
+    else:
+        _check_versions()
+        _compile(binary)
+    stamp.write_text(digest)
+    return binary
+
+
+def _check_versions() -> None:
     suite, plane = ((path / "go.mod").read_text() for path in (SOURCES, launcher.REPOSITORY / "tools/controlplane"))
     if build_controlplane.kubernetes_version(suite) != build_controlplane.kubernetes_version(plane):
         raise SystemExit(
             "sig-scheduling: tests/e2e/sig_scheduling/go.mod and tools/controlplane/go.mod pin different releases"
         )
+
+
+def _compile(binary: Path, *flags: str) -> None:
     print("sig-scheduling: building the suite (some five minutes the first time)", flush=True)
-    BINARY.parent.mkdir(parents=True, exist_ok=True)
+    binary.parent.mkdir(parents=True, exist_ok=True)
     # Linked beside its place and renamed: an interrupted build leaves no half binary.
-    unfinished = BINARY.with_suffix(".new")
-    command = ["go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", str(unfinished), "."]
-    if subprocess.run(command, cwd=SOURCES, preexec_fn=lambda: os.nice(10), check=False).returncode:
+    unfinished = binary.with_suffix(".new")
+    command = ["go", "test", "-c", "-vet=off", *flags, "-ldflags=-s -w", "-o", str(unfinished), "."]
+    environment = {**os.environ, "GOTOOLCHAIN": "auto"} if flags else None
+    if subprocess.run(command, cwd=SOURCES, env=environment, preexec_fn=lambda: os.nice(10), check=False).returncode:
         raise SystemExit("sig-scheduling: the suite does not build")
-    unfinished.replace(BINARY)
-    _STAMP.write_text(digest)
+    unfinished.replace(binary)
 
 
-async def run_part(part: Part, scheduler: str, folder: Path, focus: str) -> list[str]:
+async def run_part(part: Part, suite: Path, scheduler: str, folder: Path, focus: str) -> list[str]:
     """Run the specs of a part, print how each ended, and answer those that failed."""
     folder.mkdir(parents=True)
     options = launcher.Options(
@@ -98,13 +120,13 @@ async def run_part(part: Part, scheduler: str, folder: Path, focus: str) -> list
     )
     with launcher.ControlPlane(options, directory=folder / "controlplane") as plane:
         if options.scheduler:
-            await asyncio.to_thread(_run_specs, part, plane, folder, focus)
+            await asyncio.to_thread(_run_specs, part, suite, plane, folder, focus)
         else:
-            await _run_with_trireme(part, plane, folder, focus)
+            await _run_with_trireme(part, suite, plane, folder, focus)
     return _report(json.loads((folder / "report.json").read_text()))
 
 
-async def _run_with_trireme(part: Part, plane: launcher.ControlPlane, folder: Path, focus: str) -> None:
+async def _run_with_trireme(part: Part, suite: Path, plane: launcher.ControlPlane, folder: Path, focus: str) -> None:
     headers = {"Authorization": f"Bearer {plane.token()}"}
     tls = ssl.create_default_context(cafile=str(plane.authority))
     here = installation.Installation(folder, plane.kubeconfig, plane.server, headers, tls)
@@ -112,14 +134,14 @@ async def _run_with_trireme(part: Part, plane: launcher.ControlPlane, folder: Pa
     async with aiohttp.ClientSession() as here.session:
         try:
             await here.start(filters=2)
-            await asyncio.to_thread(_run_specs, part, plane, folder, focus)
+            await asyncio.to_thread(_run_specs, part, suite, plane, folder, focus)
         finally:
             here.stop()
 
 
-def _run_specs(part: Part, plane: launcher.ControlPlane, folder: Path, focus: str) -> None:
+def _run_specs(part: Part, suite: Path, plane: launcher.ControlPlane, folder: Path, focus: str) -> None:
     command = [
-        str(BINARY),
+        str(suite),
         f"--kubeconfig={plane.kubeconfig}",
         "--provider=skeleton",
         "--test.timeout=0",
@@ -158,16 +180,20 @@ async def main() -> int:
     parser.add_argument("--scheduler", choices=("trireme", "kube-scheduler"), default="trireme")
     parser.add_argument("--folder", type=Path, help="keep logs and reports here (default: a temporary folder)")
     parser.add_argument("--focus", default="", help="only specs whose names match this expression")
+    parser.add_argument("--version", default="", help="of the suite, such as v1.38.0 (default: the control plane's)")
+    parser.add_argument("--parts", nargs="+", choices=[part.name for part in PARTS], help="default: all")
     options = parser.parse_args()
     if shutil.which("go") is None:
         print("sig-scheduling: skipped, there is no Go toolchain to build the suite")
         return 0
-    build()
+    suite = build(options.version)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="sig-scheduling-"))
     failed = []
     for part in PARTS:
+        if options.parts and part.name not in options.parts:
+            continue
         print(f"sig-scheduling: {part.name}, with {options.scheduler}", flush=True)
-        failed += await run_part(part, options.scheduler, folder / part.name, options.focus)
+        failed += await run_part(part, suite, options.scheduler, folder / part.name, options.focus)
     print(f"sig-scheduling: {len(failed)} failed; logs are in {folder}")
     return 1 if failed else 0
 

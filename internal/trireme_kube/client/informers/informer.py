@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from trireme_kube.client.informers import list_prefetch, listwatch, pages, protobuf, resources, watch
+from trireme_kube.client.informers import discovery, list_prefetch, listwatch, pages, protobuf, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind, Raw
 from trireme_kube.client.rest import client, content_types, transport
-from trireme_kube.client.rest.errors import ApiError, ApiSilent, ApiUnreachable
+from trireme_kube.client.rest.errors import FORBIDDEN, NOT_FOUND, ApiError, ApiSilent, ApiUnreachable
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -447,6 +447,7 @@ class Informer(Generic[T]):
 
         If the server does not serve this version of the API, and there is an earlier one, that is requested at once.
         """
+        error = await self._absence_or(error)
         if isinstance(error, ApiError) and error.not_found:
             self._version = (self._version + 1) % len(self._versions)
             if self._version:
@@ -461,6 +462,17 @@ class Informer(Generic[T]):
             log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, error)
         self._was_absent = self._protocol.state is listwatch.State.ABSENT
         await self._deliver(deliveries)
+
+    async def _absence_or(
+        self, error: ApiError | ApiUnreachable | watch.BrokenStream
+    ) -> ApiError | ApiUnreachable | watch.BrokenStream:
+        """The error, or a 404 in its place if we may not list what the server does not serve anyway."""
+        is_refusal = isinstance(error, ApiError) and error.status == FORBIDDEN
+        if not is_refusal or not self.resource.optional or self._protocol.counters.lists:
+            return error
+        if await discovery.is_served(self._api, self._requested):
+            return error
+        return ApiError(NOT_FOUND, "NotFound", f"{self._requested.api} is not served")
 
 
 async def fetch_newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:

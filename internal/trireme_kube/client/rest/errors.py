@@ -14,7 +14,7 @@ import orjson
 
 from trireme_kube.client.rest import envelope
 
-TOO_MANY_REQUESTS = 429
+FORBIDDEN, NOT_FOUND, TOO_MANY_REQUESTS = 403, 404, 429
 
 # The body of an API server's 404 for a path that it does not serve; for a path that it serves it sends a Status.
 # Source: apiserver v0.37.0, pkg/util/notfoundhandler/not_found_handler.go.
