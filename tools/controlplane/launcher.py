@@ -128,12 +128,18 @@ def available(binary: Path = BINARY) -> bool:
 def require_apis(*apis: str) -> None:
     """Check that the chosen version has these APIs, such as `scheduling.k8s.io/v1beta1/podgroups`.
 
-    Raises: NotServedError: naming those that it lacks. All are taken to be there in the version that go.mod pins.
+    Raises: NotServedError: naming those that it lacks.
     """
-    if BINARY != build_controlplane.BINARY:
-        served = build_controlplane.served_resources(BINARY.parent)
-        if absent := [api for api in apis if api not in served]:
-            raise NotServedError(f"not served by Kubernetes {VERSION}: {', '.join(absent)}")
+    if absent := lacks(*apis):
+        raise NotServedError(f"not served by Kubernetes {VERSION}: {', '.join(absent)}")
+
+
+def lacks(*apis: str) -> list[str]:
+    """Those of the APIs that the chosen version does not have; none of them in the version that go.mod pins."""
+    if BINARY == build_controlplane.BINARY:
+        return []
+    served = build_controlplane.served_resources(BINARY.parent)
+    return [api for api in apis if api not in served]
 
 
 def require_gates(*gates: str) -> None:
@@ -142,6 +148,12 @@ def require_gates(*gates: str) -> None:
         known = _known_gates()
         if absent := [gate for gate in gates if gate not in known]:
             raise NotServedError(f"no feature gate of Kubernetes {VERSION}: {', '.join(absent)}")
+
+
+def require(there: bool, what: str) -> None:
+    """Check that the chosen version has something else. Raises: NotServedError: naming it."""
+    if BINARY != build_controlplane.BINARY and not there:
+        raise NotServedError(f"not in Kubernetes {VERSION}: {what}")
 
 
 @functools.cache
