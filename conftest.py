@@ -52,9 +52,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Asks here and not in a fixture alone: pytest tells skips by place, so all of these are one line."""
     if item.get_closest_marker("controlplane"):
-        from tools.controlplane import controlplane_fixture
+        from tools.controlplane import controlplane_fixture, launcher
 
         controlplane_fixture.require_built()
+        for marker in item.iter_markers("needs_gate"):
+            launcher.require_gates_on(*marker.args)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -119,6 +119,7 @@ async def test_a_selector_error_on_one_node_makes_the_pod_unschedulable(cluster:
         assert bound["spec"]["nodeName"] == good
 
 
+@pytest.mark.needs_gate("DRAExtendedResource")
 async def test_extended_resources_are_given_by_devices(cluster: clusters.OpenCluster) -> None:
     """A pod that asks for an extended resource that no node has gets a claim, named in its status, for devices."""
     driver = "ext.example.com"
@@ -144,6 +145,7 @@ async def test_extended_resources_are_given_by_devices(cluster: clusters.OpenClu
         assert len(given) == 3, "a device was given twice"
 
 
+@pytest.mark.needs_gate("DRADeviceBindingConditions")
 async def test_a_device_that_cannot_be_prepared_is_deallocated(cluster: clusters.OpenCluster) -> None:
     """A pod is bound once its device's conditions are true; where one says that it failed, another device is taken."""
     driver = "bind.example.com"
@@ -164,6 +166,7 @@ async def test_a_device_that_cannot_be_prepared_is_deallocated(cluster: clusters
         await here.check_promises(["waits"])
 
 
+@pytest.mark.needs_gate("DRADeviceBindingConditions")
 async def test_a_pod_whose_node_goes_while_its_device_is_prepared_is_bound_elsewhere(
     cluster: clusters.OpenCluster,
 ) -> None:

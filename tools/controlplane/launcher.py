@@ -150,6 +150,14 @@ def require_gates(*gates: str) -> None:
             raise NotServedError(f"no feature gate of Kubernetes {VERSION}: {', '.join(absent)}")
 
 
+def require_gates_on(*gates: str) -> None:
+    """Check that no gate is off by default in the chosen version. Raises: NotServedError: naming those that are."""
+    if BINARY != build_controlplane.BINARY and gates:
+        known = _known_gates()
+        if off := [gate for gate in gates if known.get(gate) == "false"]:
+            raise NotServedError(f"off by default in Kubernetes {VERSION}: {', '.join(off)}")
+
+
 def require(there: bool, what: str) -> None:
     """Check that the chosen version has something else. Raises: NotServedError: naming it."""
     if BINARY != build_controlplane.BINARY and not there:
@@ -157,10 +165,11 @@ def require(there: bool, what: str) -> None:
 
 
 @functools.cache
-def _known_gates() -> frozenset[str]:
+def _known_gates() -> dict[str, str]:
+    """The feature gates of the chosen version, those without choice apart, and their defaults."""
     command = [str(BINARY), "kube-apiserver", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return frozenset(re.findall(r"kube:(\w+)=true\|false", shown))
+    return dict(re.findall(r"kube:(\w+)=true\|false \(\w+ - default=(\w+)\)", shown))
 
 
 def ending_with_parent(command: Sequence[str]) -> list[str]:

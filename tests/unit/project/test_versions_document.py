@@ -40,7 +40,7 @@ def test_options_that_a_version_lacks_are_named(monkeypatch: pytest.MonkeyPatch,
     """A test would fail in the API server's words, and count as a defect of Trireme."""
     monkeypatch.setattr(launcher, "BINARY", tmp_path / "controlplane")
     monkeypatch.setattr(launcher, "VERSION", "v1.35.4")
-    monkeypatch.setattr(launcher, "_known_gates", lambda: frozenset({"A"}))
+    monkeypatch.setattr(launcher, "_known_gates", lambda: {"A": "true", "C": "false"})
     versions = [{"version": "v1", "resources": [{"resource": "things"}]}]
     (tmp_path / "aggregated_v2.json").write_text(
         json.dumps({"items": [{"metadata": {"name": "x"}, "versions": versions}]})
@@ -51,3 +51,6 @@ def test_options_that_a_version_lacks_are_named(monkeypatch: pytest.MonkeyPatch,
         launcher.require_apis("x/v1", "x/v2")
     with pytest.raises(launcher.NotServedError, match=r"no feature gate of Kubernetes v1.35.4: B"):
         launcher.require_gates("A", "B")
+    launcher.require_gates_on("A", "gone, as it cannot be off")
+    with pytest.raises(launcher.NotServedError, match=r"off by default in Kubernetes v1.35.4: C"):
+        launcher.require_gates_on("A", "C")
