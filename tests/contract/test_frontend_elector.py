@@ -55,7 +55,7 @@ async def test_without_election_the_epoch_is_one_of_the_cluster_and_the_schedule
 async def test_lease_candidates_that_are_not_served_are_noticed(
     elects: bool, gate: bool, discovered: web.Response, absent: bool, requests: int
 ) -> None:
-    """If this fails, a frontend waits for ever to be chosen by an API server that chooses nobody."""
+    """If this fails, a frontend waits to be chosen by an API server that chooses nobody, and never leads."""
     seen: list[str] = []
 
     async def script(request: web.Request, _: Seen) -> web.StreamResponse:

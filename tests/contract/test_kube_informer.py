@@ -228,6 +228,8 @@ async def test_what_may_not_be_listed_is_absent_if_it_is_not_served(served: bool
             await asyncio.sleep(0.3)
             assert followed.absent
             assert asked == ["/apis/x/v1/things", "/apis/x/v1"]
+            # A new leader is not kept waiting either.
+            assert await followed.catch_up(5) == 0
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -61,13 +61,13 @@ def _notes(results: Mapping[str, Json]) -> Iterator[str]:
         for reason, count in sorted(_skips(results[version]).items())
     ]
     failed = [
-        f"- {version}: `{name}` of `{file}`\n"
+        f"- {version}: `{name}` of `tests/e2e/{file}`\n"
         for version in sorted(results)
         for file, each in sorted(results[version]["files"].items())
         for name in each["failed"]
     ]
     absent = [
-        f"- {version}: {', '.join(f'`{file}`' for file in results[version]['not run'])}\n"
+        f"- {version}: {', '.join(f'`tests/e2e/{file}`' for file in results[version]['not run'])}\n"
         for version in sorted(results)
         if results[version]["not run"]
     ]

@@ -158,6 +158,16 @@ def require_gates_on(*gates: str) -> None:
             raise NotServedError(f"off by default in Kubernetes {VERSION}: {', '.join(off)}")
 
 
+def require_kube_scheduler() -> None:
+    """Check that kube-scheduler of the chosen version is one to compare with. Raises: NotServedError: it is earlier.
+
+    Those of earlier minor versions decide otherwise, and say so in other words.
+    """
+    pinned = build_controlplane.pinned_version()
+    minors = [[int(part) for part in text.lstrip("v").split(".")[:2]] for text in (VERSION or pinned, pinned)]
+    require(minors[0] >= minors[1], "a kube-scheduler that decides as Trireme")
+
+
 def require(there: bool, what: str) -> None:
     """Check that the chosen version has something else. Raises: NotServedError: naming it."""
     if BINARY != build_controlplane.BINARY and not there:

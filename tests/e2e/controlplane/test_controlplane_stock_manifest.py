@@ -44,6 +44,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.needs_gate("DRADeviceBindingConditions", "DRAExtendedResource")
 async def test_the_manifest_needs_no_other_change(
     start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
 ) -> None:

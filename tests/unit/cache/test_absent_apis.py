@@ -1,4 +1,4 @@
-"""What the log says of an older API server."""
+"""The line of the log about an older API server."""
 
 from typing import Any
 

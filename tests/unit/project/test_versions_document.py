@@ -32,8 +32,8 @@ def test_a_version_has_a_row_and_its_gaps_have_reasons() -> None:
     text = versions_document.table({"v1.35.4": {"files": files, "absent": ["x/v1/things"], "not run": ["g.py"]}})
     assert "| v1.35.4 | 1 | 2 | 2 | `x/v1/things` | 1 |\n" in text
     assert "- v1.35.4, 2 tests: not served by Kubernetes v1.35.4: x/v1\n" in text
-    assert "- v1.35.4: `b` of `f.py`\n" in text
-    assert "- v1.35.4: `g.py`\n" in text
+    assert "- v1.35.4: `b` of `tests/e2e/f.py`\n" in text
+    assert "- v1.35.4: `tests/e2e/g.py`\n" in text
 
 
 def test_options_that_a_version_lacks_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

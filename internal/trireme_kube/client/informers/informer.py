@@ -272,8 +272,9 @@ class Informer(Generic[T]):
         end = self._clock() + deadline
         try:
             version = await fetch_newest_version(self._api, self._requested, deadline)
-        except ApiError as error:
-            if error.not_found and self._protocol.state is listwatch.State.ABSENT:
+        except ApiError as refused:
+            error = await self._absence_or(refused)
+            if isinstance(error, ApiError) and error.not_found and self._protocol.state is listwatch.State.ABSENT:
                 return 0
             raise
         if self._protocol.state is listwatch.State.ABSENT:
