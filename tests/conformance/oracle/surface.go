@@ -19,7 +19,7 @@ import (
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// The text of a description is all that Prometheus' client says of a metric without samples.
+// The description's text alone names a metric without samples, and its labels.
 var described = regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(?:\[(\w+)\] )?.*", constLabels: .*, variableLabels: \{(.*)\}\}$`)
 
 // A surface is what an administrator can set of kube-scheduler, and measure of it, by name.
