@@ -149,7 +149,9 @@ async def test_every_collection_is_followed_and_quiet_ones_are_caught_up(
         await asyncio.gather(*(each.catch_up(20) for each in followed))
         assert ("ADDED", "web") in seen["pods"].events
         version = int(pod["metadata"]["resourceVersion"])
-        assert all(each.version >= version for each in followed)
+        assert all(each.absent or each.version >= version for each in followed)
+        optional = [kind.api for kind in resources.DEFAULT if kind.optional]
+        assert [each.resource.api for each in followed if each.absent] == launcher.lacks(*optional)
         nodes_again = followed[0].statistics()
         assert [each.statistics().last_error for each in followed] == [""] * len(kinds)
         expected = 2 if streams else 1
