@@ -222,7 +222,8 @@ async def test_what_may_not_be_listed_is_absent_if_it_is_not_served(served: bool
             async with asyncio.timeout(20):
                 while "forbidden" not in followed.statistics().last_error:
                     await asyncio.sleep(0.01)
-            assert not (followed.synced or followed.absent)
+            assert not followed.synced
+            assert not followed.absent
         else:
             await log.until(lambda: followed.synced)
             await asyncio.sleep(0.3)
