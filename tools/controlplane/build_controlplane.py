@@ -37,8 +37,6 @@ NODE = REPOSITORY / "build" / "node"
 SOURCES = {BINARY.name: "main.go", NODE.name: "node/main.go"}
 # Which resources the API server of another version serves with all APIs enabled, as Kubernetes publishes it.
 DISCOVERY = "aggregated_v2.json"
-# A version may need a newer release of Go than the installed one.
-_ANY_TOOLCHAIN = {"GOTOOLCHAIN": "auto"}
 # Versions of modules that Kubernetes requires and the module proxy does not serve, and those taken in their place.
 _UNSERVED = {"sigs.k8s.io/structured-merge-diff/v7": ("v7.0.1", "v7.0.0")}
 
@@ -116,7 +114,8 @@ def build_version(version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     modfile = write_modfile(version, kubernetes, BINARY.name)
     (folder / DISCOVERY).write_bytes((kubernetes.folder / "api" / "discovery" / DISCOVERY).read_bytes())
-    _compile(binary, version, digest(binary, version=version), "-mod=mod", f"-modfile={modfile}")
+    flags = ("-mod=mod", f"-modfile={modfile}")
+    _compile(binary, version, digest(binary, version=version), *flags, environment=environment_for(kubernetes))
     return binary
 
 
@@ -127,6 +126,11 @@ def write_modfile(version: str, kubernetes: Module, name: str) -> Path:
     modfile.write_text(module_of(version, kubernetes, f"trireme.dev/{name}"))
     modfile.with_suffix(".sum").unlink(missing_ok=True)
     return modfile
+
+
+def environment_for(kubernetes: Module) -> dict[str, str]:
+    """The environment of Go that builds with a file of `write_modfile`: Go chooses its release by go.mod alone."""
+    return {**os.environ, "GOTOOLCHAIN": f"go{kubernetes.toolchain}" if kubernetes.toolchain else "auto"}
 
 
 def module_of(version: str, kubernetes: Module, name: str) -> str:
@@ -153,7 +157,7 @@ def download(version: str) -> Module:
     """Download the module of Kubernetes. Raises: SystemExit: there is none, or no Go toolchain."""
     command = [_go(), "mod", "download", "-json", f"k8s.io/kubernetes@{version}"]
     # Outside of a module, so that no go.mod has a say.
-    environment = {**os.environ, **_ANY_TOOLCHAIN}
+    environment = {**os.environ, "GOTOOLCHAIN": "auto"}  # it may require a newer release than the installed one
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     found: Mapping[str, Any] = json.loads(done.stdout or "{}")
     if done.returncode != 0:
@@ -194,7 +198,9 @@ def _go() -> str:
     return go
 
 
-def _compile(binary: Path, version: str, inputs: str, *flags: str) -> None:
+def _compile(
+    binary: Path, version: str, inputs: str, *flags: str, environment: Mapping[str, str] | None = None
+) -> None:
     """Compile and link; raises SystemExit with one line where that is impossible."""
     go = _go()
     binary.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +213,6 @@ def _compile(binary: Path, version: str, inputs: str, *flags: str) -> None:
         *(go, "build", "-buildvcs=false", *flags),
         *("-ldflags", ldflags(version), "-o", str(unfinished), package),
     ]
-    environment = {**os.environ, **_ANY_TOOLCHAIN} if flags else None
     outcome = subprocess.run(
         command,
         cwd=MODULE,

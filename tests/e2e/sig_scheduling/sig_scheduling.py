@@ -76,9 +76,11 @@ def build(version: str = "") -> Path:
     if binary.exists() and stamp.exists() and stamp.read_text() == digest:
         return binary
     if version:
-        modfile = build_controlplane.write_modfile(version, build_controlplane.download(version), BINARY.name)
+        kubernetes = build_controlplane.download(version)
+        modfile = build_controlplane.write_modfile(version, kubernetes, BINARY.name)
         # Compiled as the oracle is, which shares most of it if it is of this version.
-        _compile(binary, "-mod=mod", f"-modfile={modfile}", "-gcflags=all=-dwarf=false")
+        flags = ("-mod=mod", f"-modfile={modfile}", "-gcflags=all=-dwarf=false")
+        _compile(binary, *flags, environment=build_controlplane.environment_for(kubernetes))
     else:
         _check_versions()
         _compile(binary)
@@ -94,13 +96,12 @@ def _check_versions() -> None:
         )
 
 
-def _compile(binary: Path, *flags: str) -> None:
+def _compile(binary: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
     print("sig-scheduling: building the suite (some five minutes the first time)", flush=True)
     binary.parent.mkdir(parents=True, exist_ok=True)
     # Linked beside its place and renamed: an interrupted build leaves no half binary.
     unfinished = binary.with_suffix(".new")
     command = ["go", "test", "-c", "-vet=off", *flags, "-ldflags=-s -w", "-o", str(unfinished), "."]
-    environment = {**os.environ, "GOTOOLCHAIN": "auto"} if flags else None
     if subprocess.run(command, cwd=SOURCES, env=environment, preexec_fn=lambda: os.nice(10), check=False).returncode:
         raise SystemExit("sig-scheduling: the suite does not build")
     unfinished.replace(binary)
