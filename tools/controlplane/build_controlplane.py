@@ -186,9 +186,9 @@ def served_resources(folder: Path) -> frozenset[str]:
 
 
 def _why(output: str | None) -> str:
-    """What Go said at the end, without its progress."""
+    """What Go said first, without its progress."""
     lines = [line for line in (output or "").splitlines() if not line.startswith("go: downloading")]
-    return "".join(f"\n{line}" for line in lines[-10:])
+    return "".join(f"\n{line}" for line in lines[:4])
 
 
 def _go() -> str:
