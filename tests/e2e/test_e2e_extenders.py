@@ -192,7 +192,7 @@ async def test_kube_scheduler_sends_the_same_requests_and_decides_the_same(
     cluster: clusters.OpenCluster, plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
     """On the real control plane both send extenders the same bodies in the same order, and their pods end up alike."""
-    launcher.require_kube_scheduler()
+    launcher.require_comparable("a kube-scheduler that decides as Trireme")
     async with cluster(nodes=3, cpu="4") as here, fake_extender.serving(4) as extenders:
         await here.add_priority_class("extended", 1000)
 

@@ -138,6 +138,7 @@ class Api:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
     """The real server, with its controllers and default admission, and the embedded one."""
     require_built()
+    launcher.require_comparable("an API server that answers as the embedded one")
     options = launcher.Options(controllers=True, disable_admission=())
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(launcher.ControlPlane(options))

@@ -158,14 +158,14 @@ def require_gates_on(*gates: str) -> None:
             raise NotServedError(f"off by default in Kubernetes {VERSION}: {', '.join(off)}")
 
 
-def require_kube_scheduler() -> None:
-    """Check that kube-scheduler of the chosen version is one to compare with. Raises: NotServedError: it is earlier.
+def require_comparable(what: str) -> None:
+    """Check that a program of the chosen version is one to compare with; `what` says what is needed.
 
-    Those of earlier minor versions decide otherwise, and say so in other words.
+    Raises: NotServedError: the version is of an earlier minor one, whose programs decide and answer otherwise.
     """
     pinned = build_controlplane.pinned_version()
     minors = [[int(part) for part in text.lstrip("v").split(".")[:2]] for text in (VERSION or pinned, pinned)]
-    require(minors[0] >= minors[1], "a kube-scheduler that decides as Trireme")
+    require(minors[0] >= minors[1], what)
 
 
 def require(there: bool, what: str) -> None:

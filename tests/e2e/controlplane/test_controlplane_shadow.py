@@ -20,7 +20,7 @@ async def test_beside_kube_scheduler_every_binding_is_the_same_or_tied_and_nothi
     Pods of all kinds come one by one; kube-scheduler scores every node. `shadow_control.py` runs the same with 5,000
     pods.
     """
-    launcher.require_kube_scheduler()
+    launcher.require_comparable("a kube-scheduler that decides as Trireme")
     plan = shadow_control.Plan(nodes=30, pods=150)
     plane = start_controlplane(shadow_control.options(tmp_path))
     outcome = await shadow_control.run(plan, tmp_path, plane)
