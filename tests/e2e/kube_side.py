@@ -16,9 +16,13 @@ from prometheus_client import parser
 from tests.conformance import real_framework
 from tests.e2e import installation
 from tools.controlplane import launcher, ports
+from trireme_kube.client.informers import resources
 
 Samples = Mapping[str, Mapping[str, float]]
 """Name of a sample → its labels, as text → its value."""
+
+NEEDED = (resources.DEVICE_TAINT_RULES.api,)
+"""The newest API that kube-scheduler of this version waits for, where Trireme does without."""
 
 Writes = collections.Counter[str]
 """`verb resource/subresource` → how often it succeeded."""
@@ -32,6 +36,8 @@ def program() -> Path | None:
 @contextlib.contextmanager
 def kube_scheduler(plane: launcher.ControlPlane, *flags: str) -> Iterator[int]:
     """kube-scheduler, until the block ends; answers its port, on which everybody may read metrics."""
+    if program() is not None:
+        launcher.require_apis(*NEEDED)  # it is never ready without
     (port,) = ports.free_ports(1)
     plane.start_program(
         "kube-scheduler",
