@@ -21,23 +21,24 @@ from trireme_kube.client.informers import resources
 Samples = Mapping[str, Mapping[str, float]]
 """Name of a sample → its labels, as text → its value."""
 
-NEEDED = (resources.DEVICE_TAINT_RULES.api,)
-"""The newest API that kube-scheduler of this version waits for, where Trireme does without."""
-
 Writes = collections.Counter[str]
 """`verb resource/subresource` → how often it succeeded."""
 
 
 def program() -> Path | None:
-    """The program that is kube-scheduler; None: the control plane's own."""
-    return real_framework.BINARY if real_framework.available() else None
+    """The program that is kube-scheduler; None: the control plane's own.
+
+    Raises: NotServedError: the API server lacks what it waits for; it would never be ready, where Trireme does without.
+    """
+    if not real_framework.available():
+        return None
+    launcher.require_apis(resources.DEVICE_TAINT_RULES.api)
+    return real_framework.BINARY
 
 
 @contextlib.contextmanager
 def kube_scheduler(plane: launcher.ControlPlane, *flags: str) -> Iterator[int]:
     """kube-scheduler, until the block ends; answers its port, on which everybody may read metrics."""
-    if program() is not None:
-        launcher.require_apis(*NEEDED)  # it is never ready without
     (port,) = ports.free_ports(1)
     plane.start_program(
         "kube-scheduler",
