@@ -49,7 +49,7 @@ async def _said(folder: Path, server: str, *, token: bool = False, insecure: boo
         token_file=str(folder / "token") if token else "",
         ca_file=ca_file,
         insecure=insecure,
-        identity=None,
+        link=None,
     )
     with pytest.raises(frontend_connection.ReportUnavailable) as raised:
         await frontend_connection.fetch_report(options, "/trireme/v1/status", {})

@@ -3,9 +3,10 @@
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 wheel=$(ls "$here"/*.whl)
-home=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-trireme
+home=${XDG_CACHE_HOME:-${HOME:?"kubectl trireme: set HOME or XDG_CACHE_HOME"}/.cache}/kubectl-trireme
 environment=$home/$(basename "$wheel" .whl)
-if ! [ -x "$environment/bin/python" ]; then
+# After an upgrade of Python the environment is there, and its packages are another version's.
+if ! "$environment/bin/python" -c 'import trireme' 2>/dev/null; then
     python=
     for each in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11; do
         if [ -n "$each" ] && "$each" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then

@@ -4,6 +4,9 @@
 forwards a port to one, with the user's own rights; the leader is asked, or a standby if the leader cannot be reached.
 The frontend reviews the token or certificate of the kubeconfig as the API server does.
 
+A pod that gets a token can use it, and anybody may label a pod. So frontends are asked in one namespace alone, in which
+only those may make pods who may have the user's token.
+
 Tests: tests/contract/test_cli_cluster.py, tools/node/test_node_cluster.py.
 """
 
@@ -18,7 +21,6 @@ import json
 import os
 import pathlib
 import re
-import selectors
 import ssl
 import subprocess
 import tempfile
@@ -27,14 +29,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trireme.cli import frontend_connection
+from trireme.cli.frontend_connection import ReportUnavailable, Target
 from trireme.framework import programs
 from trireme_kube.apimachinery.configuration_files import ConfigurationError
 from trireme_kube.client.rest import credentials
 
-SELECTOR = "app.kubernetes.io/part-of=trireme"
+_SELECTOR = "app.kubernetes.io/part-of=trireme"
+_NAME_LABEL = "app.kubernetes.io/name"
 _CONTAINER, _PORT_NAME, _PORT = "frontend", "https", 10259
 _KUBECTL_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+# How long a frontend is asked that led when it was found.
+_LEADER_SECONDS = 15.0
 _FORWARDING = re.compile(r"^Forwarding from 127\.0\.0\.1:(\d+) -> ", re.MULTILINE)
+
+_Json = Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def connected(options: argparse.Namespace) -> Iterator[None]:
+    """Have the command's requests go to a frontend in the cluster within the block, if the options say so."""
+    if not _is_in_cluster(options):
+        yield
+        return
+    with contextlib.closing(
+        ClusterLink(Kubectl(options.kubeconfig, options.context), options.scheduler_namespace)
+    ) as link:
+        options.link = link
+        yield
+
+
+def _is_in_cluster(options: argparse.Namespace) -> bool:
+    """Whether the options ask for the cluster's frontend; an address of a frontend goes before."""
+    if not hasattr(options, "cluster"):
+        return False  # not a command that asks a frontend
+    named = options.cluster or options.kubeconfig or options.context
+    return bool(named) and not options.server and not options.socket
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,177 +74,267 @@ class FrontendPod:
     namespace: str
     name: str
     port: int
+    #: The value of its label for a name: the scheduler that it is of.
+    scheduler: str
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-@contextlib.contextmanager
-def connected(options: argparse.Namespace) -> Iterator[None]:
-    """Have the command's requests go to a frontend in the cluster within the block, if the options say so.
+class ClusterLink:
+    """Leads to the frontends of a namespace, to the leader while it can be reached. Close it at the end."""
 
-    Raises: ReportUnavailable: kubectl is missing or is refused something, or no frontend can be reached.
-    """
-    if not _is_in_cluster(options):
-        yield
-        return
-    kubectl = Kubectl(options.kubeconfig, options.context)
-    pods = kubectl.frontends(options.scheduler_namespace)
-    options.identity = _identity(kubectl.kubeconfig_of_context())
-    with contextlib.ExitStack() as forwarded:
+    def __init__(self, kubectl: "Kubectl", namespace: str) -> None:
+        self._kubectl = kubectl
+        self._namespace = namespace
+        self._identity: credentials.Credentials | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._forward: PortForward | None = None
+        self._found_at = 0.0
+
+    @property
+    def address(self) -> str:
+        """The pod that is asked."""
+        return str(self._forward.pod) if self._forward is not None else f"namespace {self._namespace}"
+
+    def close(self) -> None:
+        """End what kubectl forwards."""
+        if self._forward is not None:
+            self._forward.close()
+            self._forward = None
+
+    async def target(self) -> Target:
+        """Where the next request goes. Raises: ReportUnavailable: kubectl is missing or refused, or no frontend is."""
+        if self._identity is None or self._tls is None:
+            self._identity, self._tls = await self._load_identity()
+        await self._identity.refresh()
+        if self._forward is not None and self._forward.ended:
+            self.close()  # its port may belong to somebody else by now
+        if self._forward is None or time.monotonic() - self._found_at > _LEADER_SECONDS:
+            await self._find_leader()
+        assert self._forward is not None
+        return self._target_of(self._forward)
+
+    async def _find_leader(self) -> None:
+        """Forward a port to the leader, or to another frontend if it cannot be reached."""
+        pods = await asyncio.to_thread(self._kubectl.frontends, self._namespace)
+        if self._forward is not None:  # the one that led before goes first
+            pods = sorted(pods, key=lambda pod: self._forward is None or pod != self._forward.pod)
         errors = []
         for pod in pods:
             try:
-                options.server = forwarded.enter_context(kubectl.forward(pod))
-                leader = _leader(options, pods)
-            except frontend_connection.ReportUnavailable as error:
+                holder = await self._holder_according_to(pod)
+            except ReportUnavailable as error:
                 errors.append(f"{pod}: {error}")
                 continue
-            if leader not in (None, pod):
-                with contextlib.suppress(frontend_connection.ReportUnavailable):
-                    options.server = forwarded.enter_context(kubectl.forward(leader))
-            break
-        else:
-            raise frontend_connection.ReportUnavailable("\n".join(errors))
-        yield
+            leader = next((each for each in pods if each.name == holder), pod)
+            with contextlib.suppress(ReportUnavailable):
+                await self._forward_to(leader)
+            self._found_at = time.monotonic()
+            return
+        self.close()
+        raise frontend_connection.ReportUnavailableNow("\n".join(errors))
+
+    async def _holder_according_to(self, pod: FrontendPod) -> str:
+        """The name of the pod that leads, as this one says; its identity has a number behind an underscore."""
+        await self._forward_to(pod)
+        assert self._forward is not None
+        asking = frontend_connection.options_of_link(_Fixed(str(pod), self._target_of(self._forward)))
+        status = await frontend_connection.fetch_report(asking, programs.STATUS_PATH, {"pods": "0"})
+        holder: str = status.get("leadership", {}).get("holder", "")
+        return holder.partition("_")[0]
+
+    async def _forward_to(self, pod: FrontendPod) -> None:
+        if self._forward is not None and self._forward.pod == pod and not self._forward.ended:
+            return
+        forward = await asyncio.to_thread(PortForward, self._kubectl, pod)
+        self.close()
+        self._forward = forward
+
+    def _target_of(self, forward: "PortForward") -> Target:
+        assert self._identity is not None
+        assert self._tls is not None
+        return Target(forward.url, self._tls, dict(self._identity.headers))
+
+    async def _load_identity(self) -> tuple[credentials.Credentials, ssl.SSLContext]:
+        """What the kubeconfig shows to a server: a certificate, a token, or both. Raises: ReportUnavailable."""
+        document = await asyncio.to_thread(self._kubectl.kubeconfig_of_context)
+        with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
+            path = await asyncio.to_thread(_write_private_file, folder, json.dumps(document))
+            try:
+                identity = await credentials.load(credentials.Source(path))
+                context = identity.config.load_tls_context() or ssl.create_default_context()
+            except (ConfigurationError, OSError) as error:
+                raise ReportUnavailable(f"the kubeconfig: {str(error).replace(path, 'as kubectl shows it')}") from error
+        # The API server and the kubelet have led here, to that pod: its certificate need not be known.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return identity, context
 
 
-def _is_in_cluster(options: argparse.Namespace) -> bool:
-    """Whether the options ask for the cluster's frontend; an address of a frontend goes before."""
-    if not hasattr(options, "cluster"):
-        return False  # not a command that asks a frontend
-    named = options.cluster or options.kubeconfig or options.context or options.scheduler_namespace
-    return bool(named) and not options.server and not options.socket
+class _Fixed:
+    """Leads to one frontend."""
 
+    def __init__(self, address: str, target: Target) -> None:
+        self.address = address
+        self._target = target
 
-def _leader(options: argparse.Namespace, pods: Sequence[FrontendPod]) -> FrontendPod | None:
-    """The pod that leads, as the frontend says that the options name; None: it is none of the pods, or unknown."""
-    status = asyncio.run(frontend_connection.fetch_report(options, programs.STATUS_PATH, {"pods": "0"}))
-    # An identity is the name of the pod, an underscore, and a number.
-    holder = status.get("leadership", {}).get("holder", "").partition("_")[0]
-    return next((pod for pod in pods if pod.name == holder), None)
-
-
-def _identity(kubeconfig: str) -> frontend_connection.Identity:
-    """What the kubeconfig shows to a server: a certificate, a token, or both. Raises: ReportUnavailable."""
-    with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
-        path = pathlib.Path(folder, "kubeconfig")
-        path.touch(mode=0o600)
-        path.write_text(kubeconfig)
-        try:
-            identity = asyncio.run(credentials.load(credentials.Source(str(path))))
-            context = identity.config.load_tls_context() or ssl.create_default_context()
-        except (ConfigurationError, OSError) as error:
-            raise frontend_connection.ReportUnavailable(f"the kubeconfig: {error}") from error
-    # The API server and the kubelet have led here, to that pod: its certificate need not be known.
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return frontend_connection.Identity(context, dict(identity.headers))
+    async def target(self) -> Target:
+        return self._target
 
 
 class Kubectl:
     """Runs kubectl with a kubeconfig and a context; empty: kubectl's own choice."""
 
     def __init__(self, kubeconfig: str, context: str) -> None:
+        self._kubeconfig = kubeconfig
         self._command = ["kubectl"]
         self._command += [f"--kubeconfig={kubeconfig}"] if kubeconfig else []
         self._command += [f"--context={context}"] if context else []
 
     def frontends(self, namespace: str) -> Sequence[FrontendPod]:
-        """The running frontends of a namespace, "" being all of them, those that are ready first.
+        """The running frontends of a namespace, those that are ready first.
 
-        Raises: ReportUnavailable: there is none, or the user must not list pods.
+        Raises: ReportUnavailable: there is none, they are of several schedulers, or the user must not list pods.
         """
-        where = [f"--namespace={namespace}"] if namespace else ["--all-namespaces"]
+        found = self._frontends(f"--namespace={namespace}")
+        if not found:
+            raise ReportUnavailable(
+                f"no frontend of Trireme runs in namespace {namespace}{self._advice_on_namespace()}"
+            )
+        schedulers = sorted({pod.scheduler for pod in found})
+        if len(schedulers) > 1:
+            raise ReportUnavailable(
+                f"several schedulers run in namespace {namespace} ({', '.join(schedulers)}): "
+                "forward a port to the one that you mean, and name it by --server"
+            )
+        return found
+
+    def kubeconfig_of_context(self) -> _Json:
+        """The kubeconfig's part that the context uses, with its certificates and tokens. Raises: ReportUnavailable."""
+        view = ("config", "view", "--raw", "--minify", "--flatten", "--output=json")
+        document: _Json = json.loads(self._run(*view))
+        for entry in document.get("users") or ():
+            user = entry.get("user") or {}
+            if user.get("tokenFile"):
+                user["tokenFile"] = self._beside_kubeconfig(user["tokenFile"])
+            program = user.get("exec") or {}
+            if "/" in program.get("command", ""):
+                program["command"] = self._beside_kubeconfig(program["command"])
+        return document
+
+    def started(self, arguments: Sequence[str], stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+        """Start kubectl. Raises: ReportUnavailable: it cannot be run."""
         try:
-            pods = json.loads(self._run("get", "pods", *where, f"--selector={SELECTOR}", "--output=json"))["items"]
-        except frontend_connection.ReportUnavailable as error:
-            if namespace or "forbidden" not in str(error):
-                raise
-            text = f"{error}. Name the namespace of the scheduler by --scheduler-namespace"
-            raise frontend_connection.ReportUnavailable(text) from error
+            return subprocess.Popen(
+                [*self._command, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+            )
+        except OSError as error:
+            raise ReportUnavailable(
+                f"kubectl cannot be run ({error.strerror}), and it is needed to reach a scheduler in a cluster: "
+                "install it, or name an address by --server"
+            ) from error
+
+    def _frontends(self, where: str) -> Sequence[FrontendPod]:
+        pods = json.loads(self._run("get", "pods", where, f"--selector={_SELECTOR}", "--output=json"))["items"]
         running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
         running.sort(key=lambda pod: not _is_ready(pod))
-        found = [
-            FrontendPod(pod["metadata"]["namespace"], pod["metadata"]["name"], _port(container))
+        return [
+            FrontendPod(
+                pod["metadata"]["namespace"],
+                pod["metadata"]["name"],
+                _port(container),
+                pod["metadata"].get("labels", {}).get(_NAME_LABEL, ""),
+            )
             for pod in running
             for container in pod["spec"]["containers"]
             if container["name"] == _CONTAINER
         ]
-        if not found:
-            place = f"in namespace {namespace}" if namespace else "in this cluster"
-            raise frontend_connection.ReportUnavailable(
-                f"no frontend of Trireme runs {place}: no running pod has the label {SELECTOR} and a container "
-                f"{_CONTAINER!r}. Is it installed here, and is this the right context?"
-            )
-        return found
 
-    def kubeconfig_of_context(self) -> str:
-        """The kubeconfig's part that the context uses, with its certificates and tokens. Raises: ReportUnavailable."""
-        return self._run("config", "view", "--raw", "--minify", "--flatten")
+    def _advice_on_namespace(self) -> str:
+        """Where frontends run, for somebody who may know. None of them is asked: anybody can label a pod."""
+        advice = ": name the scheduler's own by --scheduler-namespace"
+        with contextlib.suppress(ReportUnavailable):
+            elsewhere = sorted({pod.namespace for pod in self._frontends("--all-namespaces")})
+            return f"{advice}; there are some in {', '.join(elsewhere)}" if elsewhere else ", nor in any other"
+        return advice
 
-    @contextlib.contextmanager
-    def forward(self, pod: FrontendPod) -> Iterator[str]:
-        """Forward a port of this machine to the pod within the block; gives its URL. Raises: ReportUnavailable."""
-        arguments = ["port-forward", f"--namespace={pod.namespace}", f"pod/{pod.name}", f":{pod.port}"]
-        with self._started(arguments) as process:
-            try:
-                assert process.stdout is not None
-                text = _read_until(process.stdout.fileno(), _FORWARDING, _KUBECTL_SECONDS)
-                found = _FORWARDING.search(text)
-                if found is None:
-                    raise frontend_connection.ReportUnavailable(f"kubectl port-forward: {_last_line(text)}")
-                yield f"https://127.0.0.1:{found.group(1)}"
-            finally:
-                process.terminate()
+    def _beside_kubeconfig(self, path: str) -> str:
+        """A path as kubectl finds it: one that is not absolute begins at the folder of the kubeconfig."""
+        files = [self._kubeconfig] if self._kubeconfig else os.environ.get("KUBECONFIG", "").split(os.pathsep)
+        folders = [pathlib.Path(each).absolute().parent for each in files if each]
+        folders = folders or [pathlib.Path.home() / ".kube"]
+        found = [folder / path for folder in folders]
+        return str(next((each for each in found if each.exists()), found[0]))
 
     def _run(self, *arguments: str) -> str:
-        with self._started(arguments, stderr=subprocess.PIPE) as process:
+        with self.started(arguments, subprocess.PIPE, subprocess.PIPE) as process:
             try:
                 output, error = process.communicate(timeout=_KUBECTL_SECONDS)
             except subprocess.TimeoutExpired as late:
                 process.kill()
                 text = f"kubectl {arguments[0]}: no answer within {_KUBECTL_SECONDS:.0f} s"
-                raise frontend_connection.ReportUnavailable(text) from late
+                raise frontend_connection.ReportUnavailableNow(text) from late
         if process.returncode != 0:
-            raise frontend_connection.ReportUnavailable(f"kubectl {arguments[0]}: {_last_line(error.decode())}")
+            raise ReportUnavailable(f"kubectl {arguments[0]}: {_last_line(error.decode())}")
         return output.decode()
 
-    def _started(self, arguments: Sequence[str], stderr: int = subprocess.STDOUT) -> "subprocess.Popen[bytes]":
+
+class PortForward:
+    """A port of this machine that kubectl forwards to a pod."""
+
+    def __init__(self, kubectl: Kubectl, pod: FrontendPod) -> None:
+        """Returns once connections are accepted. Raises: ReportUnavailable."""
+        self.pod = pod
+        # kubectl writes a line for each connection: a pipe that nobody reads would fill, and stop it.
+        self._output = os.memfd_create("kubectl")
+        arguments = ["port-forward", f"--namespace={pod.namespace}", f"pod/{pod.name}", f":{pod.port}"]
         try:
-            return subprocess.Popen(
-                [*self._command, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
-            )
-        except OSError as error:
-            raise frontend_connection.ReportUnavailable(
-                f"kubectl cannot be run ({error.strerror}), and it is needed to reach a scheduler in a cluster: "
-                "install it, or name an address by --server"
-            ) from error
+            self._process = kubectl.started(arguments, self._output, subprocess.STDOUT)
+        except ReportUnavailable:
+            os.close(self._output)
+            raise
+        self.url = self._wait_for_port()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is forwarded any more."""
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+        os.close(self._output)
+
+    def _wait_for_port(self) -> str:
+        deadline = time.monotonic() + _KUBECTL_SECONDS
+        while True:
+            ended = self.ended or time.monotonic() > deadline
+            text = os.pread(self._output, 1 << 16, 0).decode("utf-8", "replace")
+            if found := _FORWARDING.search(text):
+                return f"https://127.0.0.1:{found.group(1)}"
+            if ended:
+                self.close()
+                raise ReportUnavailable(f"kubectl port-forward: {_last_line(text)}")
+            time.sleep(_POLL_SECONDS)
 
 
-def _is_ready(pod: Mapping[str, Any]) -> bool:
+def _is_ready(pod: _Json) -> bool:
     conditions = pod["status"].get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _port(container: Mapping[str, Any]) -> int:
+def _port(container: _Json) -> int:
     ports = [each["containerPort"] for each in container.get("ports", ()) if each.get("name") == _PORT_NAME]
     return int(ports[0]) if ports else _PORT
 
 
-def _read_until(descriptor: int, pattern: re.Pattern[str], seconds: float) -> str:
-    """Everything that comes before the pattern has come, the end, or the time is over."""
-    text = b""
-    deadline = time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0 and not pattern.search(text.decode("utf-8", "replace")):
-            if selector.select(left):
-                part = os.read(descriptor, 1 << 16)
-                if not part:
-                    break
-                text += part
-    return text.decode("utf-8", "replace")
+def _write_private_file(folder: str, text: str) -> str:
+    path = pathlib.Path(folder, "kubeconfig")
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return str(path)
 
 
 def _last_line(text: str) -> str:

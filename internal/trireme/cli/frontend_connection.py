@@ -20,7 +20,7 @@ import ssl
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -29,6 +29,9 @@ from trireme.framework import programs
 from trireme_kube.componentbase.server import caller_names
 
 DEADLINE_SECONDS = 10.0
+
+# The namespace that the documents install into.
+NAMESPACE = "trireme-system"
 
 # The socket of `trireme up`, so that commands on the same machine need no flag.
 SOCKET_VARIABLE = "TRIREME_SOCKET"
@@ -49,11 +52,26 @@ _SILENCE_ADVICE = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Identity:
-    """Who asks a frontend over HTTPS: with a client certificate, or headers with a token."""
+class Target:
+    """Where a request goes over HTTPS, and who asks: by a client certificate, or by headers with a token."""
 
+    url: str
     tls: ssl.SSLContext
     headers: Mapping[str, str]
+
+
+class Link(Protocol):
+    """Leads to a frontend.
+
+    Implementers: trireme.cli.cluster_connection.ClusterLink, trireme.cli.cluster_connection._Fixed.
+    """
+
+    @property
+    def address(self) -> str:
+        """Which one, for people."""
+
+    async def target(self) -> Target:
+        """Where the next request goes. Raises: ReportUnavailable."""
 
 
 class ReportUnavailable(Exception):
@@ -120,14 +138,22 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as --cluster, with this kubeconfig")
     parser.add_argument("--context", default="", metavar="NAME", help="as --cluster, with this context of it")
     parser.add_argument(
-        "--scheduler-namespace", default="", metavar="NAME", help="as --cluster, and the scheduler runs there"
+        "--scheduler-namespace",
+        default=NAMESPACE,
+        metavar="NAME",
+        help=f"with --cluster: where the scheduler runs (default {NAMESPACE}); who makes pods there can get your token",
     )
-    parser.set_defaults(identity=None)
+    parser.set_defaults(link=None)
 
 
 def options_of_socket(path: pathlib.Path) -> argparse.Namespace:
     """The options that name a frontend's admin socket."""
-    return argparse.Namespace(socket=str(path), server="", identity=None)
+    return argparse.Namespace(socket=str(path), server="", link=None)
+
+
+def options_of_link(link: Link) -> argparse.Namespace:
+    """The options that lead to a frontend by a link."""
+    return argparse.Namespace(socket="", server="", token_file="", link=link)
 
 
 def print_report(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
@@ -170,7 +196,12 @@ async def fetch_report(
     `seconds` is how long that may take; by default DEADLINE_SECONDS.
     """
     seconds = DEADLINE_SECONDS if seconds is None else seconds
-    connector, base, headers = _connector_url_and_headers(options)
+    link: Link | None = options.link
+    if link is None:
+        connector, base, headers = _connector_url_and_headers(options)
+    else:
+        target = await link.target()
+        connector, base, headers = aiohttp.TCPConnector(ssl=target.tls), target.url, dict(target.headers)
     timeout = aiohttp.ClientTimeout(total=seconds)
     method = "GET" if question is None else "POST"
     try:
@@ -180,7 +211,7 @@ async def fetch_report(
         ):
             body = await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
+        if isinstance(error, aiohttp.ClientConnectorError) and not options.server and options.link is None:
             raise ReportUnavailableNow(
                 f"no scheduler listens at {_socket_path(options)} ({error.os_error.strerror}): wait if it is starting, "
                 "name another with --socket or --server, or try one out with `trireme up`. "
@@ -206,7 +237,8 @@ async def fetch_report(
 
 def address_text(options: argparse.Namespace) -> str:
     """Where the frontend is looked for."""
-    return options.server or _socket_path(options)
+    link: Link | None = options.link
+    return link.address if link is not None else options.server or _socket_path(options)
 
 
 def _connection_error_text(error: Exception, seconds: float, *, relayed: bool) -> str:
@@ -232,7 +264,7 @@ def _trust_advice(options: argparse.Namespace) -> str:
 
 def _permission_advice(options: argparse.Namespace, code: int, reason: str) -> str:
     """Advice about a refusal by a frontend's HTTPS port: the server names the user, but not the missing permission."""
-    if code == http.HTTPStatus.UNAUTHORIZED and options.identity is not None:
+    if options.link is not None and (code == http.HTTPStatus.UNAUTHORIZED or caller_names.ANONYMOUS in reason):
         return ": the frontend does not accept the credentials of the kubeconfig"
     if code == http.HTTPStatus.UNAUTHORIZED:
         return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
@@ -256,9 +288,6 @@ def _connector_url_and_headers(options: argparse.Namespace) -> tuple[aiohttp.Bas
 
     Raises: ReportUnavailable: an option names no HTTPS address, or a file that cannot be read.
     """
-    identity: Identity | None = options.identity
-    if identity is not None:
-        return aiohttp.TCPConnector(ssl=identity.tls), options.server, dict(identity.headers)
     if not options.server:
         return aiohttp.UnixConnector(path=_socket_path(options)), "http://frontend", {}
     if not options.server.startswith("https://"):

@@ -16,7 +16,6 @@ from trireme.cli import (
     completion_command,
     config_command,
     explain_command,
-    frontend_connection,
     plugin_command,
     record_command,
     replay_command,
@@ -86,10 +85,6 @@ def _run_command(program: str, argv: Sequence[str] | None, *, in_cluster: bool) 
     options = parser.parse_args(argv)
     if in_cluster and hasattr(options, "cluster"):
         options.cluster = True
-    try:
-        with cluster_connection.connected(options):
-            code: int = options.run(options)
-    except frontend_connection.ReportUnavailable as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
+    with cluster_connection.connected(options):
+        code: int = options.run(options)
     return code
