@@ -89,6 +89,7 @@ async def test_without_any_such_label_there_is_no_placement() -> None:
     racked(cluster, 2, 2)
     await cluster.run()
     assert cluster.conditions == [("False", "Unschedulable", "no feasible placements found")]
+    assert {cluster.text(name) for name in ("p0", "p1")} == {"no feasible placements found"}
 
 
 @pytest.mark.parametrize(
@@ -169,34 +170,30 @@ async def test_a_plugin_restricts_a_group_without_a_topology_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("generators", "code", "text", "plugin"),
+    ("generators", "code", "text"),
     [
-        ({"Power": Fixed(("p", (9,)))}, "Unschedulable", "no feasible merged placements found", ""),
-        ({"Power": Fixed()}, "Unschedulable", "no feasible placements found", "Power"),
-        (
-            {"Power": Fixed(("p", (9,))), "Wrong": Fixed(error="no such rack")},
-            "SchedulerError",
-            "no such rack",
-            "",
-        ),
-        (
-            {"Power": Fixed(("p/q", (0,)))},
-            "SchedulerError",
-            'placement name "p/q" must not contain "/"',
-            "",
-        ),
+        ({"Power": Fixed(("p", (9,)))}, "Unschedulable", "no feasible merged placements found"),
+        ({"Power": Fixed()}, "Unschedulable", "no feasible placements found"),
+        ({"Power": Fixed(("p", (9,))), "Wrong": Fixed(error="no such rack")}, "SchedulerError", "no such rack"),
+        ({"Power": Fixed(("p/q", (0,)))}, "SchedulerError", 'placement name "p/q" must not contain "/"'),
     ],
     ids=["no node in common", "no placement", "an error of a later plugin", "a wrong name"],
 )
 async def test_a_group_without_a_placement_in_common_is_not_tried(
-    generators: dict[str, Fixed], code: str, text: str, plugin: str
+    generators: dict[str, Fixed], code: str, text: str
 ) -> None:
-    """All plugins run before any intersection: an error of the last one wins, as in kube-scheduler."""
+    """All plugins run before any intersection: an error of the last one wins, as in kube-scheduler.
+
+    Its pods get the message of a refusal as it is, and no plugin: the status of RunPlacementGeneratePlugins is no
+    podGroupFitError.
+    """
     cluster = Cluster([2], racks=["a"], topology=True, generators=generators)
     racked(cluster, 1, 1)
     await cluster.run()
     assert (cluster.asked, cluster.conditions) == ([], [("False", code, text)])
-    assert cluster.failures["p0"].rejectors == ({plugin} if plugin else frozenset())
+    failed = cluster.failures["p0"]
+    of_pod = text if code == "Unschedulable" else 'parent pod group "g" encountered an error'
+    assert (failed.message, failed.reason, failed.rejectors) == (of_pod, code, frozenset())
     outcome = "Unschedulable" if code == "Unschedulable" else "Error"
     assert counts(cluster.metrics.instruments.point_seconds)[f"PlacementGenerate {outcome} {PROFILE}"] == 1
 

@@ -159,6 +159,25 @@ async def test_the_message_counts_no_nodes_of_other_domains() -> None:
     assert conditions(cluster)["a"][2] == f"{NOWHERE}{too_few(2, 1, 1, 0)}"
 
 
+@pytest.mark.parametrize("of_root", [True, False], ids=["root", "leaf"])
+async def test_pods_of_a_group_without_placements_get_its_message_and_those_below_it_the_plugin(of_root: bool) -> None:
+    """As in kube-scheduler, whose status of an ancestor is a podGroupFitError and that of the group itself is none."""
+    cluster = Cluster([4], composite=True)
+    constrained = sharing(of_groups("root", 1), "zone") if of_root else sharing(pod_group("a", 1, parent="root"), "zone")
+    cluster.group(constrained)
+    cluster.group(pod_group("a", 1, parent="root") if of_root else of_groups("root", 1))
+    cluster.add("a0", "a")
+    await cluster.run()
+    failed = cluster.failures["a0"]
+    expected = (
+        ('parent pod group "a" is unschedulable', {"TopologyPlacementGenerator"})
+        if of_root
+        else ("no feasible placements found", frozenset())
+    )
+    assert (failed.message, failed.rejectors) == expected
+    assert conditions(cluster)["root" if of_root else "a"][2] == "no feasible placements found"
+
+
 @pytest.mark.parametrize("fault", [ports.PhaseFault("filter is odd"), RuntimeError("a defect")], ids=["odd", "defect"])
 async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) -> None:
     """Nothing of it is left, and everybody is told where it happened."""

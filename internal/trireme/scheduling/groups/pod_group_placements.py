@@ -211,7 +211,7 @@ class PodGroupPlacements:
             return (around,)
         merged = functools.reduce(placement_merging.intersect, of_each)
         if not merged:
-            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible merged placements found")
+            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible merged placements found", no_placement=True)
         return [GroupPlacement(domain, slots) for domain, slots in merged]
 
     def _run_generator(
@@ -240,7 +240,7 @@ class PodGroupPlacements:
         if wrong:
             return GroupStatus(GroupCode.ERROR, wrong, plugins)
         if found is not None and not found:
-            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found", plugins)
+            return GroupStatus(GroupCode.UNSCHEDULABLE, "no feasible placements found", plugins, no_placement=True)
         return found
 
     def _slots_and_labels(self, around: GroupPlacement | None) -> Iterator[tuple[int, Mapping[str, str]]]:

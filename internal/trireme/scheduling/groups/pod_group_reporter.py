@@ -78,6 +78,10 @@ class PodGroupReporter:
         parent = f'parent pod group "{result.node.name}"'
         if final.code is GroupCode.ERROR:
             of_group = Failure(f"{parent} encountered an error", nominated_node="")
+        elif result.status.no_placement:
+            # kube-scheduler returns this status as it is, not as a podGroupFitError: its pods get the message itself,
+            # and no plugin that an event would have to help.
+            of_group = Failure(result.status.message, nominated_node="", unschedulable=True)
         elif final.code is GroupCode.UNSCHEDULABLE:
             of_group = Failure(f"{parent} is unschedulable", final.plugins, nominated_node="", unschedulable=True)
         for member in result.attempts:

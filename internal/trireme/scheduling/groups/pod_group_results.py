@@ -31,11 +31,15 @@ class GroupCode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A code with the reason, for events and conditions. `plugins`: those that it is of."""
+    """A code with the reason, for events and conditions. `plugins`: those that it is of.
+
+    `no_placement`: there is no placement to try the group in.
+    """
 
     code: GroupCode
     message: str = ""
     plugins: frozenset[str] = frozenset()
+    no_placement: bool = False
 
     @property
     def ends_trial(self) -> bool:
