@@ -1,6 +1,6 @@
 """A remote plugin at PlacementFeasible: cycles of groups that call it over gRPC, and what its failures do."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.contract.plugin_servers import (
     scripted,
 )
 from tests.contract.sdk_hosts import Hosts, Stack
-from tests.helpers.pod_group_builders import of_groups, pod_group
+from tests.helpers.pod_group_builders import T0, of_groups, pod_group
 from tests.helpers.pod_group_cluster import Cluster
 from trireme import sdk
 from trireme.frontend import placement_plugin_calls, queue_plugin_calls
@@ -31,8 +31,8 @@ REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, messages=["no li
 WAITS = status_pb2.Status(code=status_pb2.CODE_WAIT, messages=["one more"])
 
 
-def racks(client: remote_client.PluginClient) -> Cluster:
-    """Two racks with a node each, where a gang of two has room, and the plugin decides."""
+def deciding(client: remote_client.PluginClient, rooms: Sequence[int], **fields: Any) -> Cluster:
+    """A cluster whose groups the plugin decides about."""
     made: list[Cluster] = []
 
     def node_at(slot: int, generation: int) -> str | None:
@@ -44,9 +44,14 @@ def racks(client: remote_client.PluginClient) -> Cluster:
         node_at,
         lambda pod: queue_plugin_calls.pod_for_plugins(made[0].cache, pod),
     )
-    cluster = Cluster([2, 2], racks=["a", "b"], topology=True, composite=True, remote_feasible={plugin.name: caller})
+    made.append(Cluster(rooms, remote_feasible={plugin.name: caller}, **fields))
+    return made[0]
+
+
+def racks(client: remote_client.PluginClient) -> Cluster:
+    """Two racks with a node each, where a gang of two has room, and the plugin decides."""
+    cluster = deciding(client, [2, 2], racks=["a", "b"], topology=True, composite=True)
     cluster.totals = [90, 10]
-    made.append(cluster)
     group = pod_group("g", 2)
     group.spec.scheduling_constraints.topology.add(key="rack")
     cluster.group(group)
@@ -141,6 +146,11 @@ def answering(*statuses: status_pb2.Status) -> Answer:
     return lambda request: pod_groups_pb2.PlacementFeasibleResponse(statuses=statuses)
 
 
+def of_steps(request: pod_groups_pb2.PlacementFeasibleRequest) -> pod_groups_pb2.PlacementFeasibleResponse:
+    """A success for each step."""
+    return pod_groups_pb2.PlacementFeasibleResponse(statuses=[SUCCESS] * len(request.steps))
+
+
 def of_each_step(request: pod_groups_pb2.PlacementFeasibleRequest) -> pod_groups_pb2.PlacementFeasibleResponse:
     """A status too many for each call."""
     return pod_groups_pb2.PlacementFeasibleResponse(statuses=[SUCCESS] * (len(request.steps) + 1))
@@ -229,6 +239,34 @@ async def test_a_refusal_with_the_code_of_the_contract_is_none_of_these(
     assert cluster.conditions == [("False", "Unschedulable", text)]
     assert cluster.failures["p0"].rejectors == {"P"}
     assert [(request.placement, request.min_count) for request in plugin.requests] == [("a", 2), ("b", 2)]
+
+
+async def test_a_member_that_is_deleted_during_the_trial_is_in_the_calls_that_follow(
+    tmp_path: Path, connect: Callable[..., remote_client.PluginClient]
+) -> None:
+    """If this fails, a group that is deleted with many other pods ends the scheduler: the class of its pod is gone."""
+    clusters: list[Cluster] = []
+
+    def delete_the_first(request: pod_groups_pb2.PlacementFeasibleRequest) -> pod_groups_pb2.PlacementFeasibleResponse:
+        (cluster,) = clusters
+        if request.steps[0].tried == 1:
+            cluster.queue.delete("ns/p0", "uid-p0", T0)
+            cluster.registry.release(first)
+        return of_steps(request)
+
+    client = connect(failure_policy=snapshot_pb2.FAILURE_POLICY_FAIL)
+    plugin = ScriptedPlugin({PLACEMENT_FEASIBLE: delete_the_first})
+    async with scripted(f"unix:{tmp_path}/scripted.sock", plugin):
+        clusters.append(cluster := deciding(client, [4]))
+        cluster.registry._idle_limit = 0
+        cluster.group(pod_group("g", 1))
+        for name, kind in (("p0", "a"), ("p1", "b"), ("p2", "c")):
+            cluster.add(name, "g", kind=kind)
+        first = min(each.id for each in cluster.registry.entries())
+        cluster.hopeless = {first}  # so that it is on no node, which would keep its class
+        await cluster.run()
+    assert sorted(cluster.nodes) == ["p1", "p2"]
+    assert [each.pod.metadata.name for each in plugin.requests[-1].tried] == ["p0", "p1", "p2"]
 
 
 async def _points(address: str, *features: str) -> list[int]:

@@ -129,6 +129,21 @@ class ClassRegistry:
         self._next_base, self._next_class = contents.next_base, contents.next_class
         self._keys = set(contents.keys)
 
+    def pod_of(self, class_id: int, base: bytes, labels: Labels) -> core_pb2.Pod:
+        """A copy of the class's message, for a pod with this base and these labels.
+
+        The pod may have been deleted, and its class dropped, since it was popped.
+        """
+        pod = core_pb2.Pod()
+        entry = self._entries.get(class_id)
+        if entry is not None:
+            pod.CopyFrom(entry.pod)
+        else:
+            pod.ParseFromString(base)
+            normalization.normalize(pod)
+            pod.metadata.labels.update(dict(self._selected_labels(labels)))
+        return pod
+
     def base_text(self, base: int) -> bytes:
         """The base with this number, as `intern_base` takes it."""
         return self._base_entries[base].texts[0]

@@ -236,10 +236,10 @@ class QueuePluginCaller:
 
 def pod_for_plugins(cache: cluster_cache.ClusterCache, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
     """The pod as remote plugins see it: the fields of its class, with its own namespace, name and UID."""
-    out = core_pb2.Pod()
     pending = pod.record.pod
+    out = core_pb2.Pod()
     if pending.class_id:
-        out.CopyFrom(cache.registry[pending.class_id].pod)
+        out = cache.registry.pod_of(pending.class_id, pending.parsed.base, pending.parsed.labels)
     out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name
     out.metadata.uid = pending.parsed.uid
     return out

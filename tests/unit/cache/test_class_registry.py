@@ -38,6 +38,21 @@ def _intern(registry: class_registry.ClassRegistry, pod: Json) -> int:
     return registry.intern(registry.intern_base(parsed.base), parsed.labels)
 
 
+@pytest.mark.parametrize("selected", [(), ("app",)], ids=["no label", "a selected label"])
+def test_a_pod_whose_class_is_dropped_is_still_described_by_its_base(selected: tuple[str, ...]) -> None:
+    """If this fails, a pod that is deleted while a plugin is called about it ends the scheduler."""
+    registry = class_registry.ClassRegistry(idle_classes=0)
+    registry.add_selector_keys(selected)
+    parsed = pod_projection.parse(_pod(spec__containers=[{"name": "c", "resources": {"requests": {"cpu": "1000m"}}}]))
+    class_id = registry.intern(registry.intern_base(parsed.base), parsed.labels)
+    known = registry.pod_of(class_id, parsed.base, parsed.labels)
+    assert known == registry[class_id].pod
+    assert set(known.metadata.labels) == set(selected)
+    registry.release(class_id)
+    assert len(registry) == 0
+    assert registry.pod_of(class_id, parsed.base, parsed.labels) == known
+
+
 SAME = [
     pytest.param({"metadata__name": "web-2", "metadata__uid": "u2"}, id="name"),
     pytest.param({"metadata__labels": {"app": "web", "index": "2"}}, id="label-nobody-selects-by"),
