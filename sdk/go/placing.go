@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"trireme.dev/sdk/go/framework"
 	"trireme.dev/sdk/go/triremev1"
@@ -37,7 +39,7 @@ func (s podGroupServer) PlacementFeasible(
 	if !ok {
 		return nil, s.unimplemented("PlacementFeasible")
 	}
-	tried, err := triedPods(request.GetTried())
+	tried, err := triedPods(request)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "tried: %v", err)
 	}
@@ -64,13 +66,23 @@ func (s podGroupServer) PlacementFeasible(
 	return response, nil
 }
 
-func triedPods(messages []*triremev1.TriedPod) ([]framework.TriedPod, error) {
-	out := make([]framework.TriedPod, len(messages))
-	for i, message := range messages {
-		pod, err := podFrom(message.GetPod())
-		if err != nil {
+// triedPods returns the pods with their fields, which several share.
+func triedPods(request *triremev1.PlacementFeasibleRequest) ([]framework.TriedPod, error) {
+	fields := make([]*v1.Pod, len(request.GetPodFields()))
+	for i, message := range request.GetPodFields() {
+		var err error
+		if fields[i], err = podFrom(message); err != nil {
 			return nil, err
 		}
+	}
+	out := make([]framework.TriedPod, len(request.GetTried()))
+	for i, message := range request.GetTried() {
+		pod := &v1.Pod{}
+		if at := int(message.GetFields()); at < len(fields) {
+			pod = fields[at].DeepCopy()
+		}
+		metadata := message.GetPod().GetMetadata()
+		pod.Namespace, pod.Name, pod.UID = metadata.GetNamespace(), metadata.GetName(), types.UID(metadata.GetUid())
 		out[i] = framework.TriedPod{Pod: pod, NodeName: message.GetNodeName()}
 	}
 	return out, nil

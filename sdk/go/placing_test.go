@@ -28,7 +28,7 @@ func (p placing) PlacementFeasible(
 	}
 	var tried []string
 	for _, each := range placement.Tried {
-		tried = append(tried, each.Pod.Name+"@"+each.NodeName)
+		tried = append(tried, each.Pod.Name+each.Pod.Spec.SchedulerName+"@"+each.NodeName)
 	}
 	*p.seen = append(*p.seen, fmt.Sprint(
 		kind, " ", group.GetNamespace(), "/", group.GetName(), " min ", group.GetMinCount(), " in ", placement.Name,
@@ -44,7 +44,10 @@ func trial(composite bool, steps ...uint32) *triremev1.PlacementFeasibleRequest 
 		Group: &triremev1.PlacementFeasibleRequest_PodGroup{PodGroup: &triremev1.PodGroup{Metadata: metadata}},
 		Tried: []*triremev1.TriedPod{
 			{Pod: &triremev1.Pod{Metadata: &triremev1.ObjectMeta{Name: "w0"}}, NodeName: "a"},
-			{Pod: &triremev1.Pod{Metadata: &triremev1.ObjectMeta{Name: "w1"}}},
+			{Pod: &triremev1.Pod{Metadata: &triremev1.ObjectMeta{Name: "w1"}}, Fields: 1},
+		},
+		PodFields: []*triremev1.Pod{
+			{Spec: &triremev1.PodSpec{SchedulerName: "-x"}}, {Spec: &triremev1.PodSpec{SchedulerName: "-y"}},
 		},
 	}
 	if composite {
@@ -91,8 +94,8 @@ func TestEachStepHasTheGroupThePlacementAndThePodsTriedByThen(t *testing.T) {
 		}
 		kind := map[bool]string{false: "pods", true: "groups"}[composite]
 		expected := []string{
-			kind + " shop/gang min 2 in rack-a[a b] [w0@a] {1 1 0}",
-			kind + " shop/gang min 2 in rack-a[a b] [w0@a w1@] {0 1 1}",
+			kind + " shop/gang min 2 in rack-a[a b] [w0-x@a] {1 1 0}",
+			kind + " shop/gang min 2 in rack-a[a b] [w0-x@a w1-y@] {0 1 1}",
 		}
 		if !slices.Equal(seen, expected) {
 			t.Errorf("saw %q", seen)

@@ -141,6 +141,9 @@ async def test_an_author_reads_what_was_wrong(stack: Stack, answer: Any, text: s
     assert text in message
 
 
+FAILED = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["cannot decide"])
+
+
 def answering(*statuses: status_pb2.Status) -> Answer:
     """Answers with these statuses, whatever the steps."""
     return lambda request: pod_groups_pb2.PlacementFeasibleResponse(statuses=statuses)
@@ -177,7 +180,7 @@ WRONG: Mapping[str, tuple[Answer, str]] = {
         "statuses[0].plugin: 'Other' is another plugin",
     ),
     "an error": (
-        answering(status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["cannot decide"])),
+        answering(FAILED),
         "running PlacementFeasible plugin: cannot decide",
     ),
 }
@@ -239,6 +242,77 @@ async def test_a_refusal_with_the_code_of_the_contract_is_none_of_these(
     assert cluster.conditions == [("False", "Unschedulable", text)]
     assert cluster.failures["p0"].rejectors == {"P"}
     assert [(request.placement, request.min_count) for request in plugin.requests] == [("a", 2), ("b", 2)]
+
+
+def of_two_licences(
+    request: pod_groups_pb2.PlacementFeasibleRequest,
+) -> pod_groups_pb2.PlacementFeasibleResponse:
+    """Refuses a third pod, and fails about the first one: up to the first step that ends the trial, as SDKs answer."""
+    response = pod_groups_pb2.PlacementFeasibleResponse()
+    for step in request.steps:
+        answer = {1: FAILED, 3: REFUSED}.get(step.scheduled, SUCCESS)
+        response.statuses.append(answer)
+        if answer is not SUCCESS:
+            break
+    return response
+
+
+@pytest.mark.parametrize("kinds", ["abcd", "aaaa"], ids=["a call a step", "all steps in one call"])
+async def test_an_ignored_error_about_one_step_lets_that_step_pass_alone(
+    tmp_path: Path, connect: Callable[..., remote_client.PluginClient], kinds: str
+) -> None:
+    """If this fails, one pod whose licence server is slow lets a whole group pass that the plugin refuses."""
+    client = connect(failure_policy=snapshot_pb2.FAILURE_POLICY_IGNORE)
+    plugin = ScriptedPlugin({PLACEMENT_FEASIBLE: of_two_licences})
+    async with scripted(f"unix:{tmp_path}/scripted.sock", plugin):
+        cluster = deciding(client, [4])
+        cluster.group(pod_group("g", 4))
+        for number, kind in enumerate(kinds):
+            cluster.add(f"p{number}", "g", kind=kind)
+        await cluster.run()
+    assert (cluster.nodes, cluster.conditions) == ({}, [("False", "Unschedulable", "no licence")])
+    assert client.connection.statistics().failed == 0
+    calls = [[0], [1], [2], [3]] if kinds == "abcd" else [[0], [1, 2, 3, 4], [2, 3, 4]]
+    assert [[step.tried for step in request.steps] for request in plugin.requests] == calls
+
+
+async def test_what_equal_pods_have_is_sent_once_and_few_steps_have_the_deadline_of_a_call(
+    tmp_path: Path, connect: Callable[..., remote_client.PluginClient]
+) -> None:
+    """If this fails, a large group of large pods is in no message, or is not answered in time, at each attempt."""
+    client = connect(failure_policy=snapshot_pb2.FAILURE_POLICY_FAIL)
+    plugin = ScriptedPlugin({PLACEMENT_FEASIBLE: of_steps})
+    async with scripted(f"unix:{tmp_path}/scripted.sock", plugin):
+        cluster = deciding(client, [200])
+        cluster.group(pod_group("g", 200))
+        for number in range(200):
+            cluster.add(f"p{number}", "g", kind="x" * 100_000)
+        await cluster.run()
+    assert len(cluster.nodes) == 200
+    steps = [[step.tried for step in request.steps] for request in plugin.requests]
+    assert [tried for each in steps for tried in each] == list(range(201))
+    assert max(len(each) for each in steps) == remote_placement_feasible.STEPS_PER_CALL
+    assert [len(request.tried) for request in plugin.requests] == [each[-1] for each in steps]
+    assert max(request.ByteSize() for request in plugin.requests) < 200_000
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["Fail", "Ignore"])
+async def test_a_group_that_no_message_holds_fails_by_policy_without_a_call(
+    tmp_path: Path, connect: Callable[..., remote_client.PluginClient], ignored: bool
+) -> None:
+    """If this fails, the plugin counts as down because of one group, and nobody is told why."""
+    policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignored else snapshot_pb2.FAILURE_POLICY_FAIL
+    client = connect(failure_policy=policy)
+    async with scripted(f"unix:{tmp_path}/scripted.sock", ScriptedPlugin({PLACEMENT_FEASIBLE: of_steps})):
+        cluster = deciding(client, [1])
+        cluster.group(pod_group("g", 1))
+        cluster.add("p0", "g", kind="x" * 17_000_000)
+        await cluster.run()
+    assert client.connection.statistics().failed == 0
+    assert len(cluster.nodes) == (1 if ignored else 0)
+    ((_, reason, message),) = cluster.conditions
+    assert reason == ("Scheduled" if ignored else "SchedulerError")
+    assert ignored or "the pods that were tried make a request of 17000" in message
 
 
 async def test_a_member_that_is_deleted_during_the_trial_is_in_the_calls_that_follow(

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.remote import remote_placement_feasible
-from trireme.v1 import core_pb2, pod_groups_pb2, scheduling_pb2
+from trireme.v1 import core_pb2, cycle_pb2, pod_groups_pb2, scheduling_pb2
+
+# Of so many classes the fields are kept, for the next call about their pods.
+_MAX_KEPT = 1024
 
 if TYPE_CHECKING:
     # Modules that are needed only with the gate of groups.
     from trireme.scheduling.groups.placement_feasibility import GroupTrial, TrialStep
+    from trireme.scheduling.groups.pod_group_results import MemberAttempt
 
 
 class PlacementFeasibleCaller:
@@ -29,6 +33,8 @@ class PlacementFeasibleCaller:
         self._plugin = plugin
         self._node_at = node_at
         self._pod_of = pod_of
+        # By class, whose number is never that of another one.
+        self._fields: dict[int, bytes] = {}
 
     async def placement_feasible(self, trial: "GroupTrial", steps: "Sequence[TrialStep]") -> Sequence[status.Status]:
         """A status for each step, up to the first that ends the trial."""
@@ -44,14 +50,29 @@ class PlacementFeasibleCaller:
             message.placement = trial.placement.name
             names = (self._node_at(slot, trial.cycle.generation) for slot in trial.placement.slots)
             message.node_names.extend(name for name in names if name is not None)
-        for progress, attempts in steps:
-            message.steps.add(
+        messages = [
+            pod_groups_pb2.PlacementStep(
                 tried=attempts,
                 remaining=progress.remaining,
                 scheduled=progress.scheduled,
                 unschedulable=progress.unschedulable,
             )
-        tried = [
-            (self._pod_of(each.pod), "" if each.assumed is None else each.assumed.node_name) for each in trial.attempts
+            for progress, attempts in steps
         ]
-        return await self._plugin.placement_feasible(message, tried)
+        return await self._plugin.placement_feasible(message, [self._tried(each) for each in trial.attempts], messages)
+
+    def _tried(self, attempt: "MemberAttempt") -> remote_placement_feasible.TriedPod:
+        node_name = "" if attempt.assumed is None else attempt.assumed.node_name
+        parsed = attempt.pod.record.pod.parsed
+        identity = cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
+        return remote_placement_feasible.TriedPod(identity, self._fields_of(attempt.pod), node_name)
+
+    def _fields_of(self, pod: queued_pod.QueuedPodInfo) -> bytes:
+        """What the plugin reads of the pod, projected once for the pods of its class."""
+        class_id = pod.record.class_id
+        fields = self._fields.get(class_id)
+        if fields is None:
+            if len(self._fields) >= _MAX_KEPT:
+                self._fields.clear()
+            fields = self._fields[class_id] = self._plugin.project_fields(self._pod_of(pod))
+        return fields

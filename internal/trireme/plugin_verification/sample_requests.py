@@ -286,7 +286,7 @@ async def _reserved_items(session: Session) -> list[bind_pb2.BindItem]:
 async def _placement_feasible(session: Session) -> list[Message]:
     """A gang of two in a placement, before the first pod and after both; then on all nodes; then a group of groups."""
     names = [node.name for node in session.cluster.nodes]
-    pods = [session.named_pod(pod) for pod in session.cluster.pods[:PODS_PER_CALL]]
+    pods = session.cluster.pods[:PODS_PER_CALL]
     count = len(pods)
 
     def request(*, steps: Sequence[int], placement: str = "", composite: bool = False) -> Message:
@@ -298,7 +298,11 @@ async def _placement_feasible(session: Session) -> list[Message]:
             made.placement = placement
             made.node_names.extend(names)
         for at in range(steps[-1]):
-            made.tried.add(pod=pods[at], node_name=names[at % len(names)])
+            pod = made.tried.add(node_name=names[at % len(names)], fields=at)
+            identity = session.named_pod(pods[at]).metadata
+            metadata = pod.pod.metadata
+            metadata.namespace, metadata.name, metadata.uid = identity.namespace, identity.name, identity.uid
+            made.pod_fields.append(session.pod(pods[at]))
         for tried in steps:
             made.steps.add(tried=tried, remaining=count - tried, scheduled=tried)
         return made

@@ -69,7 +69,7 @@ class PodGroupServicer(pod_groups_pb2_grpc.PodGroupPluginServicer):
         response = pod_groups_pb2.PlacementFeasibleResponse()
         async with self._invoker.turn(context, "PlacementFeasible", "placement_feasible"):
             call = await self._invoker.call_for(request.cycle, context)
-            tried = [TriedPod(each.pod, each.node_name) for each in request.tried]
+            tried = [_tried_pod(request, each) for each in request.tried]
             for step in request.steps:
                 answer = await self._invoker.call("placement_feasible", call, _trial(request, step, tried))
                 response.statuses.append(self._status(answer))
@@ -82,6 +82,15 @@ class PodGroupServicer(pod_groups_pb2_grpc.PodGroupPluginServicer):
         if isinstance(answer, status.Status) and answer.code not in _CODES:
             raise result_checks.reject(answer, _EXPECTED)
         return self._invoker.status_message(answer, _EXPECTED)
+
+
+def _tried_pod(request: pod_groups_pb2.PlacementFeasibleRequest, tried: pod_groups_pb2.TriedPod) -> TriedPod:
+    """The pod with its fields, which it shares with others of the request."""
+    pod = core_pb2.Pod()
+    for fields in request.pod_fields[tried.fields : tried.fields + 1]:
+        pod.CopyFrom(fields)
+    pod.MergeFrom(tried.pod)
+    return TriedPod(pod, tried.node_name)
 
 
 def _trial(

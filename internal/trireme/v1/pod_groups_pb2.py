@@ -28,7 +28,7 @@ from trireme.v1 import scheduling_pb2 as trireme_dot_v1_dot_scheduling__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrireme/v1/pod_groups.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x17trireme/v1/status.proto\"\xb7\x02\n\x18PlacementFeasibleRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\tpod_group\x18\x02 \x01(\x0b\x32\x14.trireme.v1.PodGroupH\x00\x12<\n\x13\x63omposite_pod_group\x18\x03 \x01(\x0b\x32\x1d.trireme.v1.CompositePodGroupH\x00\x12\x11\n\tmin_count\x18\x04 \x01(\r\x12\x11\n\tplacement\x18\x05 \x01(\t\x12\x12\n\nnode_names\x18\x06 \x03(\t\x12#\n\x05tried\x18\x07 \x03(\x0b\x32\x14.trireme.v1.TriedPod\x12(\n\x05steps\x18\x08 \x03(\x0b\x32\x19.trireme.v1.PlacementStepB\x07\n\x05group\";\n\x08TriedPod\x12\x1c\n\x03pod\x18\x01 \x01(\x0b\x32\x0f.trireme.v1.Pod\x12\x11\n\tnode_name\x18\x02 \x01(\t\"[\n\rPlacementStep\x12\r\n\x05tried\x18\x01 \x01(\r\x12\x11\n\tremaining\x18\x02 \x01(\r\x12\x11\n\tscheduled\x18\x03 \x01(\r\x12\x15\n\runschedulable\x18\x04 \x01(\r\"A\n\x19PlacementFeasibleResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status2r\n\x0ePodGroupPlugin\x12`\n\x11PlacementFeasible\x12$.trireme.v1.PlacementFeasibleRequest\x1a%.trireme.v1.PlacementFeasibleResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrireme/v1/pod_groups.proto\x12\ntrireme.v1\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x17trireme/v1/status.proto\"\xdc\x02\n\x18PlacementFeasibleRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\tpod_group\x18\x02 \x01(\x0b\x32\x14.trireme.v1.PodGroupH\x00\x12<\n\x13\x63omposite_pod_group\x18\x03 \x01(\x0b\x32\x1d.trireme.v1.CompositePodGroupH\x00\x12\x11\n\tmin_count\x18\x04 \x01(\r\x12\x11\n\tplacement\x18\x05 \x01(\t\x12\x12\n\nnode_names\x18\x06 \x03(\t\x12#\n\x05tried\x18\x07 \x03(\x0b\x32\x14.trireme.v1.TriedPod\x12(\n\x05steps\x18\x08 \x03(\x0b\x32\x19.trireme.v1.PlacementStep\x12#\n\npod_fields\x18\t \x03(\x0b\x32\x0f.trireme.v1.PodB\x07\n\x05group\"K\n\x08TriedPod\x12\x1c\n\x03pod\x18\x01 \x01(\x0b\x32\x0f.trireme.v1.Pod\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x0e\n\x06\x66ields\x18\x03 \x01(\r\"[\n\rPlacementStep\x12\r\n\x05tried\x18\x01 \x01(\r\x12\x11\n\tremaining\x18\x02 \x01(\r\x12\x11\n\tscheduled\x18\x03 \x01(\r\x12\x15\n\runschedulable\x18\x04 \x01(\r\"A\n\x19PlacementFeasibleResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status2r\n\x0ePodGroupPlugin\x12`\n\x11PlacementFeasible\x12$.trireme.v1.PlacementFeasibleRequest\x1a%.trireme.v1.PlacementFeasibleResponseB:\n\x0e\x64\x65v.trireme.v1P\x01Z&trireme.dev/sdk/go/triremev1;triremev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,13 +37,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\016dev.trireme.v1P\001Z&trireme.dev/sdk/go/triremev1;triremev1'
   _globals['_PLACEMENTFEASIBLEREQUEST']._serialized_start=145
-  _globals['_PLACEMENTFEASIBLEREQUEST']._serialized_end=456
-  _globals['_TRIEDPOD']._serialized_start=458
-  _globals['_TRIEDPOD']._serialized_end=517
-  _globals['_PLACEMENTSTEP']._serialized_start=519
-  _globals['_PLACEMENTSTEP']._serialized_end=610
-  _globals['_PLACEMENTFEASIBLERESPONSE']._serialized_start=612
-  _globals['_PLACEMENTFEASIBLERESPONSE']._serialized_end=677
-  _globals['_PODGROUPPLUGIN']._serialized_start=679
-  _globals['_PODGROUPPLUGIN']._serialized_end=793
+  _globals['_PLACEMENTFEASIBLEREQUEST']._serialized_end=493
+  _globals['_TRIEDPOD']._serialized_start=495
+  _globals['_TRIEDPOD']._serialized_end=570
+  _globals['_PLACEMENTSTEP']._serialized_start=572
+  _globals['_PLACEMENTSTEP']._serialized_end=663
+  _globals['_PLACEMENTFEASIBLERESPONSE']._serialized_start=665
+  _globals['_PLACEMENTFEASIBLERESPONSE']._serialized_end=730
+  _globals['_PODGROUPPLUGIN']._serialized_start=732
+  _globals['_PODGROUPPLUGIN']._serialized_end=846
 # @@protoc_insertion_point(module_scope)

@@ -36,6 +36,7 @@ class PlacementFeasibleRequest(_message.Message):
     NODE_NAMES_FIELD_NUMBER: _builtins.int
     TRIED_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    POD_FIELDS_FIELD_NUMBER: _builtins.int
     min_count: _builtins.int
     """REQUIRED. How many pods, or groups, must fit by the group's policy."""
     placement: _builtins.str
@@ -68,7 +69,13 @@ class PlacementFeasibleRequest(_message.Message):
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacementStep]:
-        """REQUIRED. At least one."""
+        """REQUIRED. At least one, and at most 64: the deadline is that of a call."""
+
+    @_builtins.property
+    def pod_fields(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
+        """OPTIONAL. What the pods of `tried` have in the fields that PluginInfo.pod_fields names, once for all that are equal
+        there: equal pods of any size make a small message. Unset: none was tried yet.
+        """
 
     def __init__(
         self,
@@ -81,10 +88,11 @@ class PlacementFeasibleRequest(_message.Message):
         node_names: _abc.Iterable[_builtins.str] | None = ...,
         tried: _abc.Iterable[Global___TriedPod] | None = ...,
         steps: _abc.Iterable[Global___PlacementStep] | None = ...,
+        pod_fields: _abc.Iterable[_core_pb2.Pod] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["composite_pod_group", b"composite_pod_group", "cycle", b"cycle", "group", b"group", "pod_group", b"pod_group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite_pod_group", b"composite_pod_group", "cycle", b"cycle", "group", b"group", "min_count", b"min_count", "node_names", b"node_names", "placement", b"placement", "pod_group", b"pod_group", "steps", b"steps", "tried", b"tried"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite_pod_group", b"composite_pod_group", "cycle", b"cycle", "group", b"group", "min_count", b"min_count", "node_names", b"node_names", "placement", b"placement", "pod_fields", b"pod_fields", "pod_group", b"pod_group", "steps", b"steps", "tried", b"tried"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_group: _TypeAlias = _typing.Literal["pod_group", "composite_pod_group"]  # noqa: Y015
     _WhichOneofArgType_group: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
@@ -100,21 +108,25 @@ class TriedPod(_message.Message):
 
     POD_FIELD_NUMBER: _builtins.int
     NODE_NAME_FIELD_NUMBER: _builtins.int
+    FIELDS_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """OPTIONAL. The node that it would get. Unset: no node of the placement takes it."""
+    fields: _builtins.int
+    """REQUIRED. Its entry of the request's `pod_fields`, counted from 0."""
     @_builtins.property
     def pod(self) -> _core_pb2.Pod:
-        """REQUIRED. The pod: namespace, name and UID, and the fields that PluginInfo.pod_fields names."""
+        """REQUIRED. Which pod it is: namespace, name and UID alone. The rest of it is in the request's `pod_fields`."""
 
     def __init__(
         self,
         *,
         pod: _core_pb2.Pod | None = ...,
         node_name: _builtins.str = ...,
+        fields: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "pod", b"pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fields", b"fields", "node_name", b"node_name", "pod", b"pod"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -49,7 +49,7 @@ class PodGroupPluginServicer:
     def PlacementFeasible(self, request, context):
         """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
         asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-        there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+        there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
         is tried in its other placements, and where there is none it is unschedulable.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,7 +36,7 @@ class PodGroupPluginStub:
     PlacementFeasible: _grpc.UnaryUnaryMultiCallable[_pod_groups_pb2.PlacementFeasibleRequest, _pod_groups_pb2.PlacementFeasibleResponse]
     """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
     asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-    there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+    there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
     is tried in its other placements, and where there is none it is unschedulable.
     """
 
@@ -48,7 +48,7 @@ class PodGroupPluginAsyncStub(PodGroupPluginStub):
     PlacementFeasible: _aio.UnaryUnaryMultiCallable[_pod_groups_pb2.PlacementFeasibleRequest, _pod_groups_pb2.PlacementFeasibleResponse]  # type: ignore[assignment]
     """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
     asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-    there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+    there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
     is tried in its other placements, and where there is none it is unschedulable.
     """
 
@@ -63,7 +63,7 @@ class PodGroupPluginServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_pod_groups_pb2.PlacementFeasibleResponse, _abc.Awaitable[_pod_groups_pb2.PlacementFeasibleResponse]]:
         """PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
         asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-        there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+        there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
         is tried in its other placements, and where there is none it is unschedulable.
         """
 

@@ -45,8 +45,11 @@ type PlacementFeasibleRequest struct {
 	// OPTIONAL. The pods that were tried so far, in order; of a group of groups those of them that fit in their groups. Unset:
 	// none was tried yet.
 	Tried []*TriedPod `protobuf:"bytes,7,rep,name=tried,proto3" json:"tried,omitempty"`
-	// REQUIRED. At least one.
-	Steps         []*PlacementStep `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
+	// REQUIRED. At least one, and at most 64: the deadline is that of a call.
+	Steps []*PlacementStep `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
+	// OPTIONAL. What the pods of `tried` have in the fields that PluginInfo.pod_fields names, once for all that are equal
+	// there: equal pods of any size make a small message. Unset: none was tried yet.
+	PodFields     []*Pod `protobuf:"bytes,9,rep,name=pod_fields,json=podFields,proto3" json:"pod_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -148,6 +151,13 @@ func (x *PlacementFeasibleRequest) GetSteps() []*PlacementStep {
 	return nil
 }
 
+func (x *PlacementFeasibleRequest) GetPodFields() []*Pod {
+	if x != nil {
+		return x.PodFields
+	}
+	return nil
+}
+
 type isPlacementFeasibleRequest_Group interface {
 	isPlacementFeasibleRequest_Group()
 }
@@ -169,10 +179,12 @@ func (*PlacementFeasibleRequest_CompositePodGroup) isPlacementFeasibleRequest_Gr
 // TriedPod is a pod of the group that was tried in the placement.
 type TriedPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pod: namespace, name and UID, and the fields that PluginInfo.pod_fields names.
+	// REQUIRED. Which pod it is: namespace, name and UID alone. The rest of it is in the request's `pod_fields`.
 	Pod *Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	// OPTIONAL. The node that it would get. Unset: no node of the placement takes it.
-	NodeName      string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// REQUIRED. Its entry of the request's `pod_fields`, counted from 0.
+	Fields        uint32 `protobuf:"varint,3,opt,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,6 +231,13 @@ func (x *TriedPod) GetNodeName() string {
 		return x.NodeName
 	}
 	return ""
+}
+
+func (x *TriedPod) GetFields() uint32 {
+	if x != nil {
+		return x.Fields
+	}
+	return 0
 }
 
 // PlacementStep is how far the trial had come.
@@ -348,7 +367,7 @@ var File_trireme_v1_pod_groups_proto protoreflect.FileDescriptor
 const file_trireme_v1_pod_groups_proto_rawDesc = "" +
 	"\n" +
 	"\x1btrireme/v1/pod_groups.proto\x12\n" +
-	"trireme.v1\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x17trireme/v1/status.proto\"\x89\x03\n" +
+	"trireme.v1\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x17trireme/v1/status.proto\"\xb9\x03\n" +
 	"\x18PlacementFeasibleRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x123\n" +
 	"\tpod_group\x18\x02 \x01(\v2\x14.trireme.v1.PodGroupH\x00R\bpodGroup\x12O\n" +
@@ -358,11 +377,14 @@ const file_trireme_v1_pod_groups_proto_rawDesc = "" +
 	"\n" +
 	"node_names\x18\x06 \x03(\tR\tnodeNames\x12*\n" +
 	"\x05tried\x18\a \x03(\v2\x14.trireme.v1.TriedPodR\x05tried\x12/\n" +
-	"\x05steps\x18\b \x03(\v2\x19.trireme.v1.PlacementStepR\x05stepsB\a\n" +
-	"\x05group\"J\n" +
+	"\x05steps\x18\b \x03(\v2\x19.trireme.v1.PlacementStepR\x05steps\x12.\n" +
+	"\n" +
+	"pod_fields\x18\t \x03(\v2\x0f.trireme.v1.PodR\tpodFieldsB\a\n" +
+	"\x05group\"b\n" +
 	"\bTriedPod\x12!\n" +
 	"\x03pod\x18\x01 \x01(\v2\x0f.trireme.v1.PodR\x03pod\x12\x1b\n" +
-	"\tnode_name\x18\x02 \x01(\tR\bnodeName\"\x87\x01\n" +
+	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12\x16\n" +
+	"\x06fields\x18\x03 \x01(\rR\x06fields\"\x87\x01\n" +
 	"\rPlacementStep\x12\x14\n" +
 	"\x05tried\x18\x01 \x01(\rR\x05tried\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\rR\tremaining\x12\x1c\n" +
@@ -404,15 +426,16 @@ var file_trireme_v1_pod_groups_proto_depIdxs = []int32{
 	6, // 2: trireme.v1.PlacementFeasibleRequest.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
 	1, // 3: trireme.v1.PlacementFeasibleRequest.tried:type_name -> trireme.v1.TriedPod
 	2, // 4: trireme.v1.PlacementFeasibleRequest.steps:type_name -> trireme.v1.PlacementStep
-	7, // 5: trireme.v1.TriedPod.pod:type_name -> trireme.v1.Pod
-	8, // 6: trireme.v1.PlacementFeasibleResponse.statuses:type_name -> trireme.v1.Status
-	0, // 7: trireme.v1.PodGroupPlugin.PlacementFeasible:input_type -> trireme.v1.PlacementFeasibleRequest
-	3, // 8: trireme.v1.PodGroupPlugin.PlacementFeasible:output_type -> trireme.v1.PlacementFeasibleResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	7, // 5: trireme.v1.PlacementFeasibleRequest.pod_fields:type_name -> trireme.v1.Pod
+	7, // 6: trireme.v1.TriedPod.pod:type_name -> trireme.v1.Pod
+	8, // 7: trireme.v1.PlacementFeasibleResponse.statuses:type_name -> trireme.v1.Status
+	0, // 8: trireme.v1.PodGroupPlugin.PlacementFeasible:input_type -> trireme.v1.PlacementFeasibleRequest
+	3, // 9: trireme.v1.PodGroupPlugin.PlacementFeasible:output_type -> trireme.v1.PlacementFeasibleResponse
+	9, // [9:10] is the sub-list for method output_type
+	8, // [8:9] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_pod_groups_proto_init() }

@@ -31,7 +31,7 @@ const (
 type PodGroupPluginClient interface {
 	// PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
 	// asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-	// there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+	// there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
 	// is tried in its other placements, and where there is none it is unschedulable.
 	PlacementFeasible(ctx context.Context, in *PlacementFeasibleRequest, opts ...grpc.CallOption) (*PlacementFeasibleResponse, error)
 }
@@ -62,7 +62,7 @@ func (c *podGroupPluginClient) PlacementFeasible(ctx context.Context, in *Placem
 type PodGroupPluginServer interface {
 	// PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
 	// asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-	// there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+	// there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
 	// is tried in its other placements, and where there is none it is unschedulable.
 	PlacementFeasible(context.Context, *PlacementFeasibleRequest) (*PlacementFeasibleResponse, error)
 	mustEmbedUnimplementedPodGroupPluginServer()

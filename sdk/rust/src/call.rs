@@ -177,8 +177,12 @@ pub struct PlacementTrial<'a> {
 }
 
 impl<'a> PlacementTrial<'a> {
-    /// The trial at a step.
-    pub(crate) fn new(request: &'a v1::PlacementFeasibleRequest, step: &v1::PlacementStep) -> Self {
+    /// The trial at a step; `tried` are the pods that `tried_pods` returns.
+    pub(crate) fn new(
+        request: &'a v1::PlacementFeasibleRequest,
+        tried: &'a [v1::TriedPod],
+        step: &v1::PlacementStep,
+    ) -> Self {
         use v1::placement_feasible_request::Group;
         let (pod_group, composite_pod_group) = match &request.group {
             Some(Group::PodGroup(group)) => (Some(group), None),
@@ -191,10 +195,25 @@ impl<'a> PlacementTrial<'a> {
             min_count: request.min_count,
             placement: &request.placement,
             node_names: &request.node_names,
-            tried: &request.tried[..request.tried.len().min(step.tried as usize)],
+            tried: &tried[..tried.len().min(step.tried as usize)],
             remaining: step.remaining,
             scheduled: step.scheduled,
             unschedulable: step.unschedulable,
         }
     }
+}
+
+/// The pods that were tried with their fields, which several share.
+pub(crate) fn tried_pods(request: &v1::PlacementFeasibleRequest) -> Vec<v1::TriedPod> {
+    let with_fields = |tried: &v1::TriedPod| {
+        let mut pod = request.pod_fields.get(tried.fields as usize).cloned().unwrap_or_default();
+        if let Some(identity) = tried.pod.as_ref().and_then(|pod| pod.metadata.as_ref()) {
+            let metadata = pod.metadata.get_or_insert_default();
+            metadata.namespace = identity.namespace.clone();
+            metadata.name = identity.name.clone();
+            metadata.uid = identity.uid.clone();
+        }
+        v1::TriedPod { pod: Some(pod), node_name: tried.node_name.clone(), fields: 0 }
+    };
+    request.tried.iter().map(with_fields).collect()
 }

@@ -23,7 +23,12 @@ impl Plugin for Placing {
         let kind = if trial.composite_pod_group.is_some() { "groups" } else { "pods" };
         let group = trial.pod_group.and_then(|group| group.metadata.as_ref());
         let group = group.or(trial.composite_pod_group.and_then(|group| group.metadata.as_ref()));
-        let tried: Vec<&str> = trial.tried.iter().map(|each| each.node_name.as_str()).collect();
+        let of_pod = |each: &v1::TriedPod| {
+            let pod = each.pod.clone().unwrap_or_default();
+            let (metadata, spec) = (pod.metadata.unwrap_or_default(), pod.spec.unwrap_or_default());
+            format!("{}{}@{}", metadata.name, spec.scheduler_name, each.node_name)
+        };
+        let tried: Vec<String> = trial.tried.iter().map(of_pod).collect();
         self.seen.lock().unwrap().push(format!(
             "{} {kind} {} {} {:?} {tried:?} {} {} {}",
             call.profile,
@@ -52,7 +57,19 @@ fn metadata() -> Option<v1::ObjectMeta> {
 
 /// A gang of two whose first pod has a node, at these steps.
 fn request(placement: &str, steps: &[u32]) -> v1::PlacementFeasibleRequest {
-    let tried = ["a", ""].map(|node| v1::TriedPod { pod: None, node_name: node.into() });
+    let named = |name: &str| v1::Pod {
+        metadata: Some(v1::ObjectMeta { name: name.into(), ..Default::default() }),
+        ..Default::default()
+    };
+    let tried = [("w0", "a", 0), ("w1", "", 1)].map(|(name, node, fields)| v1::TriedPod {
+        pod: Some(named(name)),
+        node_name: node.into(),
+        fields,
+    });
+    let pod_fields = ["-x", "-y"].map(|name| v1::Pod {
+        spec: Some(v1::PodSpec { scheduler_name: name.into(), ..Default::default() }),
+        ..Default::default()
+    });
     let steps = steps.iter().map(|step| v1::PlacementStep {
         tried: *step,
         remaining: 2 - step,
@@ -67,6 +84,7 @@ fn request(placement: &str, steps: &[u32]) -> v1::PlacementFeasibleRequest {
         node_names: vec!["a".into(), "b".into()],
         tried: tried.into(),
         steps: steps.collect(),
+        pod_fields: pod_fields.into(),
     }
 }
 
@@ -89,8 +107,8 @@ async fn each_step_has_the_group_and_the_pods_tried_by_then() {
     assert_eq!(
         *plugin.seen.lock().unwrap(),
         [
-            format!(r#"default-scheduler pods gang 2 {nodes} ["a"] 1 1 0"#),
-            format!(r#"default-scheduler pods gang 2 {nodes} ["a", ""] 0 1 1"#),
+            format!(r#"default-scheduler pods gang 2 {nodes} ["w0-x@a"] 1 1 0"#),
+            format!(r#"default-scheduler pods gang 2 {nodes} ["w0-x@a", "w1-y@"] 0 1 1"#),
             format!("default-scheduler groups gang 2 {nodes} [] 2 0 0"),
         ]
     );

@@ -18,7 +18,8 @@ function trial(group: object, ...steps: number[]): v1.PlacementFeasibleRequest {
     minCount: 2,
     placement: "rack-a",
     nodeNames: ["a", "b"],
-    tried: [{ pod: { metadata: { name: "w0" } }, nodeName: "a" }, { pod: { metadata: { name: "w1" } } }],
+    tried: [{ pod: { metadata: { name: "w0" } }, nodeName: "a" }, { pod: { metadata: { name: "w1" } }, fields: 1 }],
+    podFields: [{ spec: { schedulerName: "x" } }, { spec: { schedulerName: "y" } }],
     steps: steps.map((tried) => ({ tried, remaining: 2 - tried, scheduled: Math.min(tried, 1), unschedulable: tried > 1 ? 1 : 0 })),
   } as object);
 }
@@ -49,8 +50,8 @@ test("each step has the group, the placement and the pods tried by then", async 
   const { minCount, placement, nodeNames, remaining, scheduled, unschedulable: refused } = seen[1]!;
   assert.deepEqual([minCount, placement, nodeNames, remaining, scheduled, refused], [2, "rack-a", ["a", "b"], 0, 1, 1]);
   assert.deepEqual(
-    seen.map((each) => each.tried.map(({ pod, nodeName }) => [pod.metadata?.name, nodeName])),
-    [[["w0", "a"]], [["w0", "a"], ["w1", undefined]], []],
+    seen.map((each) => each.tried.map(({ pod, nodeName }) => [pod.metadata?.name, pod.spec?.schedulerName, nodeName])),
+    [[["w0", "x", "a"]], [["w0", "x", "a"], ["w1", "y", undefined]], []],
   );
 });
 

@@ -2,7 +2,7 @@
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Server;
-use crate::call::PlacementTrial;
+use crate::call::{PlacementTrial, tried_pods};
 use crate::info::Point;
 use crate::plugin::Plugin;
 use crate::results::{self, Feasible, coded};
@@ -40,9 +40,10 @@ impl<P: Plugin> PodGroupPlugin for Server<P> {
             }
             let (plugin, call) = shared.begin(request.cycle.clone(), 1).await?;
             let mut statuses = Vec::with_capacity(request.steps.len());
+            let tried = tried_pods(&request);
             // Up to the first that ends the trial.
             for step in &request.steps {
-                let result = plugin.placement_feasible(&call, &PlacementTrial::new(&request, step)).await;
+                let result = plugin.placement_feasible(&call, &PlacementTrial::new(&request, &tried, step)).await;
                 let (status, goes_on) = status_of(result, shared.name());
                 statuses.push(status);
                 if !goes_on {

@@ -10791,9 +10791,13 @@ pub struct PlacementFeasibleRequest {
     /// none was tried yet.
     #[prost(message, repeated, tag = "7")]
     pub tried: ::prost::alloc::vec::Vec<TriedPod>,
-    /// REQUIRED. At least one.
+    /// REQUIRED. At least one, and at most 64: the deadline is that of a call.
     #[prost(message, repeated, tag = "8")]
     pub steps: ::prost::alloc::vec::Vec<PlacementStep>,
+    /// OPTIONAL. What the pods of `tried` have in the fields that PluginInfo.pod_fields names, once for all that are equal
+    /// there: equal pods of any size make a small message. Unset: none was tried yet.
+    #[prost(message, repeated, tag = "9")]
+    pub pod_fields: ::prost::alloc::vec::Vec<Pod>,
     /// REQUIRED. The group, its metadata and spec.
     #[prost(oneof = "placement_feasible_request::Group", tags = "2, 3")]
     pub group: ::core::option::Option<placement_feasible_request::Group>,
@@ -10814,12 +10818,15 @@ pub mod placement_feasible_request {
 /// TriedPod is a pod of the group that was tried in the placement.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TriedPod {
-    /// REQUIRED. The pod: namespace, name and UID, and the fields that PluginInfo.pod_fields names.
+    /// REQUIRED. Which pod it is: namespace, name and UID alone. The rest of it is in the request's `pod_fields`.
     #[prost(message, optional, tag = "1")]
     pub pod: ::core::option::Option<Pod>,
     /// OPTIONAL. The node that it would get. Unset: no node of the placement takes it.
     #[prost(string, tag = "2")]
     pub node_name: ::prost::alloc::string::String,
+    /// REQUIRED. Its entry of the request's `pod_fields`, counted from 0.
+    #[prost(uint32, tag = "3")]
+    pub fields: u32,
 }
 /// PlacementStep is how far the trial had come.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -10941,7 +10948,7 @@ pub mod pod_group_plugin_client {
         }
         /// PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
         /// asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-        /// there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+        /// there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
         /// is tried in its other placements, and where there is none it is unschedulable.
         pub async fn placement_feasible(
             &mut self,
@@ -10986,7 +10993,7 @@ pub mod pod_group_plugin_server {
     pub trait PodGroupPlugin: std::marker::Send + std::marker::Sync + 'static {
         /// PlacementFeasible decides whether a group may still fit in the placement that it is being tried in. Idempotent. It is
         /// asked about each step of the trial: before the first pod of the group (of a group of groups, the first group) is tried
-        /// there, and after each. Pods that are tried together are several steps of one call. A refusal ends the trial: the group
+        /// there, and after each. Pods that are tried together are several steps of one call, up to 64. A refusal ends the trial: the group
         /// is tried in its other placements, and where there is none it is unschedulable.
         async fn placement_feasible(
             &self,

@@ -3,6 +3,7 @@
 /** Serves PodGroupPlugin with a plugin's placementFeasible. */
 import { reject } from "../checks.js";
 import { Pod } from "../generated/trireme/v1/core.js";
+import { ObjectMeta } from "../generated/trireme/v1/meta.js";
 import type {
   PlacementFeasibleRequest,
   PlacementFeasibleResponse,
@@ -35,7 +36,13 @@ async function placementFeasible(
   turn: Turn,
 ): Promise<PlacementFeasibleResponse> {
   const call = await invoker.callFor(request.cycle, turn);
-  const tried = request.tried.map((each) => ({ pod: each.pod ?? Pod.create(), nodeName: each.nodeName || undefined }));
+  // Each with its fields, which several share.
+  const tried = request.tried.map((each) => {
+    const fields = request.podFields[each.fields] ?? Pod.create();
+    const { namespace, name, uid } = each.pod?.metadata ?? ObjectMeta.create();
+    const metadata = { ...(fields.metadata ?? ObjectMeta.create()), namespace, name, uid };
+    return { pod: { ...fields, metadata }, nodeName: each.nodeName || undefined };
+  });
   const statuses: StatusMessage[] = [];
   for (const step of request.steps) {
     const trial = trialOf(request, step, tried);

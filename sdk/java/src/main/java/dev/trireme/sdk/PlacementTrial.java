@@ -4,6 +4,7 @@ package dev.trireme.sdk;
 import dev.trireme.v1.CompositePodGroup;
 import dev.trireme.v1.PlacementFeasibleRequest;
 import dev.trireme.v1.PlacementStep;
+import dev.trireme.v1.Pod;
 import dev.trireme.v1.PodGroup;
 import dev.trireme.v1.TriedPod;
 import java.util.List;
@@ -32,14 +33,23 @@ public record PlacementTrial(
     int remaining,
     int scheduled,
     int unschedulable) {
-  static PlacementTrial of(PlacementFeasibleRequest request, PlacementStep step) {
+  /** The pods that were tried with their fields, which several share. */
+  static List<TriedPod> triedOf(PlacementFeasibleRequest request) {
+    return request.getTriedList().stream().map(each -> {
+      boolean known = each.getFields() >= 0 && each.getFields() < request.getPodFieldsCount();
+      Pod.Builder pod = known ? request.getPodFields(each.getFields()).toBuilder() : Pod.newBuilder();
+      return each.toBuilder().setPod(pod.mergeFrom(each.getPod())).clearFields().build();
+    }).toList();
+  }
+
+  static PlacementTrial of(PlacementFeasibleRequest request, List<TriedPod> tried, PlacementStep step) {
     return new PlacementTrial(
         request.hasPodGroup() ? request.getPodGroup() : null,
         request.hasCompositePodGroup() ? request.getCompositePodGroup() : null,
         request.getMinCount(),
         request.getPlacement(),
         request.getNodeNamesList(),
-        request.getTriedList().subList(0, Math.min(step.getTried(), request.getTriedCount())),
+        tried.subList(0, Math.min(step.getTried(), tried.size())),
         step.getRemaining(),
         step.getScheduled(),
         step.getUnschedulable());

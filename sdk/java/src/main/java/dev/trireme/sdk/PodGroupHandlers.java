@@ -7,6 +7,7 @@ import dev.trireme.v1.PlacementFeasibleRequest;
 import dev.trireme.v1.PlacementFeasibleResponse;
 import dev.trireme.v1.PlacementStep;
 import dev.trireme.v1.PluginInfo;
+import dev.trireme.v1.TriedPod;
 import java.util.List;
 import java.util.Set;
 
@@ -26,8 +27,9 @@ final class PodGroupHandlers {
     Plugin.PlacementFeasible plugin = invoker.as(Plugin.PlacementFeasible.class);
     return invoker.withCall(request.getCycle(), 1, call -> {
       PlacementFeasibleResponse.Builder out = PlacementFeasibleResponse.newBuilder();
+      List<TriedPod> tried = PlacementTrial.triedOf(request);
       for (PlacementStep step : request.getStepsList()) {
-        PlacementTrial trial = PlacementTrial.of(request, step);
+        PlacementTrial trial = PlacementTrial.of(request, tried, step);
         Status status = invoker.call("placementFeasible", () -> checked(plugin.placementFeasible(call, trial)));
         out.addStatuses(status.toMessage(invoker.name()));
         if (status.code() != Code.CODE_SUCCESS && status.code() != Code.CODE_WAIT) {

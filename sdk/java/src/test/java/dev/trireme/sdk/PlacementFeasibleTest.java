@@ -13,6 +13,7 @@ import dev.trireme.v1.PlacementFeasibleRequest;
 import dev.trireme.v1.PlacementStep;
 import dev.trireme.v1.Pod;
 import dev.trireme.v1.PodGroup;
+import dev.trireme.v1.PodSpec;
 import dev.trireme.v1.TriedPod;
 import java.util.ArrayList;
 import java.util.List;
@@ -37,16 +38,22 @@ final class PlacementFeasibleTest {
     }
   }
 
-  private static TriedPod tried(String name, String node) {
-    Pod pod = Pod.newBuilder().setMetadata(ObjectMeta.newBuilder().setName(name)).build();
-    return TriedPod.newBuilder().setPod(pod).setNodeName(node).build();
+  private static final Pod FIRST = Pod.newBuilder().setSpec(PodSpec.newBuilder().setSchedulerName("x")).build();
+  private static final Pod OTHER = Pod.newBuilder().setSpec(PodSpec.newBuilder().setSchedulerName("y")).build();
+
+  private static TriedPod.Builder tried(Pod fields, String name, String node) {
+    Pod pod = fields.toBuilder().setMetadata(ObjectMeta.newBuilder().setName(name)).build();
+    return TriedPod.newBuilder().setPod(pod).setNodeName(node);
   }
 
   /** A gang of two whose first pod has a node, at these steps. */
   private static PlacementFeasibleRequest.Builder request(int... steps) {
     PlacementFeasibleRequest.Builder out = PlacementFeasibleRequest.newBuilder()
         .setCycle(Served.cycle()).setPodGroup(PodGroup.newBuilder().setMetadata(GANG)).setMinCount(2)
-        .setPlacement("rack-a").addNodeNames("a").addNodeNames("b").addTried(tried("w0", "a")).addTried(tried("w1", ""));
+        .setPlacement("rack-a").addNodeNames("a").addNodeNames("b")
+        .addPodFields(FIRST).addPodFields(OTHER)
+        .addTried(tried(Pod.getDefaultInstance(), "w0", "a"))
+        .addTried(tried(Pod.getDefaultInstance(), "w1", "").setFields(1));
     for (int step : steps) {
       out.addSteps(PlacementStep.newBuilder()
           .setTried(step).setRemaining(2 - step).setScheduled(Math.min(step, 1)).setUnschedulable(step / 2));
@@ -76,7 +83,8 @@ final class PlacementFeasibleTest {
         List.of(last.minCount(), last.remaining(), last.scheduled(), last.unschedulable()));
     assertEquals("rack-a", last.placement());
     assertEquals(List.of("a", "b"), last.nodeNames());
-    assertEquals(List.of(List.of(tried("w0", "a")), List.of(tried("w0", "a"), tried("w1", "")), List.of()),
+    TriedPod first = tried(FIRST, "w0", "a").build();
+    assertEquals(List.of(List.of(first), List.of(first, tried(OTHER, "w1", "").build()), List.of()),
         seen.stream().map(PlacementTrial::tried).toList());
     assertNull(seen.get(2).podGroup());
     assertEquals("gang", seen.get(2).compositePodGroup().getMetadata().getName());
