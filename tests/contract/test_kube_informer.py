@@ -233,6 +233,46 @@ async def test_what_may_not_be_listed_is_absent_if_it_is_not_served(served: bool
             assert await followed.catch_up(5) == 0
 
 
+@pytest.mark.parametrize(
+    ("discovered", "absent"),
+    [
+        pytest.param(answer({"resources": [{"name": "things"}]}), False, id="served"),
+        pytest.param(failure(503, "ServiceUnavailable"), True, id="unknown"),
+    ],
+)
+async def test_what_was_absent_and_may_not_be_listed_is_an_error_once_it_is_served(
+    monkeypatch: pytest.MonkeyPatch, discovered: web.Response, absent: bool
+) -> None:
+    """If this fails, `trireme status` says of a missing right that the API server is too old.
+
+    The informer stays synced, as client-go's does: a frontend that was ready stays so.
+    """
+    monkeypatch.setattr(listwatch, "ABSENT_PAUSE_SECONDS", 0.05)
+    upgraded, allowed = asyncio.Event(), asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if request.path == "/apis/x/v1":
+            body = discovered if upgraded.is_set() else failure(404, "NotFound")
+            return web.Response(body=body.body, status=body.status, content_type="application/json")
+        if not allowed.is_set():
+            return failure(403, "Forbidden", "things is forbidden")
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with following(script, optional) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        assert followed.absent
+        upgraded.set()
+        async with asyncio.timeout(20):
+            while "things is forbidden" not in followed.statistics().last_error:
+                await asyncio.sleep(0.01)
+        assert (followed.synced, followed.absent) == (True, absent)
+        allowed.set()
+        await log.until(lambda: followed.version == 100)
+        assert (followed.absent, followed.statistics().last_error) == (False, "")
+    assert log.kinds == ["LIST_START", "LIST_END", "LIST_START", "LISTED", "LIST_END"]
+
+
 @pytest.mark.parametrize("streams", [True, False])
 async def test_an_earlier_version_of_the_api_is_read_where_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch, streams: bool

@@ -9,6 +9,8 @@ from aiohttp import web
 from tests.contract.followed_informer import THINGS, Log, following, is_watch, name_of, open_for_ever
 from tests.contract.kube_fake_server import (
     Seen,
+    answer,
+    failure,
     line,
     listing,
     serving,
@@ -17,7 +19,7 @@ from tests.contract.kube_fake_server import (
 )
 from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.rest import client, credentials
-from trireme_kube.client.rest.errors import ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
 
 
 async def test_a_collection_that_is_enabled_while_a_leader_catches_up_is_read_first() -> None:
@@ -35,6 +37,45 @@ async def test_a_collection_that_is_enabled_while_a_leader_catches_up_is_read_fi
         served.set()
         assert await followed.catch_up(10) == 100
         assert log.kinds == ["LIST_START", "LIST_END", "LIST_START", "LISTED", "LIST_END"]
+
+
+async def test_a_leader_that_may_not_list_what_is_served_by_now_counts_it_as_empty() -> None:
+    """If this fails, a standby with the role of an earlier version is ready, takes the Lease, and never schedules."""
+    upgraded = False
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if request.path != "/apis/x/v1":
+            return failure(403, "Forbidden", "things is forbidden")
+        return answer({"resources": [{"name": "things"}]}) if upgraded else failure(404, "NotFound")
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with following(script, optional) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        upgraded = True
+        assert await followed.catch_up(5) == 0
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_catching_up_on_what_is_forbidden_fails_unless_it_was_absent(listed: bool) -> None:
+    """If this fails, a new leader whose role has lost a right takes devices that an earlier one has allocated."""
+    forbidden = asyncio.Event()
+    if not listed:
+        forbidden.set()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if request.path == "/apis/x/v1":
+            return answer({"resources": [{"name": "things"}]})
+        if forbidden.is_set():
+            return failure(403, "Forbidden", "things is forbidden")
+        return await open_for_ever(request) if is_watch(seen) else listing(100, thing("a", 1))
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with following(script, optional) as (_, followed, log):
+        if listed:
+            await log.until(lambda: followed.synced)
+        forbidden.set()
+        with pytest.raises(ApiError, match="things is forbidden"):
+            await followed.catch_up(5)
 
 
 async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:

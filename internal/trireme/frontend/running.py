@@ -359,7 +359,10 @@ class Elector:
         """
         if self._wants_candidates and self._candidates_absent is None:
             async with await client.connect(self._settings) as connection:
-                self._candidates_absent = not await discovery.is_served(connection, lease_candidate.CANDIDATES)
+                try:
+                    self._candidates_absent = not await discovery.is_served(connection, lease_candidate.CANDIDATES)
+                except (ApiError, ApiUnreachable):
+                    self._candidates_absent = False
         return self.absent()
 
     def absent(self) -> list[resources.Resource]:

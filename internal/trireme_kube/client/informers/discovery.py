@@ -9,19 +9,22 @@ Tests: tests/contract/test_kube_informer.py, tests/contract/test_frontend_electo
 
 from trireme_kube.client.informers import resources
 from trireme_kube.client.rest import client
-from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
+from trireme_kube.client.rest.errors import ApiError
 
 DEADLINE_SECONDS = 10.0
 
 
 async def is_served(api: client.ApiClient, resource: resources.Resource) -> bool:
-    """Whether the collection is served in this version of the API; also if the server does not say."""
+    """Whether the collection is served in this version of the API.
+
+    Raises: ApiError, ApiUnreachable: the server did not say.
+    """
     root = "/apis/" if resource.path.startswith("/apis/") else "/api/"
     version, _, plural = f"{root}{resource.api}".rpartition("/")
     try:
         response = await api.read(version, deadline=DEADLINE_SECONDS)
     except ApiError as error:
-        return not error.not_found
-    except ApiUnreachable:
-        return True
+        if error.not_found:
+            return False
+        raise
     return any(each.get("name") == plural for each in response.json().get("resources") or ())

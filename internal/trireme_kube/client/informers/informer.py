@@ -109,7 +109,7 @@ class Informer(Generic[T]):
         self._background = supervision.Supervisor()
         self._undecodable = 0
         self._warned_at = 0.0  # when a failed request was last a warning
-        self._was_absent = False  # the server did not serve the collection when it was last requested
+        self._was_absent = False  # the server did not serve the collection, which has not been listed since
 
     @property
     def synced(self) -> bool:
@@ -265,16 +265,17 @@ class Informer(Generic[T]):
     async def catch_up(self, deadline: float) -> int:
         """Read the collection's newest version from the server and return it when that much was delivered.
 
-        Of a collection that is absent, and still is, the version is 0.
+        The version is 0 of a collection that was absent, and is not served or may not be listed now: nothing of it was
+        ever delivered.
 
         Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
         """
         end = self._clock() + deadline
         try:
             version = await fetch_newest_version(self._api, self._requested, deadline)
-        except ApiError as refused:
-            error = await self._absence_or(refused)
-            if isinstance(error, ApiError) and error.not_found and self._protocol.state is listwatch.State.ABSENT:
+        except ApiError as error:
+            was_never_listed = self._synced and not self._protocol.counters.lists
+            if was_never_listed and (error.not_found or error.status == FORBIDDEN):
                 return 0
             raise
         if self._protocol.state is listwatch.State.ABSENT:
@@ -461,7 +462,7 @@ class Informer(Generic[T]):
             if is_due:
                 self._warned_at = now
             log.log(logging.WARNING if is_due else logging.DEBUG, "%s: %s", self.resource.name, error)
-        self._was_absent = self._protocol.state is listwatch.State.ABSENT
+        self._was_absent = self._was_absent or self.absent
         await self._deliver(deliveries)
 
     async def _absence_or(
@@ -471,7 +472,12 @@ class Informer(Generic[T]):
         is_refusal = isinstance(error, ApiError) and error.status == FORBIDDEN
         if not is_refusal or not self.resource.optional or self._protocol.counters.lists:
             return error
-        if await discovery.is_served(self._api, self._requested):
+        try:
+            is_served = await discovery.is_served(self._api, self._requested)
+        except (ApiError, ApiUnreachable):
+            return error
+        if is_served:
+            self._protocol.note_served()
             return error
         return ApiError(NOT_FOUND, "NotFound", f"{self._requested.api} is not served")
 

@@ -188,10 +188,14 @@ class ListWatch:
         """Request all events up to `version` soon. The shell must abort the current step."""
         self._requested_version = max(self._requested_version, version)
         self._short_watches = 0
-        if self.state is State.ABSENT:
-            self.state = State.LISTING  # what has a version is served by now
+        self.note_served()  # what has a version is served by now
         if self._small and self.state is State.WATCHING:
             self._start_list()
+
+    def note_served(self) -> None:
+        """The server serves the collection: it is absent no longer, and has yet to be listed."""
+        if self.state is State.ABSENT:
+            self.state = State.LISTING
 
     def relist(self) -> None:
         """List the collection again. The shell must abort the current watch, also one that it is opening."""

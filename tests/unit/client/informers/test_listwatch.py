@@ -449,3 +449,16 @@ def test_a_stream_that_cannot_begin_at_a_version_begins_at_the_newest(error: Api
     assert protocol.next_step() == StreamList("", SECONDS)
     protocol.failed(error)
     assert protocol.next_step() == ListPage(500)
+
+
+def test_a_collection_that_is_served_by_now_is_absent_no_longer() -> None:
+    """If this fails, a right that is missing since an upgrade is reported as an API that is not served."""
+    protocol, missing = _protocol(OPTIONAL), ApiError(404, "", "404 page not found")
+    protocol.failed(missing)
+    protocol.note_served()
+    assert (protocol.state, protocol.listed) == (State.LISTING, True)
+    protocol.failed(missing)
+    assert protocol.state is State.ABSENT
+    watching = _watching(resource=OPTIONAL)
+    watching.note_served()
+    assert watching.state is State.WATCHING
