@@ -19,7 +19,7 @@ _HEAD = """
 The end-to-end tests of Trireme on the real control plane (`tests/e2e`), with the
 API server, the controllers and etcd of each version. Without an API what needs it
 is off; `trireme status` and a line of the log at the start name it. APIs that are
-served later are found within minutes, LeaseCandidates at the next start.
+served later are found within minutes.
 
 | version | passed | failed | skipped | APIs that Trireme reads and the version lacks | files not run |
 | --- | --- | --- | --- | --- | --- |

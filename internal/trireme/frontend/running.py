@@ -22,6 +22,7 @@ from trireme.config import commandline
 from trireme.framework import release
 from trireme.frontend import (
     app,
+    candidates_api,
     configuration_reloader,
     early_lists,
     handle,
@@ -40,7 +41,7 @@ from trireme.frontend.tracing import traced_metrics
 from trireme.remote import remote_client
 from trireme.rpc.listen_flags import ListenError
 from trireme_kube.client.events import event_recorder, event_series
-from trireme_kube.client.informers import discovery, informer, resources
+from trireme_kube.client.informers import informer, resources
 from trireme_kube.client.leaderelection import election, lease, lease_candidate
 from trireme_kube.client.rest import client
 from trireme_kube.client.rest.errors import ApiError, ApiUnreachable
@@ -155,6 +156,7 @@ async def _run_until_ended(
             watch = functools.partial(monitor.run, built.plugin_updates.apply, built.phases.streams.unsynced_seconds)
             supervisor.keep("remote plugins", watch)
             supervisor.keep("calls to remote plugins", calls.run)
+            supervisor.start(elector.look_for_candidates())
             handles = handle.HandleService(
                 completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate
             )
@@ -296,7 +298,7 @@ class Elector:
         self._completed = completed
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
-        self._candidates_absent: bool | None = None  # whether LeaseCandidates are not served; None: not known yet
+        self._candidates = candidates_api.CandidatesApi(settings)
         self.lost = asyncio.Event()
 
     async def wait_until_elected(self) -> Term:
@@ -308,26 +310,10 @@ class Elector:
         if not self._config.leader_elect:
             return await self._term_without_election()
         config = self._config
-        identity = lease.make_identity()
-        coordinated = self._wants_candidates and not await self.find_absent()
-        self._elector = lease.LeaseElector(
-            election.ElectionSettings(
-                identity,
-                config.resource_namespace,
-                config.resource_name,
-                config.lease_duration.seconds,
-                config.renew_deadline.seconds,
-                config.retry_period.seconds,
-                coordinated=coordinated,
-            ),
-            dataclasses.replace(self._settings, user_agent=release.user_agent("leader-election", self._version)),
-            self._on_notice,
-            candidacy=self._make_candidate(identity) if coordinated else None,
-        )
         lock = f"{config.resource_namespace}/{config.resource_name}"
-        klog.info(log, 0, "Attempting to acquire leader lease...", lock=lock)
-        self._elector.start()
-        leading = await self._leading
+        while (leading := await self._contend(lock)) is None:
+            klog.info(log, 0, "The API server serves LeaseCandidates by now: contending as one of them", lock=lock)
+        assert self._elector is not None
         klog.info(log, 0, "Successfully acquired lease", lock=lock)
         uid = str((leading.lease.raw.get("metadata") or {}).get("uid") or "")
         lease_reference = event_series.ObjectReference(
@@ -348,26 +334,63 @@ class Elector:
             scheduler_id=uid,
         )
 
+    async def _contend(self, lock: str) -> election.Leading | None:
+        """Contend for the Lease until we lead, as a candidate if the API server serves LeaseCandidates.
+
+        If it begins to serve them meanwhile, return None, with the contest over.
+        """
+        config, identity = self._config, lease.make_identity()
+        coordinated = self._wants_candidates and await self._candidates.wait_until_known()
+        self._leading = asyncio.get_running_loop().create_future()
+        self._elector = lease.LeaseElector(
+            election.ElectionSettings(
+                identity,
+                config.resource_namespace,
+                config.resource_name,
+                config.lease_duration.seconds,
+                config.renew_deadline.seconds,
+                config.retry_period.seconds,
+                coordinated=coordinated,
+            ),
+            dataclasses.replace(self._settings, user_agent=release.user_agent("leader-election", self._version)),
+            self._on_notice,
+            candidacy=self._make_candidate(identity) if coordinated else None,
+        )
+        klog.info(log, 0, "Attempting to acquire leader lease...", lock=lock)
+        self._elector.start()
+        if coordinated:
+            return await self._leading
+        served = asyncio.create_task(self._candidates.served.wait())
+        try:
+            await asyncio.wait((self._leading, served), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            served.cancel()
+        if self._leading.done():
+            return self._leading.result()
+        await self._elector.stop()  # its notices have all come when it has ended: none is taken for the next contest's
+        return None
+
     @property
     def _wants_candidates(self) -> bool:
         return self._config.leader_elect and self._completed.gates.enabled(lease_candidate.GATE)
 
+    async def look_for_candidates(self) -> None:
+        """Find out whether the API server serves LeaseCandidates, if they are wanted; return once it does."""
+        if self._wants_candidates:
+            await self._candidates.run()
+
     async def find_absent(self) -> list[resources.Resource]:
-        """LeaseCandidates, if they would be used and the API server does not serve them; it is asked once.
+        """LeaseCandidates, if they are wanted and the API server does not serve them; waits until it has said so.
 
         Without them it chooses no leader: the Lease is then acquired as without coordinated leader election.
         """
-        if self._wants_candidates and self._candidates_absent is None:
-            async with await client.connect(self._settings) as connection:
-                try:
-                    self._candidates_absent = not await discovery.is_served(connection, lease_candidate.CANDIDATES)
-                except (ApiError, ApiUnreachable):
-                    self._candidates_absent = False
+        if self._wants_candidates:
+            await self._candidates.wait_until_known()
         return self.absent()
 
     def absent(self) -> list[resources.Resource]:
         """What `find_absent` has found."""
-        return [lease_candidate.CANDIDATES] if self._candidates_absent else []
+        return [lease_candidate.CANDIDATES] if self._candidates.absent else []
 
     def candidate_synced(self) -> bool:
         """Whether the informer of our LeaseCandidate has synced, if one is needed; False before the election."""

@@ -1,0 +1,74 @@
+"""Whether the API server serves LeaseCandidates, which coordinated leader election needs.
+
+A server that does not say (busy, unreachable, or we may not know) is asked again until it does: a frontend that took
+that for a yes would wait to be chosen by a server that chooses nobody. One without LeaseCandidates is asked again every
+few minutes, as it may be upgraded. That they are served is final.
+
+Tests: tests/contract/test_frontend_elector.py.
+"""
+
+import asyncio
+import logging
+
+from trireme_kube.client.informers import discovery, informer
+from trireme_kube.client.leaderelection import lease_candidate
+from trireme_kube.client.rest import client
+from trireme_kube.client.rest.errors import FORBIDDEN, ApiError, ApiUnreachable
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_PAUSE_SECONDS = 5.0
+ABSENT_PAUSE_SECONDS = 300.0
+
+
+class CandidatesApi:
+    """Asks the API server for LeaseCandidates; `served` is set once it has them."""
+
+    def __init__(self, settings: client.ClientSettings) -> None:
+        """It connects with `settings` for each question."""
+        self._settings = settings
+        self._answered = asyncio.Event()
+        self.served = asyncio.Event()
+
+    @property
+    def absent(self) -> bool:
+        """Whether they were not served when the server last said; False before it has."""
+        return self._answered.is_set() and not self.served.is_set()
+
+    async def wait_until_known(self) -> bool:
+        """Return whether they are served, once the server has said so or the opposite."""
+        await self._answered.wait()
+        return self.served.is_set()
+
+    async def run(self) -> None:
+        """Ask until they are served."""
+        while not self.served.is_set():
+            pause = ABSENT_PAUSE_SECONDS
+            try:
+                if await self._are_served():
+                    self.served.set()
+                    pause = 0.0
+                self._answered.set()
+            except (ApiError, ApiUnreachable) as error:
+                pause = UNKNOWN_PAUSE_SECONDS
+                log.warning("whether the API server serves %s is unknown: %s", lease_candidate.CANDIDATES.api, error)
+            await asyncio.sleep(pause)
+
+    async def _are_served(self) -> bool:
+        """Ask discovery, or the collection itself if we may not read discovery.
+
+        Raises: ApiError, ApiUnreachable: the server did not say.
+        """
+        async with await client.connect(self._settings) as connection:
+            try:
+                return await discovery.is_served(connection, lease_candidate.CANDIDATES)
+            except ApiError as error:
+                if error.status != FORBIDDEN:
+                    raise
+            try:
+                await informer.fetch_newest_version(connection, lease_candidate.CANDIDATES, discovery.DEADLINE_SECONDS)
+            except ApiError as error:
+                if error.not_found:
+                    return False
+                raise
+            return True
