@@ -163,7 +163,9 @@ async def test_the_message_counts_no_nodes_of_other_domains() -> None:
 async def test_pods_of_a_group_without_placements_get_its_message_and_those_below_it_the_plugin(of_root: bool) -> None:
     """As in kube-scheduler, whose status of an ancestor is a podGroupFitError and that of the group itself is none."""
     cluster = Cluster([4], composite=True)
-    constrained = sharing(of_groups("root", 1), "zone") if of_root else sharing(pod_group("a", 1, parent="root"), "zone")
+    constrained = (
+        sharing(of_groups("root", 1), "zone") if of_root else sharing(pod_group("a", 1, parent="root"), "zone")
+    )
     cluster.group(constrained)
     cluster.group(pod_group("a", 1, parent="root") if of_root else of_groups("root", 1))
     cluster.add("a0", "a")
