@@ -243,7 +243,7 @@ async def test_what_may_not_be_listed_is_absent_if_it_is_not_served(served: bool
 async def test_what_was_absent_and_may_not_be_listed_is_an_error_once_it_is_served(
     monkeypatch: pytest.MonkeyPatch, discovered: web.Response, absent: bool
 ) -> None:
-    """If this fails, `trireme status` says of a missing right that the API server is too old.
+    """If this fails, `trireme status` shows "Not served" where a right is missing.
 
     The informer stays synced, as client-go's does: a frontend that was ready stays so.
     """
