@@ -20,7 +20,7 @@ from tests.contract.kube_fake_server import (
     without_streams,
 )
 from trireme.v1 import core_pb2
-from trireme_kube.client.informers import informer, list_prefetch, listwatch, resources, watch
+from trireme_kube.client.informers import discovery, informer, list_prefetch, listwatch, resources, watch
 from trireme_kube.client.informers.watch import Event, EventKind
 from trireme_kube.client.rest import client, content_types, credentials, envelope
 from trireme_kube.client.rest.errors import ApiError
@@ -248,6 +248,7 @@ async def test_what_was_absent_and_may_not_be_listed_is_an_error_once_it_is_serv
     The informer stays synced, as client-go's does: a frontend that was ready stays so.
     """
     monkeypatch.setattr(listwatch, "ABSENT_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(discovery, "DEADLINE_SECONDS", 1.0)  # so long is a server asked that does not say
     upgraded, allowed = asyncio.Event(), asyncio.Event()
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
