@@ -1,6 +1,8 @@
 """What an in-tree plugin is at PlacementGenerate, PlacementFeasible and PlacementScore.
 
 It generates the placements of a group of pods, decides whether the group may still fit in one, and ranks them.
+
+Tests: tests/unit/scheduling/test_pod_group_cycle.py, tests/unit/evaluation/test_pod_group_placements.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,6 +64,10 @@ class PlacementProgress(NamedTuple):
     remaining: int
     scheduled: int
     unschedulable: int
+
+    def after(self, fits: bool) -> "PlacementProgress":
+        """The progress once one more was tried, which fits or does not."""
+        return PlacementProgress(self.remaining - 1, self.scheduled + fits, self.unschedulable + (not fits))
 
 
 class PlacementFeasiblePlugin(Protocol):

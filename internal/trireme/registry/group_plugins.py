@@ -3,6 +3,7 @@
 Tests: tests/unit/simulation/test_group_preemption.py, tests/unit/frontend/test_start_with_each_gate.py.
 """
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,10 +23,18 @@ def placement_feasible_plugins(names: Iterable[str]) -> dict[str, PlacementFeasi
 
 
 def _made(names: Iterable[str], point: ExtensionPoint) -> dict[str, Any]:
-    specs = (IN_TREE.plugins[name] for name in names if name in IN_TREE)
     return {
-        spec.name: spec.implementations[point].load(spec.package)() for spec in specs if point in spec.implementations
+        name: _implementation(name, point)
+        for name in names
+        if name in IN_TREE and point in IN_TREE.plugins[name].implementations
     }
+
+
+@functools.cache
+def _implementation(name: str, point: ExtensionPoint) -> Any:
+    """The plugin at the point, made once: none of them has a state, and trials of groups need it at each step."""
+    spec = IN_TREE.plugins[name]
+    return spec.implementations[point].load(spec.package)()
 
 
 def releases_claims(name: str) -> bool:

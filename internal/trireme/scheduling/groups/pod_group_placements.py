@@ -154,10 +154,7 @@ class PodGroupPlacements:
                     text = f'evaluation failed due to child "{child.name}" error: {tried.status.message}'
                     prospect = GroupStatus(GroupCode.ERROR, f'composite pod group "{node.name}" {text}')
                     break
-                fits = tried.succeeded
-                progress = placements.PlacementProgress(
-                    progress.remaining - 1, progress.scheduled + fits, progress.unschedulable + (not fits)
-                )
+                progress = progress.after(tried.succeeded)
                 attempts = [member for each in result.children for member in each.placed_members()]
                 prospect = await self._evaluate_step(request, node, placement, progress, attempts)
                 if prospect.ends_trial:

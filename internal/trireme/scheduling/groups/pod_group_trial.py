@@ -117,20 +117,20 @@ class PodGroupTrials:
             for member in attempts[before:]:
                 if member.failed_by_error:
                     break
-                progress = _progress_after(progress, member)
+                progress = progress.after(member.assumed is not None)
                 steps.append(TrialStep(progress, before + len(steps) + 1))
             statuses = await self._feasibility.evaluate(request, node, within, attempts, steps)
             prospect = statuses[-1] if statuses else prospect
             if prospect.ends_trial:
-                self._take_back(attempts, before + len(statuses))
+                self._undo_behind(attempts, before + len(statuses))
                 return prospect
             failed = attempts[before + len(steps)].failure if before + len(steps) < len(attempts) else None
             if failed is not None:
-                self._take_back(attempts, before + len(steps) + 1)
+                self._undo_behind(attempts, before + len(steps) + 1)
                 return GroupStatus(GroupCode.ERROR, f"failed to schedule other pod from a pod group: {failed.message}")
         return prospect.at_end()
 
-    def _take_back(self, attempts: list[MemberAttempt], kept: int) -> None:
+    def _undo_behind(self, attempts: list[MemberAttempt], kept: int) -> None:
         """Undo and remove the attempts behind the first `kept`."""
         self.unassume_all(attempts[kept:])
         del attempts[kept:]
@@ -296,9 +296,3 @@ class PodGroupTrials:
             return None
         refused = any(group_plugins.releases_claims(refusal.plugin) for refusal in filtered.columns.statuses)
         return node_columns.to_message(filtered.columns) if refused else None
-
-
-def _progress_after(progress: PlacementProgress, member: MemberAttempt) -> PlacementProgress:
-    """The progress after one more member was tried."""
-    fitted = member.assumed is not None
-    return PlacementProgress(progress.remaining - 1, progress.scheduled + fitted, progress.unschedulable + (not fitted))
