@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import ssl
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.contract import https_server
 from trireme.cli import cluster_connection, frontend_connection, main
 from trireme.cli.cluster_connection import ClusterLink, FrontendPod, Kubectl, PortForward
 from trireme.framework import programs
-from trireme_kube.componentbase.tls import self_signed
 
 KUBECONFIG = """{
 "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -60,17 +59,8 @@ async def _frontend(folder: Path, name: str, holder: str, seen: list[tuple[str, 
         leadership = {"leading": holder.startswith(name), "holder": holder}
         return web.json_response({"leadership": leadership, "pendingPods": len(name)})
 
-    certificate, key = self_signed.make_certificate("127.0.0.1", [])
-    (folder / "c.pem").write_bytes(certificate + key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "c.pem")
-    runner = web.ServerRunner(web.Server(answer))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with https_server.serving(folder, answer) as port:
+        yield port
 
 
 def _pod(

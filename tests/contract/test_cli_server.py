@@ -3,17 +3,15 @@
 import argparse
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from tests.contract import certificates
+from tests.contract import certificates, https_server
 from trireme.cli import frontend_connection
 from trireme_kube.componentbase.server import status_documents
-from trireme_kube.componentbase.tls import self_signed
 
 ANONYMOUS = 'forbidden: User "system:anonymous" cannot get path "/trireme/v1/status"'
 NAMED = 'forbidden: User "ann" cannot get path "/trireme/v1/status"'
@@ -27,18 +25,8 @@ async def _server(folder: Path, status: int, body: str, delay: float = 0.0) -> A
         await asyncio.sleep(delay)
         return web.Response(status=status, text=body)
 
-    certificate, key = self_signed.make_certificate("127.0.0.1", [])
-    (folder / "c.pem").write_bytes(certificate + key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "c.pem")
-    runner = web.ServerRunner(web.Server(answer))
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    try:
-        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with https_server.serving(folder, answer) as port:
+        yield f"https://127.0.0.1:{port}"
 
 
 async def _said(folder: Path, server: str, *, token: bool = False, insecure: bool = True, ca_file: str = "") -> str:
