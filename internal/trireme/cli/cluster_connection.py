@@ -1,11 +1,11 @@
 """The way to a frontend in a cluster: a port that kubectl forwards, and the identity that the kubeconfig has.
 
 `kubectl trireme COMMAND` and `trireme COMMAND --cluster` need no address. kubectl finds the frontends' pods and
-forwards a port to one, with the user's own rights; the leader is asked, or a standby if the leader cannot be reached.
-The frontend reviews the token or certificate of the kubeconfig as the API server does.
+forwards a port to one, with the user's own rights; requests go to the leader, or to a standby if the leader is
+unreachable. The frontend reviews the token or certificate of the kubeconfig as the API server does.
 
-A pod that gets a token can use it, and anybody may label a pod. So frontends are asked in one namespace alone, in which
-only those may make pods who may have the user's token.
+A pod that gets a token can use it, and anybody may label a pod. So requests go to one namespace, in which only trusted
+users may create pods.
 
 Tests: tests/contract/test_cli_cluster.py, tools/node/test_node_cluster.py.
 """
@@ -39,7 +39,7 @@ _NAME_LABEL = "app.kubernetes.io/name"
 _CONTAINER, _PORT_NAME, _PORT = "frontend", "https", 10259
 _KUBECTL_SECONDS = 30.0
 _POLL_SECONDS = 0.02
-# How long a frontend is asked that led when it was found.
+# How long until it is checked again which frontend leads.
 _LEADER_SECONDS = 15.0
 _FORWARDING = re.compile(r"^Forwarding from 127\.0\.0\.1:(\d+) -> ", re.MULTILINE)
 
@@ -81,20 +81,31 @@ class FrontendPod:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Identity:
+    """What the kubeconfig shows to a server: a certificate in `tls`, a token in the headers, or both."""
+
+    credentials: credentials.Credentials
+    tls: ssl.SSLContext
+
+    def target(self, forward: "PortForward") -> Target:
+        """A request with this identity at the forwarded port."""
+        return Target(forward.url, self.tls, dict(self.credentials.headers))
+
+
 class ClusterLink:
     """Leads to the frontends of a namespace, to the leader while it can be reached. Close it at the end."""
 
     def __init__(self, kubectl: "Kubectl", namespace: str) -> None:
         self._kubectl = kubectl
         self._namespace = namespace
-        self._identity: credentials.Credentials | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._identity: _Identity | None = None
         self._forward: PortForward | None = None
         self._found_at = 0.0
 
     @property
     def address(self) -> str:
-        """The pod that is asked."""
+        """The pod that gets the requests."""
         return str(self._forward.pod) if self._forward is not None else f"namespace {self._namespace}"
 
     def close(self) -> None:
@@ -105,17 +116,17 @@ class ClusterLink:
 
     async def target(self) -> Target:
         """Where the next request goes. Raises: ReportUnavailable: kubectl is missing or refused, or no frontend is."""
-        if self._identity is None or self._tls is None:
-            self._identity, self._tls = await self._load_identity()
-        await self._identity.refresh()
+        if self._identity is None:
+            self._identity = await self._load_identity()
+        identity = self._identity
+        await identity.credentials.refresh()
         if self._forward is not None and self._forward.ended:
             self.close()  # its port may belong to somebody else by now
         if self._forward is None or time.monotonic() - self._found_at > _LEADER_SECONDS:
-            await self._find_leader()
-        assert self._forward is not None
-        return self._target_of(self._forward)
+            self._forward = await self._find_leader(identity)
+        return identity.target(self._forward)
 
-    async def _find_leader(self) -> None:
+    async def _find_leader(self, identity: _Identity) -> "PortForward":
         """Forward a port to the leader, or to another frontend if it cannot be reached."""
         pods = await asyncio.to_thread(self._kubectl.frontends, self._namespace)
         if self._forward is not None:  # the one that led before goes first
@@ -123,41 +134,29 @@ class ClusterLink:
         errors = []
         for pod in pods:
             try:
-                holder = await self._holder_according_to(pod)
+                forward = await self._forward_to(pod)
+                holder = await _holder_according_to(forward, identity)
             except ReportUnavailable as error:
                 errors.append(f"{pod}: {error}")
                 continue
             leader = next((each for each in pods if each.name == holder), pod)
             with contextlib.suppress(ReportUnavailable):
-                await self._forward_to(leader)
+                forward = await self._forward_to(leader)
             self._found_at = time.monotonic()
-            return
+            return forward
         self.close()
         raise frontend_connection.ReportUnavailableNow("\n".join(errors))
 
-    async def _holder_according_to(self, pod: FrontendPod) -> str:
-        """The name of the pod that leads, as this one says; its identity has a number behind an underscore."""
-        await self._forward_to(pod)
-        assert self._forward is not None
-        asking = frontend_connection.options_of_link(_Fixed(str(pod), self._target_of(self._forward)))
-        status = await frontend_connection.fetch_report(asking, programs.STATUS_PATH, {"pods": "0"})
-        holder: str = status.get("leadership", {}).get("holder", "")
-        return holder.partition("_")[0]
+    async def _forward_to(self, pod: FrontendPod) -> "PortForward":
+        """Forward to this pod from now on, unless that is so already."""
+        if self._forward is None or self._forward.pod != pod or self._forward.ended:
+            forward = await asyncio.to_thread(PortForward, self._kubectl, pod)
+            self.close()
+            self._forward = forward
+        return self._forward
 
-    async def _forward_to(self, pod: FrontendPod) -> None:
-        if self._forward is not None and self._forward.pod == pod and not self._forward.ended:
-            return
-        forward = await asyncio.to_thread(PortForward, self._kubectl, pod)
-        self.close()
-        self._forward = forward
-
-    def _target_of(self, forward: "PortForward") -> Target:
-        assert self._identity is not None
-        assert self._tls is not None
-        return Target(forward.url, self._tls, dict(self._identity.headers))
-
-    async def _load_identity(self) -> tuple[credentials.Credentials, ssl.SSLContext]:
-        """What the kubeconfig shows to a server: a certificate, a token, or both. Raises: ReportUnavailable."""
+    async def _load_identity(self) -> _Identity:
+        """Load it from the kubeconfig. Raises: ReportUnavailable."""
         document = await asyncio.to_thread(self._kubectl.kubeconfig_of_context)
         with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
             path = await asyncio.to_thread(_write_private_file, folder, json.dumps(document))
@@ -169,7 +168,15 @@ class ClusterLink:
         # The API server and the kubelet have led here, to that pod: its certificate need not be known.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        return identity, context
+        return _Identity(identity, context)
+
+
+async def _holder_according_to(forward: "PortForward", identity: _Identity) -> str:
+    """The name of the pod that leads, as this frontend says; its identity has a number behind an underscore."""
+    asking = frontend_connection.options_of_link(_Fixed(str(forward.pod), identity.target(forward)))
+    status = await frontend_connection.fetch_report(asking, programs.STATUS_PATH, {"pods": "0"})
+    holder: str = status.get("leadership", {}).get("holder", "")
+    return holder.partition("_")[0]
 
 
 class _Fixed:
@@ -252,7 +259,7 @@ class Kubectl:
         ]
 
     def _advice_on_namespace(self) -> str:
-        """Where frontends run, for somebody who may know. None of them is asked: anybody can label a pod."""
+        """In which namespaces frontends run. No request goes there: anybody can label a pod."""
         advice = ": name the scheduler's own by --scheduler-namespace"
         with contextlib.suppress(ReportUnavailable):
             elsewhere = sorted({pod.namespace for pod in self._frontends("--all-namespaces")})

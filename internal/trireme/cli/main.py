@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def main_under_kubectl(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `kubectl trireme`: what is asked is the cluster's frontend. Returns the exit code."""
+    """Run the command as `kubectl trireme`, against the cluster's frontend. Returns the exit code."""
     return _run("kubectl trireme", argv, in_cluster=True)
 
 

@@ -1,8 +1,8 @@
 """Whether the API server serves LeaseCandidates, which coordinated leader election needs.
 
-A server that does not say (busy, unreachable, or we may not know) is asked again until it does: a frontend that took
-that for a yes would wait to be chosen by a server that chooses nobody. One without LeaseCandidates is asked again every
-few minutes, as it may be upgraded. That they are served is final.
+The request is repeated until there is an answer (the server may be busy or unreachable, or forbid it): a frontend that
+assumed LeaseCandidates would wait to be elected by a server that elects nobody. A server without them is checked again
+every few minutes, as it may be upgraded. That they are served is final.
 
 Tests: tests/contract/test_frontend_elector.py.
 """
@@ -22,7 +22,7 @@ ABSENT_PAUSE_SECONDS = 300.0
 
 
 class CandidatesApi:
-    """Asks the API server for LeaseCandidates; `served` is set once it has them."""
+    """Checks whether the API server serves LeaseCandidates; `served` is set once it does."""
 
     def __init__(self, settings: client.ClientSettings) -> None:
         """It connects with `settings` for each question."""
