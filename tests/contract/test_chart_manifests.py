@@ -1,5 +1,6 @@
 """The kustomizations of deploy/ are those that the chart makes, and how differences become patches."""
 
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,17 @@ def test_kustomizations_are_what_the_chart_renders() -> None:
     texts = make_manifests.generated()
     assert [path for path in make_manifests.written() if path not in texts] == [], "run `make manifests`"
     assert [path for path, text in texts.items() if path.read_text() != text] == [], "run `make manifests`"
+
+
+def test_each_written_file_is_in_the_kustomization_of_its_folder() -> None:
+    """Kustomize applies what is named: a file that nothing names is a role or an object that nobody has."""
+    unnamed = []
+    for path in make_manifests.written():
+        kustomization = path.with_name("kustomization.yaml")
+        if path != kustomization and kustomization.exists():
+            named = re.split(r"[\s/=]+", kustomization.read_text())
+            unnamed += [] if path.name in named else [str(path)]
+    assert unnamed == [], "name them in kustomization.yaml"
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_private_files_are_private(tmp_path: Path) -> None:
 
 def test_build_version_follows_go_mod() -> None:
     """The programs would report another version than the one that was compiled."""
-    assert build.kubernetes_version((build.MODULE / "go.mod").read_text()) == "v1.37.0"
+    assert build.kubernetes_version((build.MODULE / "go.mod").read_text()) == "v1.37.2"
     with pytest.raises(SystemExit, match="does not require"):
         build.kubernetes_version("module x\n")
 
