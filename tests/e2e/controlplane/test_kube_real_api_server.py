@@ -261,7 +261,7 @@ async def test_events_are_stored_as_those_of_kube_scheduler(cluster: launcher.Co
         "resourceVersion": pod["metadata"]["resourceVersion"],
         "uid": pod["metadata"]["uid"],
     }
-    # The object that kube-scheduler v1.37.0 leaves behind, but for names and times.
+    # The object that kube-scheduler v1.37.2 leaves behind, but for names and times.
     expected = {
         "action": "Binding",
         "apiVersion": "events.k8s.io/v1",

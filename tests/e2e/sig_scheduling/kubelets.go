@@ -136,7 +136,7 @@ func newNode(i int) *v1.Node {
 				{Type: v1.NodeInternalIP, Address: fmt.Sprintf("192.168.0.%d", i+1)},
 				{Type: v1.NodeHostName, Address: name},
 			},
-			NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.37.0", OperatingSystem: "linux", Architecture: "amd64"},
+			NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.37.2", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}
 }
