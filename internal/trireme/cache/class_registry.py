@@ -46,6 +46,7 @@ class ClassEntry:
 
     `pod` is its message; `pods` counts the placed and pending pods that belong to it. Derived from its pod, when it is
     asked for: `pod_class` for hints (queueing/hints/cluster_view.py), `takes_from_own_node_only` for placing in turn.
+    `tried`: a pod of the class came up in the queue before.
     """
 
     id: int
@@ -55,6 +56,7 @@ class ClassEntry:
     pods: int = 0
     pod_class: classes.PodClass | None = None
     takes_from_own_node_only: bool | None = None
+    tried: bool = False
 
 
 @dataclass(slots=True)

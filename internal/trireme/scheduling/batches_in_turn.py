@@ -5,6 +5,9 @@ places are found together for the batches that come next, if their pods take not
 their nodes, or claims of their own: each as if the pods before it were on their nodes. A batch leaves the queue when
 its places are known. The decisions are those of one batch after the other.
 
+A pod that comes alone is placed by the same calls if it is the first of its class, as the pods before it were: they
+compute less for such a class, and keep nothing of it.
+
 Here is decided which classes may take part, by what their pods are; filter and score end early where more is needed,
 and how many are tried together the next time follows from that.
 
@@ -27,6 +30,9 @@ MAX_PODS = 64
 # After a call that placed one class or none, so many batches are placed each by itself; twice as many the next time.
 FIRST_PAUSE = 8
 MAX_PAUSE = 512
+# After so many pods in a row that came alone, each the first of its class, the next such pod is placed by these calls
+# too: for a class that never comes again they compute less and keep nothing.
+FIRSTS_IN_ROW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class BatchesInTurn:
         self._most = MAX_BATCHES
         # How many batches are still to be placed each by itself, and how many it was the last time.
         self._pause_left = self._pause = 0
+        self._firsts_in_row = 0
 
     @property
     def most(self) -> int:
@@ -56,12 +63,15 @@ class BatchesInTurn:
         return max(min(self._most, MAX_ENTRIES // max(self._cache.node_count, 1)), 1)
 
     def plan(self, ahead: Sequence[active.NextClass], max_pods: int) -> BatchesAhead | None:
-        """What of the classes ahead in the queue is placed together; None: the first is placed by itself.
+        """What of the classes ahead in the queue is placed in turn; None: the first is placed by itself.
 
         `max_pods` is how many pods the queue hands out at most. Later pods of a class that has more come before those
         of other classes.
         """
-        if self.most < 2 or len(ahead) < 2:
+        if not ahead:
+            return None
+        self._count_firsts(ahead[0])
+        if self.most < 2:
             return None
         classes: list[tuple[int, int]] = []
         pods = 0
@@ -75,7 +85,18 @@ class BatchesInTurn:
             pods += count
             if count < each.waiting or pods >= MAX_PODS:
                 break
-        return BatchesAhead(profile, classes) if len(classes) > 1 else None
+        least = 1 if self._firsts_in_row > FIRSTS_IN_ROW else 2
+        return BatchesAhead(profile, classes) if len(classes) >= least else None
+
+    def _count_firsts(self, ahead: active.NextClass) -> None:
+        """Count the pods in a row that are each the first of their class, up to the one that comes next."""
+        if not self.may_take_part(ahead):
+            self._firsts_in_row = 0
+            return
+        assert isinstance(ahead.key, int)  # as it may take part
+        entry = self._cache.registry[ahead.key]
+        self._firsts_in_row = self._firsts_in_row + 1 if ahead.waiting == 1 and not entry.tried else 0
+        entry.tried = True
 
     def count_ahead(self, ahead: Sequence[active.NextClass]) -> int:
         """How many pods of the classes ahead would be placed together now, or of the first one by itself."""
@@ -101,6 +122,8 @@ class BatchesInTurn:
         The more the better: twice as many are tried the next time as were placed. Where it was one or none, calls that
         say so would cost more than they save: there is a pause.
         """
+        if tried == placed == 1:
+            return  # of others with it, it tells nothing
         if placed > 1:
             self._pause = 0
             self._most = MAX_BATCHES if placed == tried else min(2 * placed, MAX_BATCHES)

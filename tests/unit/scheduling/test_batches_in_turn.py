@@ -236,6 +236,39 @@ def test_pods_placed_together_are_no_more_than_one_call_may_have(
         assert len(made.classes if made is not None else [0]) == classes
 
 
+@pytest.fixture(name="large_world")
+def _large_world() -> Iterator[World]:
+    """A node with room for all, on which as many pods came alone, each of a class of its own, as it takes."""
+    world = World()
+    world.api.put_node("n0", 1000)
+    world.deliver("nodes", 1)
+    for number in range(batches_in_turn.FIRSTS_IN_ROW):
+        world.create(f"own-{number}", 10 + number)
+        assert world.pending_rpcs() == ["Filter"]
+        world.answer_all()
+    yield world
+    world.close()
+
+
+def test_a_pod_that_comes_alone_is_placed_in_turn_where_each_is_the_first_of_its_class(large_world: World) -> None:
+    """Filter and score keep columns of all nodes for a class that is evaluated as a whole, and it never comes again."""
+    for number, rpc in ((50, "FilterClasses"), (51, "FilterClasses"), (50, "Filter"), (52, "Filter")):
+        large_world.create(f"pod-{number}-{rpc}".lower(), number)
+        assert large_world.pending_rpcs() == [rpc]
+        large_world.answer_all()
+    assert all(_nodes(large_world).values())
+
+
+def test_after_a_pod_alone_that_no_node_takes_pods_are_tried_by_themselves(large_world: World) -> None:
+    large_world.create("large", 2000)
+    assert large_world.pending_rpcs() == ["FilterClasses"]
+    large_world.answer_all()
+    large_world.create("small", 1)
+    assert large_world.pending_rpcs() == ["Filter"]
+    large_world.answer_all()
+    assert [name for name, node in _nodes(large_world).items() if not node] == ["large"]
+
+
 def _batches_until_tried_again(in_turn: batches_in_turn.BatchesInTurn) -> int:
     batches = 0
     while in_turn.most == 1:
