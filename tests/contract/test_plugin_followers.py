@@ -215,7 +215,7 @@ async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> N
     """If this fails, a call is answered from a cluster in which pods are missing that the scheduler has placed."""
     async with following(follower, 10, "behind") as frontend:
         with pytest.raises(aio.AioRpcError) as caught:
-            await frontend.capacities(4, 0, seconds=0.5)
+            await frontend.capacities(4, 0, seconds=6)
         assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
         # A call that is a moment ahead of its delta waits for it.
         early = asyncio.create_task(frontend.capacities(4, 0))
