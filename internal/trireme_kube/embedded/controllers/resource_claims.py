@@ -156,8 +156,7 @@ class ResourceClaimController:
                 changed = True
         if changed:
             status = {**status, "resourceClaimStatuses": list(statuses.values())}
-            obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-            self._registry.store_update(resource, record, obj)
+            self._registry.update_fields(resource, record, status=status)
 
     def _claim_made_for(self, user: Record, name: str) -> Record | None:
         """A claim made for the pod or group, even if its status does not have it yet."""

@@ -55,7 +55,7 @@ class ResourceQuotaController:
         used = {name: before[name] for name in hard if name in before}
         used |= {name: str(amount) for name, amount in self._usage(record, list(hard)).items()}
         status = {part: amounts for part, amounts in (("hard", dict(hard)), ("used", used)) if amounts}
-        self._registry.store_update(QUOTAS, record, {**quota, "metadata": dict(quota["metadata"]), "status": status})
+        self._registry.update_fields(QUOTAS, record, status=status)
 
     def _usage(self, quota: Record, hard: list[str]) -> dict[str, Quantity]:
         """What the objects of the namespace use of what a quota limits."""

@@ -17,10 +17,10 @@ from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object
 from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
 from trireme_kube.embedded.controllers.event_recorder import EventRecorder
 from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, pod_from_template, template_hash
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready
-from trireme_kube.embedded.storage.store import DELETED, Event, Record
+from trireme_kube.embedded.storage.store import Record
 
 STATEFUL_SETS, CLAIMS = BY_KEY["statefulsets.apps"], BY_KEY["persistentvolumeclaims"]
 REVISION = "controller-revision-hash"
@@ -53,12 +53,8 @@ class StatefulSetController:
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(registry, STATEFUL_SETS, pods, self._queue, _is_pod_of_set)
         self._recorder = EventRecorder(registry, "statefulset-controller")
-        registry.store.listen(STATEFUL_SETS, self._on_stateful_set)
+        registry.store.listen(STATEFUL_SETS, queue_written(self._queue))
         pods.queue_owner_on_change(STATEFUL_SETS.kind, self._queue)
-
-    def _on_stateful_set(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _sync_stateful_set(self, key: OwnerKey) -> None:
         """Take the next step unless the StatefulSet is being deleted, and write its status."""
@@ -196,5 +192,4 @@ class StatefulSetController:
             "availableReplicas": 0,
         }
         status |= {name: count for name, count in counts.items() if count}
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(STATEFUL_SETS, record, obj)
+        self._registry.update_fields(STATEFUL_SETS, record, status=status)
