@@ -14,7 +14,7 @@ internal/trireme_kube/embedded/registry/admission.py (rules for claims without a
 from collections.abc import Callable
 
 from trireme_kube.apimachinery import well_known_labels
-from trireme_kube.embedded.api import quantities, selectors
+from trireme_kube.embedded.api import pod_resources, quantities, selectors
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
 from trireme_kube.embedded.controllers.owner_index import is_active
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
@@ -135,7 +135,7 @@ class PersistentVolumeController:
     def _is_claim_in_use(self, claim: Record) -> bool:
         """Whether a pod that has not ended uses the claim."""
         return any(
-            claim.name in claim_names(pod.object) and _phase_of(pod.object) not in ("Succeeded", "Failed")
+            claim.name in claim_names(pod.object) and not pod_resources.has_ended(pod.object)
             for pod in self._store.scan(PODS, claim.namespace)
         )
 

@@ -12,7 +12,7 @@ Tests: tests/unit/embedded/controllers/test_workloads.py.
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, pod_resources
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object
 from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
 from trireme_kube.embedded.controllers.event_recorder import EventRecorder
@@ -37,10 +37,6 @@ def _is_pod_of_set(record: Record, pod: Record) -> bool:
 
 def _is_terminating(record: Record) -> bool:
     return "deletionTimestamp" in record.object["metadata"]
-
-
-def _is_finished(record: Record) -> bool:
-    return (record.object.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 class StatefulSetController:
@@ -80,7 +76,7 @@ class StatefulSetController:
             pod = pods.get(ordinal)
             if pod is None:
                 self._create_pod(record, ordinal)
-            elif _is_finished(pod) and not _is_terminating(pod):
+            elif pod_resources.has_ended(pod.object) and not _is_terminating(pod):
                 self._delete_pod(record, pod)
             if in_order and (pod is None or _is_terminating(pod) or not pod_ready(pod.object)):
                 return
@@ -171,7 +167,7 @@ class StatefulSetController:
         if record is None:
             return
         revision = self._template_hash(record)
-        pods = [one for one in self._pods.of(record.uid) if not _is_finished(one)]
+        pods = [one for one in self._pods.of(record.uid) if not pod_resources.has_ended(one.object)]
         updated = sum((one.object["metadata"].get("labels") or {}).get(REVISION) == revision for one in pods)
         ready = sum(pod_ready(one.object) for one in pods)
         before = record.object.get("status") or {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded.api import api_errors, field_errors
+from trireme_kube.embedded.api import api_errors, field_errors, pod_resources
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.api.timestamps import timestamp
@@ -397,7 +397,7 @@ class Registry:
         """The grace period in seconds; only pods on a node have one."""
         if resource is not PODS or not obj["spec"].get("nodeName"):
             return 0
-        if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if pod_resources.has_ended(obj):
             return 0
         period = options.get("gracePeriodSeconds")
         if period is None:
