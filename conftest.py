@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-pytest_plugins = ("tests.helpers.timeouts",)
+pytest_plugins = ("tests.helpers.timeouts", "tests.helpers.world_fixture")
 
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

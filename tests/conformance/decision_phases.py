@@ -242,7 +242,7 @@ class Phases:
 
     def _make_scorer(self) -> score_engine.ScoreEngine:
         self._snap.amount_rules = amounts.rules_of(self._configuration.feature_gates)
-        return score_engine.ScoreEngine(self._snap, score_profiles.make_profiles(self._configuration, no_remote))
+        return score_engine.ScoreEngine(self._snap, score_profiles.make_profiles(self._configuration))
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:
@@ -366,11 +366,6 @@ class Phases:
         self._directory.cleanup()
         if problems:
             raise PhaseError("\n".join(problems))
-
-
-def no_remote(config: snapshot_pb2.RemotePlugin, profile: str) -> Any:
-    """Makes no remote plugin: the profiles of cases have none."""
-    raise AssertionError(f"no remote plugin is configured: {config.name}")
 
 
 def hash_of(configuration: snapshot_pb2.Configuration) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from tests.conformance.decision_phases import Filtered, hash_of, no_remote
+from tests.conformance.decision_phases import Filtered, hash_of
 from tests.conformance.in_process_phases import InProcessPhases
 from tests.helpers import phase_calls
 from trireme.evaluation import score_engine
@@ -19,7 +19,7 @@ class ExplainedPhases(InProcessPhases):
     def __init__(self, configuration: snapshot_pb2.Configuration, *, by_deltas: bool = False) -> None:
         super().__init__(configuration, by_deltas=by_deltas)
         self._observed = snapshot.Snapshot()
-        self._insight = service.InsightService(self._observed, no_remote, no_remote)
+        self._insight = service.InsightService(self._observed)
         self.compared_refusals = self.compared_scores = self.compared_choices = 0
 
     def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:

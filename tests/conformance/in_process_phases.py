@@ -11,7 +11,7 @@ import types
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from tests.conformance.decision_phases import Filtered, no_remote
+from tests.conformance.decision_phases import Filtered
 from trireme.cache import cluster_cache
 from trireme.evaluation import engine, score_engine
 from trireme.framework import amounts, status
@@ -162,6 +162,6 @@ def evaluators_of(
 ) -> in_process_evaluators.InProcessEvaluators:
     """Evaluators of the configuration's profiles, which have no remote plugins."""
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    filters = filter_profiles.make_profiles(configuration, no_remote)
-    scores = score_profiles.make_profiles(configuration, no_remote)
+    filters = filter_profiles.make_profiles(configuration)
+    scores = score_profiles.make_profiles(configuration)
     return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))

@@ -21,6 +21,7 @@ from tests.conformance.decision_phases import hash_of
 from tests.conformance.golden_rows import Row
 from trireme.filter import service as filter_service
 from trireme.framework import status
+from trireme.registry import remote_makers
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
 from trireme.wire import identities, node_columns
@@ -106,7 +107,7 @@ class ServiceFilter:
 
     def __init__(self) -> None:
         self.snap = snapshot.Snapshot()
-        self.service = filter_service.FilterPhase(self.snap, _no_remote)
+        self.service = filter_service.FilterPhase(self.snap, remote_makers.no_remote_plugin)
 
     async def begin(self, cluster: DecisionCluster) -> None:
         """As Filter says."""
@@ -525,10 +526,6 @@ async def _stream(requests: list[snapshot_pb2.SyncRequest]) -> AsyncIterator[sna
 
 def _context() -> Any:
     return _Context()
-
-
-def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
-    raise AssertionError(f"no remote plugin is configured: {config.name}")
 
 
 def decisions_of(

@@ -8,12 +8,10 @@ The first time takes six minutes of processor time. Who has no Go toolchain cann
 """
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import threading
 import types
@@ -22,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.golden_rows import Row
-from tools.controlplane import build_controlplane
+from tools.controlplane import build_controlplane, go_programs
 
 SOURCES = Path(__file__).parent / "oracle"
 REPOSITORY = Path(__file__).parents[2]
 MODULE = SOURCES / "go.mod"
 BINARY = REPOSITORY / "build" / "oracle"
-_STAMP = BINARY.with_suffix(".inputs")
 _VERSION = re.compile(r"^\s*k8s\.io/kubernetes (v\S+)", re.MULTILINE)
 _TOOLCHAIN = re.compile(r"^toolchain (\S+)", re.MULTILINE)
 
@@ -46,16 +43,15 @@ def reference() -> str:
 
 def available() -> bool:
     """Whether the program is there, built from the sources as they are now."""
-    return _up_to_date(_digest())
+    return go_programs.is_built(BINARY, _digest())
 
 
 def build() -> Path:
     """The program of the reference version, built if its sources have changed. Raises: OracleError."""
     digest = _digest()
-    if not _up_to_date(digest):
+    if not go_programs.is_built(BINARY, digest):
         # Without what debug tables are made of, a tenth less to compile.
-        _compile(MODULE, reference(), BINARY, "-gcflags=all=-dwarf=false")
-        _STAMP.write_text(digest)
+        _compile(MODULE, reference(), BINARY, digest, "-gcflags=all=-dwarf=false")
     return BINARY
 
 
@@ -67,52 +63,25 @@ def build_version(version: str) -> Path:
         raise OracleError(str(error)) from None
     binary = modfile.parent / BINARY.name
     # As its control plane is compiled, so that the two share what they have in common.
-    _compile(modfile, version, binary, "-mod=mod")
+    _compile(modfile, version, binary, _digest(), "-mod=mod")
     return binary
 
 
-def _compile(module: Path, version: str, binary: Path, *flags: str) -> None:
+def _compile(module: Path, version: str, binary: Path, inputs: str, *flags: str) -> None:
     """Compile and link the program with the modules that `module` requires. Raises: OracleError."""
-    go = shutil.which("go")
-    if go is None:
-        raise OracleError("the oracle is not built, and there is no Go toolchain to build it")
-    binary.parent.mkdir(parents=True, exist_ok=True)
     toolchain = _TOOLCHAIN.search(module.read_text())
-    # Linked beside its place and renamed: a run of the old one keeps it.
-    unfinished = binary.with_name(f"oracle.{os.getpid()}")
-    # No debug tables: half the size.
-    linking = f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
-    command = [
-        go,
-        "build",
-        *flags,
-        "-buildvcs=false",
-        f"-modfile={module}",
-        "-ldflags",
-        linking,
-        "-o",
-        str(unfinished),
-    ]
-    done = subprocess.run(
-        [*command, "."],
-        cwd=SOURCES,
-        env={**os.environ, "GOTOOLCHAIN": toolchain.group(1) if toolchain else "auto"},
-        preexec_fn=lambda: os.nice(10),
-        check=False,
-        stderr=subprocess.PIPE,
-    )
-    if done.returncode != 0:
-        raise OracleError(f"go build of the oracle failed:\n{done.stderr.decode()}")
-    unfinished.replace(binary)
+    environment = {**os.environ, "GOTOOLCHAIN": toolchain.group(1) if toolchain else "auto"}
+    linking = ("-ldflags", build_controlplane.ldflags(version))
+    command = ("build", *flags, "-buildvcs=false", f"-modfile={module}", *linking)
+    try:
+        go_programs.compile_program(binary, inputs, command, SOURCES, environment=environment, quiet=True)
+    except SystemExit as error:
+        raise OracleError(f"the oracle is not built: {error}") from None
 
 
 def _digest() -> str:
     inputs = [*sorted(SOURCES.glob("*.go")), MODULE, MODULE.with_suffix(".sum")]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()
-
-
-def _up_to_date(digest: str) -> bool:
-    return BINARY.exists() and _STAMP.exists() and _STAMP.read_text() == digest
+    return go_programs.digest(path.read_bytes() for path in inputs)
 
 
 def quantities(texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ class Phase:
         snap.amount_rules = amounts.rules_of(configuration.feature_gates)
         for delta in deltas:
             snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
-        profiles = score_profiles.make_profiles(configuration, decision_phases.no_remote)
+        profiles = score_profiles.make_profiles(configuration)
         self.engine, self.generation = score_engine.ScoreEngine(snap, profiles), snap.generation
         self.stream = decision_phases.SnapshotStream(self.channel)
         hello = snapshot_pb2.Hello(

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from tests.contract.contract_services import DEADLINE, ROOT
+from tests.helpers import polling
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.frontend import phase_configuration
 from trireme.frontend.phase_clients import insight_replicas, snapshot_publisher
@@ -45,7 +46,7 @@ class Frontend:
         """Its links are up while the block runs."""
         self.insight.replicas.set_endpoints([self._address])
         try:
-            await eventually(lambda: bool(self.insight.replicas.available))
+            await polling.until(lambda: bool(self.insight.replicas.available))
             yield self
         finally:
             await self.insight.replicas.close()
@@ -125,12 +126,6 @@ def _parsed(name: str, cpu: str) -> Any:
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
         }
     )
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from trireme.filter.service import FilterPhase
 from trireme.frontend.serving import serving_site
 from trireme.insight.service import InsightService
 from trireme.phases import phase_metrics
+from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
 from trireme_kube.componentbase import event_loop
@@ -95,12 +96,11 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
     unread: Any = None  # only what is declared is looked at, never a value
 
     no_remotes: Any = _NoRemotes
-
-    def no_remote(plugin: Any, profile: str) -> Any:
-        raise AssertionError("no remote plugin is configured")
-
-    filters, scores = FilterPhase(Snapshot(), no_remote), ScorePhase(Snapshot(), no_remote)
-    insights = InsightService(Snapshot(), no_remote, no_remote)
+    filters, scores = (
+        FilterPhase(Snapshot(), remote_makers.no_remote_plugin),
+        ScorePhase(Snapshot(), remote_makers.no_remote_plugin),
+    )
+    insights = InsightService(Snapshot())
     declared = {
         "filter": (
             *phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from grpc import aio
 
+from tests.helpers import polling
 from trireme.frontend.phase_clients import bind_phase_client
 from trireme.frontend.phase_clients.endpoints import Discovery
 from trireme.rpc import dialing, grpc_server, listen_flags
@@ -55,12 +56,6 @@ class Setting:
         return asyncio.create_task(self.client.wait_until_announced(patience))
 
 
-async def _until(true: Any) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not true():
-            await asyncio.sleep(0.01)
-
-
 @pytest.fixture
 async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
     """Two bind replicas behind real gRPC servers."""
@@ -83,7 +78,7 @@ async def test_replicas_that_are_found_late_are_waited_for(setting: Setting) -> 
     setting.client.observe(Discovery(complete=False))
     setting.client.set_endpoints([setting.first])
     announced = setting.announce()
-    await _until(lambda: setting.client.available)
+    await polling.until(lambda: setting.client.available)
     await asyncio.sleep(0.05)
     assert not announced.done()
     setting.client.observe(Discovery(complete=True))
@@ -105,7 +100,7 @@ async def test_a_replica_that_terminates_is_waited_for_but_not_called(setting: S
     setting.client.observe(Discovery(True, (setting.second,)))
     setting.client.set_endpoints([setting.first])
     announced = setting.announce()
-    await _until(lambda: setting.client.available and setting.binds[1].fences)
+    await polling.until(lambda: setting.client.available and setting.binds[1].fences)
     assert not announced.done()
     setting.binds[1].answering.set()
     assert 3 < await announced <= 5
@@ -120,7 +115,7 @@ async def test_a_replica_that_begins_to_terminate_is_still_waited_for(setting: S
     setting.binds[1].answering.clear()
     setting.client.set_endpoints([setting.first, setting.second])
     announced = setting.announce()
-    await _until(lambda: setting.client.available and setting.binds[1].fences)
+    await polling.until(lambda: setting.client.available and setting.binds[1].fences)
     setting.client.observe(Discovery(True, (setting.second,)))
     setting.client.set_endpoints([setting.first])
     await asyncio.sleep(0.05)
@@ -135,7 +130,7 @@ async def test_older_work_of_a_replica_that_is_gone_meanwhile_counts(setting: Se
     setting.binds[1].drain_ms = 5000
     setting.client.set_endpoints([setting.first, setting.second])
     announced = setting.announce()
-    await _until(lambda: setting.client.available)
+    await polling.until(lambda: setting.client.available)
     setting.client.set_endpoints([setting.first])
     setting.binds[0].answering.set()
     assert 3 < await announced <= 5
@@ -144,7 +139,7 @@ async def test_older_work_of_a_replica_that_is_gone_meanwhile_counts(setting: Se
 async def test_a_replica_that_restarts_is_not_waited_for_again(setting: Setting) -> None:
     """A new configuration does not bring work of the predecessor back."""
     setting.client.set_endpoints([setting.first, setting.second])
-    await _until(lambda: len(setting.client.answering()) == 2)
+    await polling.until(lambda: len(setting.client.answering()) == 2)
     setting.binds[1].answering.clear()
     setting.client.announce_again()
     assert await asyncio.wait_for(setting.announce(), DEADLINE) == 0

@@ -10,6 +10,7 @@ from grpc import aio
 
 from tests.contract import certificates, followed_frontend
 from tests.contract.contract_services import DEADLINE
+from tests.helpers import polling
 from trireme.frontend.phase_clients import decision_log, insight_replicas
 from trireme.rpc import dialing
 from trireme.v1 import (
@@ -64,7 +65,7 @@ async def test_it_remembers_decisions_and_explains_them(tmp_path: Path) -> None:
         frontend.insight.send_decisions(log)
         async with frontend.leading():
             frontend.enqueue("web", "1")
-            await followed_frontend.eventually(log.wanted)
+            await polling.until(log.wanted)
             generation, number = frontend.cache.generation, frontend.registry.intern(frontend.base_of("web", "1"), ())
             slot = frontend.cache.slot_of("large")
             for part in ({"filter": decision_pb2.FilterDecision(count=1)}, {"place": _placed(slot)}):
@@ -178,8 +179,6 @@ async def test_only_allowed_identities_are_answered(tmp_path: Path) -> None:
                 await frontend.explain("a")
         stranger = followed_frontend.Frontend(address, caller("stranger"))
         stranger.insight.replicas.set_endpoints([address])
-        await followed_frontend.eventually(
-            lambda: "PERMISSION_DENIED" in stranger.insight.replicas.statistics()[0].last_error
-        )
+        await polling.until(lambda: "PERMISSION_DENIED" in stranger.insight.replicas.statistics()[0].last_error)
         assert not stranger.insight.replicas.available
         await stranger.insight.replicas.close()

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -21,6 +21,7 @@ import pytest
 from aiohttp import test_utils
 
 from tests.helpers import insight_http as support
+from tests.helpers import polling
 from tests.helpers.recorded_decisions import record_folder
 from tests.helpers.recordings import BEGIN
 from trireme.insight.http_api import access, api, recorded_console
@@ -29,13 +30,6 @@ BEGIN_MS = BEGIN // 1_000_000
 PATIENCE_SECONDS = 60.0
 
 pytestmark = pytest.mark.timeout(180)
-
-
-async def until(true: Callable[[], Any]) -> None:
-    """Return once `true` says so."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not true():
-            await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager
@@ -164,8 +158,8 @@ async def test_the_process_ends_when_nobody_asks_and_is_started_by_the_next_requ
     async with console(tmp_path, idle_seconds=0.3, restart_seconds=600) as (client, recorded):
         assert (await ask(client))[0] == 200
         first = recorded.pid
-        await until(lambda: recorded.pid == 0)
-        await until(lambda: not pathlib.Path(f"/proc/{first}").exists())
+        await polling.until(lambda: recorded.pid == 0)
+        await polling.until(lambda: not pathlib.Path(f"/proc/{first}").exists())
         # It ended as it should: the next one does not have to wait.
         assert (await ask(client))[0] == 200
         second = recorded.pid
@@ -193,7 +187,7 @@ def test_the_process_ends_with_insight_however_that_ends(tmp_path: pathlib.Path)
         pid, status = insight.stdout.readline().split()
         assert (status, pathlib.Path(f"/proc/{int(pid)}").exists()) == (b"200", True)
         insight.kill()
-    asyncio.run(until(lambda: not _processes_on(tmp_path)))
+    asyncio.run(polling.until(lambda: not _processes_on(tmp_path)))
 
 
 # Answers with the headers that it got.
@@ -248,11 +242,11 @@ async def test_a_process_that_hangs_holds_up_nothing_else_and_a_lost_caller_keep
         os.kill(recorded.pid, signal.SIGSTOP)
         try:
             waiting = asyncio.create_task(ask(client))
-            await until(lambda: recorded.waiting == 1)
+            await polling.until(lambda: recorded.waiting == 1)
             assert (await ask(client, "/v1/overview"))[0] == 200
             assert not waiting.done()
             waiting.cancel()
-            await until(lambda: recorded.waiting == 0)
+            await polling.until(lambda: recorded.waiting == 0)
         finally:
             os.kill(recorded.pid, signal.SIGCONT)
         assert (await ask(client))[0] == 200
@@ -279,9 +273,9 @@ async def test_a_process_that_answers_nothing_any_more_is_replaced(
         second = recorded.pid
         os.kill(second, signal.SIGSTOP)
         waiting = asyncio.create_task(ask(client))
-        await until(lambda: recorded.waiting == 1)
+        await polling.until(lambda: recorded.waiting == 1)
         waiting.cancel()
-        await until(lambda: recorded.pid != second)
+        await polling.until(lambda: recorded.pid != second)
 
 
 async def test_a_request_without_an_answer_is_told_what_may_be_wrong(tmp_path: pathlib.Path) -> None:

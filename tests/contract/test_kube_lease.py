@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from tests.contract.kube_fake_server import FakeServer, Seen, answer, failure, serving, serving_in_a_thread
+from tests.helpers import polling
 from trireme_kube.client.leaderelection import lease
 from trireme_kube.client.leaderelection.election import ElectionSettings, Leading, Lost, Notice
 from trireme_kube.client.rest import client, credentials
@@ -54,19 +55,13 @@ def _elector(server: FakeServer, identity: str, notices: list[Notice], **more: A
     return lease.LeaseElector(ElectionSettings(identity, **periods), settings, notices.append)
 
 
-async def _until(holds: Any) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_stalled_main_loop_does_not_lose_the_lease() -> None:
     """If this fails, a large list in the main loop costs the leadership."""
     api, notices = LeaseApi(), []
     with serving_in_a_thread(api) as server:
         elector = _elector(server, "me", notices, lease_duration=3.0, renew_deadline=2.5)
         elector.start()
-        await _until(lambda: elector.leading)
+        await polling.until(lambda: elector.leading)
         assert elector.leading is not None
         epoch = elector.leading.epoch
         time.sleep(3.5)  # noqa: ASYNC251  (blocking the loop is what this test is about)
@@ -84,12 +79,12 @@ async def test_the_lease_is_handed_over_at_once_when_the_leader_stops() -> None:
     async with serving(api) as server:
         first, second = _elector(server, "first", first_notices), _elector(server, "second", second_notices)
         first.start()
-        await _until(lambda: first.leading)
+        await polling.until(lambda: first.leading)
         second.start()
         await asyncio.sleep(0.3)
         assert second.leading is None
         await first.stop()
-        await _until(lambda: second.leading)  # for less than the Lease is valid
+        await polling.until(lambda: second.leading)  # for less than the Lease is valid
         assert second.leading is not None
         assert second.leading.epoch > first_notices[1].epoch
         assert first_notices[-1] == Lost("asked to stop", requested=True)
@@ -104,10 +99,10 @@ async def test_a_leader_whose_server_is_away_has_lost_in_time() -> None:
     async with serving(api) as server:
         elector = _elector(server, "me", notices, lease_duration=20.0, renew_deadline=1.5)
         elector.start()
-        await _until(lambda: elector.leading)
+        await polling.until(lambda: elector.leading)
         api.away = True
         gone = time.monotonic()
-        await _until(lambda: any(isinstance(notice, Lost) for notice in notices))
+        await polling.until(lambda: any(isinstance(notice, Lost) for notice in notices))
         assert 1.0 < time.monotonic() - gone < 20.0
         assert elector.leading is None
         await elector.ended()
@@ -121,9 +116,9 @@ async def test_stopping_a_follower_returns_at_once() -> None:
         seen: list[Notice] = []
         leader, follower = _elector(server, "leader", []), _elector(server, "follower", seen, retry_period=30.0)
         leader.start()
-        await _until(lambda: leader.leading)
+        await polling.until(lambda: leader.leading)
         follower.start()
-        await _until(lambda: seen)
+        await polling.until(lambda: seen)
         async with asyncio.timeout(20):
             await follower.stop()
         assert leader.leading is not None
@@ -154,7 +149,7 @@ async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
             assert await verdict(1, "me") is lease.ClaimVerdict.VACANT
             elector = _elector(server, "me", [])
             elector.start()
-            await _until(lambda: len(api.history) > 3)
+            await polling.until(lambda: len(api.history) > 3)
             assert elector.leading is not None
             assert await verdict(elector.leading.epoch, "me") is lease.ClaimVerdict.IN_FORCE
             assert await verdict(elector.leading.epoch, "other") is lease.ClaimVerdict.DEPOSED

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 from tests.contract.frontend_with_phases import Cluster, Server, node
+from tests.helpers import polling
 from trireme.config import trireme_configuration
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import wake_up_check
@@ -48,15 +49,10 @@ class _World:
             }
         )
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
-            while not condition():
-                await asyncio.sleep(0.01)
-
     async def refused(self, name: str) -> None:
         """Create a pod, and wait until it was refused."""
         self.cluster.create(name, "1")
-        await self.until(lambda: self.waits(name))
+        await polling.until(lambda: self.waits(name))
 
     def waits(self, name: str) -> bool:
         found = self.queue.contents.get(f"ns/{name}")
@@ -66,7 +62,7 @@ class _World:
         """Insight follows."""
         insight = self.cluster.frontend.phases.links.insight
         assert insight is not None
-        await self.until(lambda: insight.replicas.available)
+        await polling.until(lambda: insight.replicas.available)
 
     def missed(self) -> tuple[dict[str, float], dict[str, float]]:
         """What the metric counts, by plugin and by what found it."""

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.contract.plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
+from tests.helpers import polling
 from trireme.config import commandline
 from trireme.frontend import phase_configuration, plugin_changes, plugin_monitor, queue_plugin_calls
 from trireme.remote import remote_client
@@ -144,13 +145,6 @@ def configured(served: ScriptedPlugin) -> list[plugin_pb2.ConfigureRequest]:
     return [each for each in served.requests if isinstance(each, plugin_pb2.ConfigureRequest)]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Return once it holds."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, a new version of a plugin uses its default arguments, or the old version's description."""
     config = await asyncio.to_thread(completed, tmp_path, "Fail", {"a": 1})
@@ -195,7 +189,7 @@ async def test_a_description_that_means_the_same_changes_nothing(
                 depends_on=plugin_pb2.DEPENDENCY_CLUSTER,
                 normalization=plugin_pb2.NORMALIZATION_NONE,
             )
-            await until(lambda: len(configured(served)) > 2)
+            await polling.until(lambda: len(configured(served)) > 2)
             assert not changes.infos
             assert monitor.infos() == in_force
             assert {each.config_hash for each in configured(served)} == {sent.config_hash}
@@ -215,14 +209,14 @@ async def test_a_plugin_under_ignore_that_never_gets_the_cluster_is_left_out(
         await monitor.start(20)
         async with running(monitor, monkeypatch, lambda plugin: unsynced) as changes:
             polled = len(served.requests)
-            await until(lambda: len(served.requests) > polled + 2)
+            await polling.until(lambda: len(served.requests) > polled + 2)
             assert monitor.statuses()[0].takes_part
             unsynced += 2
             if policy == "Ignore":
                 await changes.until(1)
                 assert changes.infos[-1] == {}
             polled = len(served.requests)
-            await until(lambda: len(served.requests) > polled + 2)
+            await polling.until(lambda: len(served.requests) > polled + 2)
             assert monitor.statuses()[0].takes_part == (policy == "Fail")
             assert ("has not acknowledged the full sync" in monitor.statuses()[0].problem) == (policy == "Ignore")
             unsynced = 0.0
@@ -242,12 +236,12 @@ async def test_a_new_instance_of_the_same_version_is_reported(tmp_path: Path, mo
         await monitor.start(20)
         async with running(monitor, monkeypatch) as changes:
             polled = len(served.requests)
-            await until(lambda: len(served.requests) > polled + 2)
+            await polling.until(lambda: len(served.requests) > polled + 2)
             assert not changes.infos
             served.answers[GET_PLUGIN_INFO] = described(instance="two")
             await changes.until(1)
             polled = len(served.requests)
-            await until(lambda: len(served.requests) > polled + 2)
+            await polling.until(lambda: len(served.requests) > polled + 2)
             assert changes.infos == [monitor.infos()]
 
 
@@ -292,7 +286,7 @@ async def test_another_description_of_the_same_instance_takes_effect(
             for name, value in fields.items():
                 assert getattr(changes.infos[0]["P"], name) == value
             served.requests.clear()
-            await until(lambda: len(served.requests) > 3)
+            await polling.until(lambda: len(served.requests) > 3)
             assert not configured(served)
             assert len(changes.infos) == 1
 
@@ -314,7 +308,7 @@ async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
         await monitor.start(20)
         async with running(monitor, monkeypatch) as changes:
             served.answers[GET_PLUGIN_INFO] = changing
-            await until(lambda: len(configured(served)) > 5)
+            await polling.until(lambda: len(configured(served)) > 5)
             assert len(changes.infos) == 1
             assert monitor.infos() == changes.infos[0]
             (status,) = monitor.statuses()
@@ -354,14 +348,14 @@ async def test_replicas_that_differ_are_shown_and_stop_nothing(
         monitor = plugin_monitor.PluginMonitor(config)
         await monitor.start(20)
         async with running(monitor, monkeypatch) as changes:
-            await until(lambda: monitor.statuses()[0].changing)
+            await polling.until(lambda: monitor.statuses()[0].changing)
             (status,) = monitor.statuses()
             assert how.format(folder=tmp_path) in status.problem
             assert (status.takes_part, status.reachable, changes.infos) == (True, True, [])
             asked = len(second.requests)
-            await until(lambda: len(second.requests) > asked + 2)
+            await polling.until(lambda: len(second.requests) > asked + 2)
             second.answers[GET_PLUGIN_INFO] = described(instance="two")
-            await until(lambda: not monitor.statuses()[0].changing)
+            await polling.until(lambda: not monitor.statuses()[0].changing)
             assert monitor.statuses()[0].problem == ""
     assert [each.levelname for each in caplog.records if "replicas" in each.message] == ["WARNING", "INFO"]
 
@@ -393,7 +387,7 @@ async def test_a_plugin_that_no_longer_fits_takes_part_no_more(
             # Under Fail the pods being scheduled still need it.
             assert changes.infos == [in_force if policy == "Fail" else {}]
             assert monitor.rejected() == {"P"}
-            await until(lambda: bool(monitor.statuses()[0].problem))
+            await polling.until(lambda: bool(monitor.statuses()[0].problem))
             (status,) = monitor.statuses()
             words = {"a step that it lacks": "enables the plugin at permit", "another name": "hosts Q"}
             assert words.get(wrong, "too large") in status.problem
@@ -402,7 +396,7 @@ async def test_a_plugin_that_no_longer_fits_takes_part_no_more(
             await changes.until(2)
             assert changes.infos[1:] == [in_force]
             assert monitor.rejected() == frozenset()
-            await until(lambda: not monitor.statuses()[0].problem)
+            await polling.until(lambda: not monitor.statuses()[0].problem)
             assert monitor.statuses()[0].takes_part
 
 
@@ -422,7 +416,7 @@ async def test_a_plugin_that_is_rejected_repeatedly_is_excluded_for_a_while(
                 served.answers[GET_PLUGIN_INFO] = described(instance="three")
                 if count == 1:
                     await changes.until(2)
-            await until(lambda: "again and again" in monitor.statuses()[0].problem)
+            await polling.until(lambda: "again and again" in monitor.statuses()[0].problem)
             assert len(changes.infos) == 3
             assert monitor.infos() == {}
 
@@ -488,7 +482,7 @@ async def test_an_instance_that_lacks_the_stream_takes_part_no_more(
             served.answers[GET_PLUGIN_INFO] = described(instance=instance, node_data=plugin_pb2.NODE_DATA_SNAPSHOT)
             await changes.until(1)
             assert monitor.rejected() == {"P"}
-            await until(lambda: "SnapshotFollower" in monitor.statuses()[0].problem)
+            await polling.until(lambda: "SnapshotFollower" in monitor.statuses()[0].problem)
             served.answers[GET_PLUGIN_INFO] = described(instance=instance and "three")
             await changes.until(2)
             assert monitor.rejected() == frozenset()

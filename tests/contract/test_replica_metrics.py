@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from tests.contract import metrics_document
-from tests.helpers.phase_calls import no_remote_plugins
 from tools.controlplane import ports
 from trireme.filter.service import FilterPhase
 from trireme.phases import phase_metrics
+from trireme.registry import remote_makers
 from trireme.rpc import listen_flags
 from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
@@ -29,7 +29,7 @@ def _own_certificate() -> certificate_expiry.Expiries:
 @pytest.mark.parametrize(("phase", "make"), [("filter", FilterPhase), ("score", ScorePhase)])
 async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..., FilterPhase | ScorePhase]) -> None:
     """An operator would find other metrics than the document names, or a replica without a snapshot called ready."""
-    service = make(Snapshot(), no_remote_plugins)
+    service = make(Snapshot(), remote_makers.no_remote_plugin)
     (port,) = ports.free_ports(1)
     listen = f"127.0.0.1:{port}"
     async with (
@@ -57,7 +57,7 @@ async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..
 
 async def test_a_port_in_use_is_named() -> None:
     """The process would end with a traceback, or serve no metrics and not say so."""
-    service = FilterPhase(Snapshot(), no_remote_plugins)
+    service = FilterPhase(Snapshot(), remote_makers.no_remote_plugin)
     (port,) = ports.free_ports(1)
 
     def served() -> contextlib.AbstractAsyncContextManager[None]:

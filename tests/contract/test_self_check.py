@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.contract.frontend_with_phases import Cluster, Server, node
+from tests.helpers import polling
 from trireme.config import trireme_configuration
 from trireme.frontend.serving import frontend_state, scheduler_status
 from trireme.insight import process as insight_process
@@ -40,14 +41,8 @@ async def _scheduling(folder: pathlib.Path, does: str = trireme_configuration.SA
                 flags = InsightFlags(record_dir=str(folder / "recordings"))
                 await stack.enter_async_context(insight_process.recording(server.service, flags, supervisor))
             replicas.set_endpoints([server.address])
-        await _until(lambda: links.insight is not None and links.insight.replicas.available)
+        await polling.until(lambda: links.insight is not None and links.insight.replicas.available)
         yield cluster
-
-
-async def _until(condition: Any) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def _status(cluster: Cluster) -> scheduler_status_pb2.SelfCheck | None:
@@ -90,7 +85,7 @@ async def test_a_score_that_decides_otherwise_is_found_and_saved(
     monkeypatch.setattr(score_service.ScorePhase, "Place", on_the_other_node)
     async with _scheduling(tmp_path) as cluster:
         await _schedule(cluster, 12)
-        await _until(lambda: _checked(cluster) > 0)
+        await polling.until(lambda: _checked(cluster) > 0)
         status = _status(cluster)
     assert status is not None
     assert status.different > 0
@@ -106,7 +101,7 @@ async def test_a_score_that_decides_otherwise_is_found_and_saved(
 async def test_a_scheduler_in_order_decides_the_same(tmp_path: pathlib.Path) -> None:
     async with _scheduling(tmp_path) as cluster:
         await _schedule(cluster, 12)
-        await _until(lambda: _checked(cluster) > 0)
+        await polling.until(lambda: _checked(cluster) > 0)
         status = _status(cluster)
     assert status is not None
     assert (status.different, status.problem, status.HasField("last_difference")) == (0, "", False)

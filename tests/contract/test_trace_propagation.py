@@ -1,15 +1,14 @@
 """Traces through the processes, over real gRPC: a frontend with filter, score and bind."""
 
-import asyncio
 import contextlib
 import pathlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from opentelemetry import trace
 from opentelemetry.sdk import trace as trace_sdk
 
 from tests.contract import frontend_with_phases
-from tests.helpers import recorded_spans
+from tests.helpers import polling, recorded_spans
 from trireme import sdk
 from trireme.frontend.tracing import pod_traces
 from trireme.remote import plugin_connections, remote_connection
@@ -39,19 +38,13 @@ async def _scheduling(folder: pathlib.Path) -> AsyncIterator[frontend_with_phase
             await server.stop()
 
 
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_trace_of_a_pod_goes_through_all_phases(tmp_path: pathlib.Path) -> None:
     with recorded_spans.recorded() as recorder:
         async with _scheduling(tmp_path) as cluster:
             cluster.deliver_nodes([frontend_with_phases.node(name, 10) for name in ("n1", "n2")])
             uid = cluster.create("a", "1")
             await cluster.until_bound(1, 20)
-            await _until(lambda: bool(recorder.named("Pod") and recorder.named("Bind")))
+            await polling.until(lambda: bool(recorder.named("Pod") and recorder.named("Bind")))
             instrument = cluster.frontend.context.metrics.instruments.attempt_seconds
         tree = recorder.tree(pod_traces.ids_of_pod(uid)[0])
     (exemplar,) = (found.exemplar for found in instrument.family().samples if found.exemplar is not None)
@@ -74,7 +67,7 @@ async def test_a_pod_that_fits_nowhere_has_its_attempt_kept(tmp_path: pathlib.Pa
         async with _scheduling(tmp_path) as cluster:
             cluster.deliver_nodes([frontend_with_phases.node("n", 10)])
             cluster.create("a", "1000")
-            await _until(lambda: bool(recorder.named("Attempt")))
+            await polling.until(lambda: bool(recorder.named("Attempt")))
     (attempt,) = recorder.named("Attempt")[:1]
     assert attempt.error.startswith("0/1 nodes are available: 1 Insufficient cpu")
     assert [len(recorder.named(name)) for name in ("Filter", "PostFilter", "Pod")] == [1, 1, 0]

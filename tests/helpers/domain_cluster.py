@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 
 from tests.helpers.cluster_objects import to_cluster_object
-from tests.helpers.phase_calls import context, no_remote_plugins
+from tests.helpers.phase_calls import context
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.filter import service as filter_service
 from trireme.frontend.phase_clients import class_answers
-from trireme.registry import default_profile
+from trireme.registry import default_profile, remote_makers
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
@@ -60,7 +60,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.snap = snapshot.Snapshot()
-        make = no_remote_plugins if self.remote is None else self._make_remote
+        make = remote_makers.no_remote_plugin if self.remote is None else self._make_remote
         self.filter = filter_service.FilterPhase(self.snap, make)
         self.score = score_service.ScorePhase(self.snap, make)
         self._loop = asyncio.new_event_loop()

@@ -192,6 +192,11 @@ class World:
         """What waits for an answer."""
         return [call.rpc for call in self.pending_calls]
 
+    def pending_call(self, rpc: str) -> PendingCall:
+        """The only call of this RPC that waits for an answer."""
+        (call,) = (each for each in self.pending_calls if each.rpc == rpc)
+        return call
+
     def close(self) -> None:
         """End all."""
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from tests.contract import certificates, serving_frontend
 from tests.contract import kube_fake_server as fake
 from tests.helpers import phase_calls
-from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, configuration
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import flags, service
 from trireme.insight.http_api import http_server
@@ -48,7 +48,7 @@ async def replica() -> service.InsightService:
     builder.add_class(1, pod_of(requesting(cpu="1")))
     builder.add_class(2, pod_of(requesting(cpu="5")))
     builder.place(1, "n0")
-    made = service.InsightService(builder.snap, no_remote_plugins, no_remote_plugins)
+    made = service.InsightService(builder.snap)
     await phase_calls.greet(made, configuration(("NodeResourcesFit",), (("NodeResourcesFit", 1),)))
     made.cluster.apply_queue(snapshot_pb2.QueueDelta(reset=True, pods=[queued("large", 2), queued("small", 1)]))
     return made

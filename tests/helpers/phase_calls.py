@@ -12,11 +12,6 @@ PROFILE = "p"
 HASH = 77
 
 
-def no_remote_plugins(remote: snapshot_pb2.RemotePlugin, profile: str) -> Any:
-    """What makes a filter service's remote plugins, where there are none."""
-    raise AssertionError(f"{remote.name} is configured")
-
-
 class Aborted(Exception):
     """The call was ended with a code."""
 

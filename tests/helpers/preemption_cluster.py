@@ -7,6 +7,7 @@ from tests.helpers import phase_calls
 from tests.helpers.phase_calls import context
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
+from trireme.registry import remote_makers
 from trireme.v1 import core_pb2, filter_pb2, filter_phase_pb2, plugin_pb2
 from trireme.wire import identities
 
@@ -45,7 +46,7 @@ class Preemption:
         self, nominated: str = "", args: str = "{}", gates: dict[str, bool] | None = None
     ) -> filter_pb2.PostFilterResponse:
         """Filter, and PostFilter of what it answered."""
-        self.service = service.FilterPhase(snap := self.builder.snap, phase_calls.no_remote_plugins)
+        self.service = service.FilterPhase(snap := self.builder.snap, remote_makers.no_remote_plugin)
         configuration = phase_calls.configuration(self.filters, [])
         configuration.feature_gates.update(gates or {})
         profile = configuration.profiles[0]

@@ -48,8 +48,8 @@ class Cluster:
 
     def engine_of(self, snap: snapshot.Snapshot) -> engine.Engine:
         """An engine on the snapshot."""
-        filters = filter_profiles.make_profiles(self.configuration, phase_calls.no_remote_plugins)
-        scores = score_profiles.make_profiles(self.configuration, phase_calls.no_remote_plugins)
+        filters = filter_profiles.make_profiles(self.configuration)
+        scores = score_profiles.make_profiles(self.configuration)
         return engine.Engine(snap, filters, scores)
 
     async def feasible_nodes(self, **changes: Any) -> list[str]:

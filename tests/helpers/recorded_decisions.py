@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import phase_calls
 from tests.helpers.frontend_world_services import FakePhase
-from tests.helpers.phase_calls import HASH, PROFILE, context, no_remote_plugins
+from tests.helpers.phase_calls import HASH, PROFILE, context
 from tests.helpers.recordings import BEGIN, SECOND, encoded, end_frame, header
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service as filter_service
@@ -25,6 +25,7 @@ from trireme.frontend.phase_clients import (
     remote_evaluators,
 )
 from trireme.recording import full_state, segment_writer
+from trireme.registry import remote_makers
 from trireme.remote import remote_plugins
 from trireme.score import service as score_service
 from trireme.v1 import (
@@ -108,12 +109,12 @@ class RecordedCluster:
         self._services = (
             filter_service.FilterPhase(
                 self.builder.snap,
-                no_remote_plugins if plugin is None else self.remotes.make_filter_plugin,
+                remote_makers.no_remote_plugin if plugin is None else self.remotes.make_filter_plugin,
                 self.remotes.make_reserve_plugin,
                 self.remotes.make_post_filter_plugin,
             ),
             score_service.ScorePhase(
-                self.builder.snap, no_remote_plugins if plugin is None else self.remotes.make_score_plugin
+                self.builder.snap, remote_makers.no_remote_plugin if plugin is None else self.remotes.make_score_plugin
             ),
         )
         phases = (FakePhase(self._respond, lambda request: None) for _ in self._services)

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from tests.helpers.phase_calls import context, no_remote_plugins
+from tests.helpers.phase_calls import context
 from tests.helpers.recorded_decisions import RecordedCluster
 from trireme.insight import service
+from trireme.registry import remote_makers
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, decision_explanation_pb2, insight_pb2, recording_pb2, snapshot_pb2
 
@@ -17,8 +18,8 @@ class RememberingInsight:
         remotes = cluster.remotes if cluster.configuration.remote_plugins else None
         self.service = service.InsightService(
             snapshot.Snapshot(),
-            no_remote_plugins if remotes is None else remotes.make_filter_plugin,
-            no_remote_plugins if remotes is None else remotes.make_score_plugin,
+            remote_makers.no_remote_plugin if remotes is None else remotes.make_filter_plugin,
+            remote_makers.no_remote_plugin if remotes is None else remotes.make_score_plugin,
         )
         self.service.configure(cluster.configuration)
         self._taken = 0

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import json_format
 
 from tests.helpers import phase_calls
-from tests.helpers.phase_calls import Aborted, context, no_remote_plugins
+from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.cache import pod_projection
 from trireme.config import gates
@@ -85,7 +85,7 @@ class SimulatedInsight:
         for name, fields in nodes.items():
             of = {"allocatable": {"cpu": fields, "memory": "8Gi", "pods": "20"}} if isinstance(fields, str) else fields
             self.builder.set_node(name, **of)
-        self.service = service.InsightService(self.builder.snap, no_remote_plugins, no_remote_plugins)
+        self.service = service.InsightService(self.builder.snap)
 
     async def start(self, features: Mapping[str, bool] | None = None) -> "SimulatedInsight":
         """A frontend brings the configuration and an empty queue."""

@@ -38,8 +38,7 @@ async def main(folder: pathlib.Path) -> int:
     classes = BY_KEY["priorityclasses.scheduling.k8s.io"]
     cluster.registry.create(classes, "", {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
     record = cluster.registry.create(NODES, "", node(NodeShape(cpu="1", memory="4096Mi", pods=9), 0))
-    ready = {**record.object, "metadata": dict(record.object["metadata"]), "spec": {"taints": []}}
-    cluster.registry.store_update(NODES, record, ready)
+    cluster.registry.update_fields(NODES, record, spec={"taints": []})
 
     def create(name: str, cpu: str, **spec: str) -> None:
         container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "1Mi"}}}

@@ -250,8 +250,7 @@ class Cluster:
         (self._unlisted.discard if listed else self._unlisted.add)(host)
         record = self.store.get(_SLICES, _NAMESPACE, phase)
         assert record is not None
-        changed = {**record.object, "metadata": dict(record.object["metadata"]), **self._endpoints(phase)}
-        self.registry.store_update(_SLICES, record, changed)
+        self.registry.update_fields(_SLICES, record, **self._endpoints(phase))
 
     def _endpoints(self, phase: str) -> Object:
         listed = [host for host in self.hosts[phase] if host not in self._unlisted]

@@ -267,8 +267,7 @@ class Load:
 
     def _remove_gates(self, record: Record) -> None:
         spec = {key: value for key, value in record.object["spec"].items() if key != "schedulingGates"}
-        changed = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-        self._registry.store_update(PODS, record, changed)
+        self._registry.update_fields(PODS, record, spec=spec)
 
     # Nodes
 
@@ -306,9 +305,7 @@ class Load:
                 self._delete(pod)
 
     def _set_spec(self, record: Record, **fields: Any) -> Record:
-        changed = {**record.object, "metadata": dict(record.object["metadata"])}
-        changed["spec"] = {**record.object["spec"], **fields}
-        return self._registry.store_update(NODES, record, changed)
+        return self._registry.update_fields(NODES, record, spec={**record.object["spec"], **fields})
 
 
 class ZonedLoad(Load):

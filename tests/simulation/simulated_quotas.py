@@ -66,8 +66,7 @@ class LimitedWorkloads:
         name, most, *_ = pick.choice(_REPLICA_SETS)
         record = self._registry.get(REPLICA_SETS, NAMESPACE, name)
         spec = {**record.object["spec"], "replicas": pick.randint(most // 2, most)}
-        changed = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-        self._registry.store_update(REPLICA_SETS, record, changed)
+        self._registry.update_fields(REPLICA_SETS, record, spec=spec)
 
     def _delete_pods(self, pick: random.Random) -> None:
         found = [record for record in self._registry.store.scan(PODS, NAMESPACE) if not is_terminating(record.object)]

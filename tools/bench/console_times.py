@@ -138,9 +138,7 @@ def _status(second: int, pending: int) -> scheduler_status_pb2.SchedulerStatus:
 
 async def _replica(nodes: int, pods: int, pending: int) -> service.InsightService:
     """Insight with this cluster, and a quarter of an hour of history."""
-    made = service.InsightService(
-        proposal_times._snapshot(nodes, pods), proposal_times.no_remote, proposal_times.no_remote
-    )
+    made = service.InsightService(proposal_times._snapshot(nodes, pods))
     made.configure(_configuration())
     made.take_queue(_queue(pending, 0, pending))
     for second in range(900):

@@ -58,8 +58,8 @@ async def _messages(nodes: int, pods: int, decisions: int) -> list[snapshot_pb2.
     snap.apply(reset)
     evaluating = engine.Engine(
         snap,
-        filter_profiles.make_profiles(configuration, clusters.no_remote),
-        score_profiles.make_profiles(configuration, clusters.no_remote),
+        filter_profiles.make_profiles(configuration),
+        score_profiles.make_profiles(configuration),
     )
     out, row, pending = [snapshot_pb2.SyncRequest(delta=reset)], pods, list[decision_pb2.Decision]()
     for number in range(decisions):
@@ -96,7 +96,7 @@ async def _messages(nodes: int, pods: int, decisions: int) -> list[snapshot_pb2.
 
 def _follow(contents: list[bytes], *, remember: bool) -> tuple[service.InsightService, float]:
     """A replica that received all, and the CPU seconds that it took behind the full sync."""
-    made = service.InsightService(snapshot.Snapshot(), clusters.no_remote, clusters.no_remote)
+    made = service.InsightService(snapshot.Snapshot())
     made.configure(_configuration())
     started = 0.0
     for number, content in enumerate(contents):

@@ -60,7 +60,7 @@ class _Replica:
 
     def __init__(self, nodes: int, pods: int) -> None:
         self._nodes, self._row, self._draw = nodes, pods, random.Random(5)
-        self.service = service.InsightService(snapshot.Snapshot(), clusters.no_remote, clusters.no_remote)
+        self.service = service.InsightService(snapshot.Snapshot())
         self.service.configure(simulation_times._configuration())
         self._apply(clusters.full_sync(nodes, pods))
         first = clusters.CLASSES + 100

@@ -24,7 +24,7 @@ from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.scoring import score_chain, score_evaluator
 from trireme.framework import status
 from trireme.plugin_api import interfaces, scorers
-from trireme.remote import plugin_control, remote_client, remote_endpoint, remote_plugins
+from trireme.remote import plugin_control, remote_endpoint, remote_plugins
 from trireme.rpc import dialing
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, meta_pb2, plugin_pb2, snapshot_pb2
@@ -144,16 +144,11 @@ async def _config_of(address: str) -> snapshot_pb2.RemotePlugin:
                 if attempt == 199:
                     raise
                 await asyncio.sleep(0.1)
+        (info,) = answer.plugins
+        arguments = plugin_pb2.ConfigureRequest(plugin=info.name, profile=_PROFILE, args_json=b"{}")
+        await plugin_control.configure(connection.channel, [arguments], 0, 20)
     finally:
         await connection.close()
-    (info,) = answer.plugins
-    await remote_client.configure(
-        info.name,
-        address,
-        [plugin_pb2.ConfigureRequest(plugin=info.name, profile=_PROFILE, args_json=b"{}")],
-        0,
-        deadline_seconds=20,
-    )
     return snapshot_pb2.RemotePlugin(name=info.name, endpoints=[address], deadline_ms=60_000, info=info)
 
 

@@ -106,14 +106,9 @@ def _engine(snap: snapshot.Snapshot) -> engine.Engine:
     configuration = snapshot_pb2.Configuration(profiles=[profile])
     return engine.Engine(
         snap,
-        filter_profiles.make_profiles(configuration, no_remote),
-        score_profiles.make_profiles(configuration, no_remote),
+        filter_profiles.make_profiles(configuration),
+        score_profiles.make_profiles(configuration),
     )
-
-
-def no_remote(*_: Any) -> Any:
-    """No plugin of this cluster is remote."""
-    raise AssertionError("no plugin is remote")
 
 
 FILTERS = (

@@ -111,7 +111,7 @@ async def _time(asking: simulator.Simulator, request: simulation_pb2.SimulateReq
 
 async def _measure(nodes: int, pods: int) -> None:
     snap, configuration = _cluster(nodes, pods), _configuration()
-    setup = setups.make_setup(configuration, proposal_times.no_remote, proposal_times.no_remote, cycle_pb2.Cycle())
+    setup = setups.make_setup(configuration, cycle_pb2.Cycle())
     asking = simulator.Simulator(observed_cluster.ObservedCluster(snap), lambda request: setup, seconds=600.0)
     for shapes in (1, 50, 300, 1000):
         request = simulation_pb2.SimulateRequest()

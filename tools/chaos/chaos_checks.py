@@ -169,10 +169,6 @@ class Checks:
                 seconds = at - self._pods[name].created_at
                 self._violated(LOST, at, f"{name} is not bound after {seconds:.0f} s")
 
-    def gap_until(self, at: float) -> Gap | None:
-        """The gap that is not over yet."""
-        return Gap(self._gap_start, at) if self._gap_start is not None else None
-
     def _bound(self, name: str, pod: _Pod, node: str, at: float) -> None:
         if name in self._waiting:
             self.bound += 1

@@ -9,20 +9,17 @@ Also change: tools/chaos/clock_shift.c, tools/controlplane/clockscheduler/main.g
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import pathlib
 import struct
 import subprocess
 import tempfile
 
-from tools.controlplane import build_controlplane, launcher
+from tools.controlplane import build_controlplane, go_programs, launcher
 
 SOURCE = pathlib.Path(__file__).with_name("clock_shift.c")
 SCHEDULER = launcher.REPOSITORY / "build" / "clockscheduler"
 
-_STAMP = SCHEDULER.with_suffix(".inputs")
 _MODULE = build_controlplane.MODULE
 _INPUTS = (_MODULE / "clockscheduler" / "main.go", _MODULE / "go.mod", _MODULE / "go.sum")
 
@@ -41,10 +38,10 @@ def build_library(folder: pathlib.Path) -> pathlib.Path:
 def build_scheduler() -> None:
     """Build kube-scheduler with a clock that can be moved, once: some minutes.
 
-    Raises: OSError, CalledProcessError or ValueError where that is impossible.
+    Raises: OSError, CalledProcessError, SystemExit or ValueError where that is impossible.
     """
-    inputs = hashlib.sha256(b"\0".join(each.read_bytes() for each in _INPUTS)).hexdigest()
-    if SCHEDULER.exists() and _STAMP.exists() and _STAMP.read_text() == inputs:
+    inputs = go_programs.digest(each.read_bytes() for each in _INPUTS)
+    if go_programs.is_built(SCHEDULER, inputs):
         return
     root = subprocess.run(["go", "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip()
     original = pathlib.Path(root, "src", "time", "time.go")
@@ -56,20 +53,9 @@ def build_scheduler() -> None:
         changed.write_text(text.replace(_READS, _READS_AHEAD) + _AHEAD)
         overlay.write_text(json.dumps({"Replace": {str(original): str(changed)}}))
         version = build_controlplane.kubernetes_version((_MODULE / "go.mod").read_text())
-        unfinished = SCHEDULER.with_suffix(".new")
-        flags = [
-            "-buildvcs=false",
-            "-tags",
-            "clockahead",
-            "-overlay",
-            str(overlay),
-            "-ldflags",
-            build_controlplane.ldflags(version),
-        ]
-        command = ["go", "build", *flags, "-o", str(unfinished), "./clockscheduler"]
-        subprocess.run(command, cwd=_MODULE, preexec_fn=lambda: os.nice(10), check=True)
-    unfinished.replace(SCHEDULER)
-    _STAMP.write_text(inputs)
+        flags = ("-buildvcs=false", "-tags", "clockahead", "-overlay", str(overlay))
+        command = ("build", *flags, "-ldflags", build_controlplane.ldflags(version))
+        go_programs.compile_program(SCHEDULER, inputs, command, _MODULE, package="./clockscheduler")
 
 
 class Clock:

@@ -4,31 +4,28 @@ With `--node` also `build/node`, the programs of a node. `--version v1.36.3` bui
 of Kubernetes, as `build/kubernetes-v1.36.3/controlplane`, with the modules and the Go release of that version.
 
 A cold build compiles most of Kubernetes (some six minutes on two cores, at low priority so that the machine stays
-usable); every later call only compares a digest of the inputs with the one recorded beside the binary and says that
-there is nothing to do. The digest is of contents, not of times: a fresh clone with a restored `build/` is up to date.
+usable); every later call says that there is nothing to do.
 
 Standard library only, so that it runs before anything is installed.
 """
-
-# Also change: tools/programs/build_programs.py (how programs in Go are built).
 
 # Also change: tools/controlplane/launcher.py, tools/controlplane/main.go (the programs of the control plane).
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tools.controlplane import go_programs
 
 MODULE = Path(__file__).resolve().parent
 REPOSITORY = MODULE.parent.parent
@@ -82,17 +79,16 @@ def ldflags(version: str) -> str:
 
 
 def digest(binary: Path = BINARY, module: Path = MODULE, version: str = "") -> str:
-    """A digest of everything that decides what the binary is, the Go toolchain apart."""
+    """The digest of the binary's inputs."""
     # The modules of another version do not come from go.mod.
     names = (SOURCES[binary.name],) if version else (SOURCES[binary.name], "go.mod", "go.sum")
     inputs = [(module / name).read_bytes() for name in names]
-    return hashlib.sha256(b"\0".join([*inputs, *([version.encode()] if version else [])])).hexdigest()
+    return go_programs.digest([*inputs, *([version.encode()] if version else [])])
 
 
 def up_to_date(binary: Path = BINARY, module: Path = MODULE, version: str = "") -> bool:
     """Whether the binary exists and was built from the inputs as they are now."""
-    stamp = binary.with_suffix(".inputs")
-    return binary.exists() and stamp.exists() and stamp.read_text().strip() == digest(binary, module, version)
+    return go_programs.is_built(binary, digest(binary, module, version))
 
 
 def build(binary: Path = BINARY) -> None:
@@ -155,7 +151,7 @@ def module_of(version: str, kubernetes: Module, name: str) -> str:
 
 def download(version: str) -> Module:
     """Download the module of Kubernetes. Raises: SystemExit: there is none, or no Go toolchain."""
-    command = [_go(), "mod", "download", "-json", f"k8s.io/kubernetes@{version}"]
+    command = [go_programs.toolchain(), "mod", "download", "-json", f"k8s.io/kubernetes@{version}"]
     # Outside of a module, so that no go.mod has a say.
     environment = {**os.environ, "GOTOOLCHAIN": "auto"}  # it may require a newer release than the installed one
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
@@ -164,7 +160,8 @@ def download(version: str) -> Module:
         raise SystemExit(f"controlplane: {version} cannot be downloaded: {found.get('Error') or done.stderr.strip()}")
     folder = Path(found["Dir"])
     wanted = (folder / ".go-version").read_text().strip()
-    installed = subprocess.run([_go(), "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
+    asking = [go_programs.toolchain(), "env", "GOVERSION"]
+    installed = subprocess.run(asking, capture_output=True, text=True, check=True).stdout
     # Another patch release would compile everything anew, and change nothing.
     enough = _minor(installed.removeprefix("go")) >= _minor(wanted)
     return Module(folder, Path(found["GoMod"]).read_text(), "" if enough else wanted)
@@ -185,47 +182,17 @@ def served_resources(folder: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def _why(output: str | None) -> str:
-    """What Go said first, without its progress."""
-    lines = [line for line in (output or "").splitlines() if not line.startswith("go: downloading")]
-    return "".join(f"\n{line}" for line in lines[:4])
-
-
-def _go() -> str:
-    go = shutil.which("go")
-    if go is None:
-        raise SystemExit("controlplane: no Go toolchain on PATH; it needs Go 1.26 or newer to be built")
-    return go
-
-
 def _compile(
     binary: Path, version: str, inputs: str, *flags: str, environment: Mapping[str, str] | None = None
 ) -> None:
     """Compile and link; raises SystemExit with one line where that is impossible."""
-    go = _go()
-    binary.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     print(f"controlplane: building {binary.relative_to(REPOSITORY)} (about six minutes the first time)", flush=True)
-    # Linked beside its final place and renamed: an interrupted build leaves no half binary, and a running one stays.
-    unfinished = binary.with_suffix(".new")
+    command = ("build", "-buildvcs=false", *flags, "-ldflags", ldflags(version))
     package = f"./{Path(SOURCES[binary.name]).parent}"
-    command: Sequence[str] = [
-        *(go, "build", "-buildvcs=false", *flags),
-        *("-ldflags", ldflags(version), "-o", str(unfinished), package),
-    ]
-    outcome = subprocess.run(
-        command,
-        cwd=MODULE,
-        env=environment,
-        preexec_fn=lambda: os.nice(10),
-        check=False,
-        stderr=subprocess.PIPE if flags else None,
-        text=True,
+    go_programs.compile_program(
+        binary, inputs, command, MODULE, package=package, environment=environment, quiet=bool(flags)
     )
-    if outcome.returncode != 0:
-        raise SystemExit(f"controlplane: go build failed with exit code {outcome.returncode}{_why(outcome.stderr)}")
-    unfinished.replace(binary)
-    binary.with_suffix(".inputs").write_text(inputs + "\n")
     print(f"controlplane: built in {time.monotonic() - started:.0f} s, {binary.stat().st_size >> 20} MiB")
 
 

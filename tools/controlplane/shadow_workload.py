@@ -14,7 +14,6 @@ from tools.controlplane import launcher
 Json = dict[str, Any]
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-_BOUND_SECONDS = 30.0
 _VOLUMES = 8
 
 

@@ -400,8 +400,8 @@ def _greeted(make: Callable[[Any], Any]) -> Callable[[], Any]:
 
 def filter_rpcs() -> Target:
     """FilterPhase."""
-    from tests.helpers.phase_calls import no_remote_plugins as none
     from trireme.filter import service
+    from trireme.registry.remote_makers import no_remote_plugin as none
     from trireme.v1 import filter_phase_pb2
 
     make = _greeted(lambda snap: service.FilterPhase(snap, none, none))
@@ -410,7 +410,7 @@ def filter_rpcs() -> Target:
 
 def score_rpcs() -> Target:
     """ScorePhase."""
-    from tests.helpers.phase_calls import no_remote_plugins as none
+    from trireme.registry.remote_makers import no_remote_plugin as none
     from trireme.score import service
     from trireme.v1 import score_phase_pb2
 
@@ -420,8 +420,8 @@ def score_rpcs() -> Target:
 
 def insight_rpcs() -> Target:
     """InsightService."""
-    from tests.helpers.phase_calls import no_remote_plugins as none
     from trireme.insight import service
+    from trireme.registry.remote_makers import no_remote_plugin as none
     from trireme.v1 import insight_pb2
 
     make = _greeted(lambda snap: service.InsightService(snap, none, none))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from tools.mutation import operators
 
 ROOT = pathlib.Path(__file__).parents[2]
-SOURCE = ROOT / "internal"
 REACHED = "_mutation_reached"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What is only shown: texts for people, and what goes to the log.

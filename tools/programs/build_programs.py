@@ -6,7 +6,7 @@ digest of what it is built of.
 
 Standard library only, so that it runs before anything is installed.
 
-Also change: tools/controlplane/build_controlplane.py (how programs in Go are built).
+Also change: tools/controlplane/go_programs.py (how programs in Go are built).
 """
 
 from __future__ import annotations

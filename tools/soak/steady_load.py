@@ -89,8 +89,7 @@ class SteadyLoad:
         record = self._registry.create(NODES, "", node(shape, self._node_number))
         self._workloads.equip(record.name)
         spec = {**record.object["spec"], "taints": []}
-        changed = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-        self._registry.store_update(NODES, record, changed)
+        self._registry.update_fields(NODES, record, spec=spec)
         self._node_names.append(record.name)
 
     def _create_pod(self, shape: int) -> None:

@@ -15,10 +15,8 @@ HEARTBEAT_SECONDS = 1.0
 T = TypeVar("T")
 
 
-async def with_heartbeats(
-    batches: AsyncGenerator[Sequence[T], None], seconds: float = HEARTBEAT_SECONDS
-) -> AsyncGenerator[Sequence[T], None]:
-    """Yield the batches as they come, and an empty one after each `seconds` without any, as a sign of life.
+async def with_heartbeats(batches: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[Sequence[T], None]:
+    """Yield the batches as they come, and an empty one after each second without any, as a sign of life.
 
     Closes `batches` at the end. An error of `batches` is raised at its turn.
     """
@@ -26,7 +24,7 @@ async def with_heartbeats(
         while True:
             batch = asyncio.ensure_future(anext(batches))
             try:
-                while not (await asyncio.wait((batch,), timeout=seconds))[0]:
+                while not (await asyncio.wait((batch,), timeout=HEARTBEAT_SECONDS))[0]:
                     yield ()
             finally:
                 if not batch.done():

@@ -280,12 +280,11 @@ class BindPluginService(plugin_pb2_grpc.PluginServiceServicer):
         self,
         service: BindPhase,
         remotes: Callable[[], Mapping[str, remote_connection.ConnectionStatistics]] = dict,
-        instance: str = "",
     ) -> None:
         """`remotes` answers how the calls to remote plugins went, by name."""
         self._service = service
         self._remotes = remotes
-        self._instance = instance or uuid.uuid4().hex
+        self._instance = uuid.uuid4().hex
 
     async def GetPluginInfo(
         self, request: plugin_pb2.GetPluginInfoRequest, context: Context

@@ -8,7 +8,6 @@ Tests: tests/unit/cache/test_cluster_informers.py, tests/unit/frontend/test_exte
 """
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
@@ -20,8 +19,6 @@ from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.informers import informer, list_prefetch, listwatch, protobuf, resources
 from trireme_kube.client.rest import client
-
-log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 OnEvents = Callable[[Sequence[Any]], None]

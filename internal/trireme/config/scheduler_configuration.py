@@ -34,7 +34,7 @@ import orjson
 from trireme.config.gates import FeatureGates
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import in_tree_args
-from trireme_kube.apimachinery import declaration, json_document
+from trireme_kube.apimachinery import declaration, json_document, name_rules
 from trireme_kube.apimachinery.declaration import AtLeast, Change, InContext, Written
 from trireme_kube.apimachinery.field_errors import (
     NamedString,
@@ -44,7 +44,6 @@ from trireme_kube.apimachinery.field_errors import (
     forbidden,
     index,
     invalid,
-    label_key_problems,
     required,
 )
 from trireme_kube.apimachinery.golang import SECOND, Duration, quote
@@ -424,11 +423,11 @@ def _extenders_problems(path: str, extenders: Sequence[Extender]) -> Iterable[Pr
 
 def _extended_resource_problems(path: str, name: str) -> list[Problem]:
     """Why the name is not that of an extended resource."""
-    problems = [invalid(path, NamedString(name), problem) for problem in label_key_problems(name)]
+    problems = [invalid(path, NamedString(name), problem) for problem in name_rules.label_key_problems(name)]
     if problems:
         return problems
     native = "/" not in name or "kubernetes.io/" in name
-    if native or name.startswith("requests.") or label_key_problems(f"requests.{name}"):
+    if native or name.startswith("requests.") or name_rules.label_key_problems(f"requests.{name}"):
         return [invalid(path, name, "is an invalid extended resource name")]
     return []
 

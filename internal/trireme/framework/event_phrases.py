@@ -104,14 +104,18 @@ def event_cause(text: str) -> str:
     return event_phrase(label) + gate + rest
 
 
+# Events that a summary names.
+_SHOWN = 2
+
+
 def event_phrase(label: str) -> str:
     """The event as a clause; a label that is not an event's is returned unchanged."""
     return _PHRASES.get(label) or _phrase_of_other_kind(label) or label
 
 
-def events_summary(labels: Sequence[str], shown: int = 2) -> str:
+def events_summary(labels: Sequence[str]) -> str:
     """The first events as clauses, and how many more there are; `labels` is in the order to be shown."""
-    clauses = [event_phrase(label) for label in labels[:shown]]
+    clauses = [event_phrase(label) for label in labels[:_SHOWN]]
     more = len(labels) - len(clauses)
     if more > 0:
         clauses.append(f"on {more} rarer event{'s' if more > 1 else ''}")

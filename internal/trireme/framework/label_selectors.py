@@ -15,6 +15,7 @@ import orjson
 
 from trireme.framework import selectors
 from trireme.v1 import meta_pb2
+from trireme_kube.apimachinery import name_rules
 
 
 class InvalidSelectorError(ValueError):
@@ -82,7 +83,7 @@ _OPERATORS = (selectors.IN, selectors.NOT_IN, selectors.EXISTS, selectors.DOES_N
 def _checked_requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Requirement:
     """A requirement on labels. Raises: InvalidSelectorError: with all problems, as Go words them."""
     wrong = []
-    about_key = "; ".join(selectors.key_faults(key))
+    about_key = "; ".join(name_rules.label_key_problems(key))
     if about_key:
         wrong.append(f"key: Invalid value: {_go_quoted(key)}: {about_key}")
     if operator in (selectors.IN, selectors.NOT_IN) and not values:
@@ -92,7 +93,7 @@ def _checked_requirement(key: str, operator: str, values: Sequence[str]) -> sele
         text = orjson.dumps(list(values)).decode()
         wrong.append(f"values: Invalid value: {text}: values set must be empty for exists and does not exist")
     for index, value in enumerate(values):
-        about_value = "; ".join(selectors.value_faults(value))
+        about_value = "; ".join(name_rules.label_value_problems(value))
         if about_value:
             wrong.append(f"values[{index}][{key}]: Invalid value: {_go_quoted(value)}: {about_value}")
     if wrong:

@@ -2,8 +2,6 @@
 
 Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 
-Also change: internal/trireme_kube/apimachinery/field_errors.py, internal/trireme_kube/cel/library/named_formats.py,
-internal/trireme_kube/embedded/validation/name_validation.py (Kubernetes' rules for names and labels).
 Also change: internal/trireme/plugins/node_affinity/args.py (rules of node selectors).
 Also change: internal/trireme/framework/label_selectors.py, internal/trireme/snapshot/node_selection.py,
 internal/trireme/plugins/volume_binding/bind.py (what each operator means).
@@ -13,12 +11,13 @@ tests/unit/framework/test_label_selectors.py.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
 
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import name_rules
 
 IN = "In"
 NOT_IN = "NotIn"
@@ -118,58 +117,6 @@ def valid_value(value: str) -> bool:
     return value == "" or _NAME_PART.fullmatch(value) is not None
 
 
-# The rules of names, as kube-scheduler words them; as the API server does: `apimachinery/field_errors.py`.
-_MAX_PART = 63
-_MAX_PREFIX = 253
-_KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_KEY_RULE = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY_FORMAT}')"
-)
-_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    f"'({_KEY_FORMAT})?')"
-)
-_PREFIX_FORMAT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_PREFIX_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_PREFIX_FORMAT}')"
-)
-_KEY = re.compile(_KEY_FORMAT)
-_PREFIX = re.compile(_PREFIX_FORMAT)
-
-
-def key_faults(key: str) -> Iterable[str]:
-    """Why the text is not a label key, in kube-scheduler's words; empty if it is one."""
-    prefix, slash, name = key.partition("/")
-    if "/" in name:
-        yield f"a valid label key {_KEY_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return
-    if slash and not prefix:
-        yield "prefix part must be non-empty"
-    elif slash:
-        if len(prefix.encode()) > _MAX_PREFIX:
-            yield f"prefix part must be no more than {_MAX_PREFIX} bytes"
-        if _PREFIX.fullmatch(prefix) is None:
-            yield f"prefix part {_PREFIX_RULE}"
-    name = name if slash else prefix
-    if not name:
-        yield "name part must be non-empty"
-    elif len(name.encode()) > _MAX_PART:
-        yield f"name part must be no more than {_MAX_PART} bytes"
-    if _KEY.fullmatch(name) is None:
-        yield f"name part {_KEY_RULE}"
-
-
-def value_faults(value: str) -> Iterable[str]:
-    """Why the text is not a label value, in kube-scheduler's words; empty if it is one."""
-    if len(value.encode()) > _MAX_PART:
-        yield f"must be no more than {_MAX_PART} bytes"
-    if value and _KEY.fullmatch(value) is None:
-        yield _VALUE_RULE
-
-
 def make_requirement(key: str, operator: str, values: Sequence[str]) -> Requirement | None:
     """Make a requirement from its parts; None if they are invalid. Source: apimachinery labels.NewRequirement."""
     if not valid_key(key) or not all(valid_value(value) for value in values):
@@ -212,7 +159,7 @@ def _node_requirement_problems(path: str, expression: core_pb2.NodeSelectorRequi
     """Why a requirement cannot be read, as field errors in Go's words; empty if it can."""
     out: list[str] = []
     values = expression.values
-    about_key = "; ".join(key_faults(expression.key))
+    about_key = "; ".join(name_rules.label_key_problems(expression.key))
     if about_key:
         out.append(f"{path}.key: {_invalid_value_prefix(expression.key)}: {about_key}")
     if expression.operator in (IN, NOT_IN) and not values:
@@ -236,7 +183,7 @@ def _node_requirement_problems(path: str, expression: core_pb2.NodeSelectorRequi
             if parse_int64(value) is None
         ]
     for index, value in enumerate(values):
-        about_value = "; ".join(value_faults(value))
+        about_value = "; ".join(name_rules.label_value_problems(value))
         if about_value:
             out.append(f"{path}.values[{index}][{expression.key}]: {_invalid_value_prefix(value)}: {about_value}")
     return out

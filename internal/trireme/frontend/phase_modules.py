@@ -23,6 +23,7 @@ SHARED = (
     "trireme.phases.phase_process",
     "trireme.phases.release_skew",
     "trireme.registry.canary_shares",
+    "trireme.registry.remote_makers",
     "trireme.remote.remote_plugins",
     "trireme.remote.remote_results",
     "trireme.remote.comparison_queue",

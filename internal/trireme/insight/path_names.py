@@ -3,7 +3,7 @@
 Nothing in a name is decoded, so a path has one spelling, and what it names is what rights are checked for.
 """
 
-from trireme_kube.apimachinery import field_errors
+from trireme_kube.apimachinery import name_rules
 
 _LONGEST_LABEL = 63
 
@@ -13,7 +13,7 @@ def is_name(text: str) -> bool:
 
     Its labels, between dots, may be longer than 63 bytes. Source: apimachinery's IsDNS1123Subdomain.
     """
-    return not field_errors.subdomain_problems(text)
+    return not name_rules.subdomain_problems(text)
 
 
 def is_namespace(text: str) -> bool:

@@ -9,7 +9,6 @@ Tests: tests/unit/insight/http_api/test_recorded_site.py.
 """
 
 from collections.abc import Iterable
-from typing import NoReturn
 
 from trireme.insight import service
 from trireme.insight.history import memory
@@ -39,9 +38,7 @@ class RecordedInsight:
     def __init__(self, header: recording_pb2.RecordingHeader) -> None:
         """Raises: ValueError for a configuration that cannot be used."""
         self.time_ns = header.start_unix_ns
-        self.service = service.InsightService(
-            snapshot.Snapshot(), _no_remote_plugin, _no_remote_plugin, now_ns=lambda: self.time_ns
-        )
+        self.service = service.InsightService(snapshot.Snapshot(), now_ns=lambda: self.time_ns)
         self._silence = self.service.follow.age = _Silence()
         self._cluster = self.service.cluster
         self._leader = header.hello.fence.scheduler_id, header.hello.fence.epoch
@@ -111,8 +108,3 @@ class RecordedInsight:
         """Evaluate with this configuration from now on. Raises: ValueError."""
         local = memory.without_remote_plugins(configuration)
         self.service.configure(local, recorded=configuration)
-
-
-def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
-    """Raises: ValueError."""
-    raise ValueError(f"{plugin.name} is a remote plugin")

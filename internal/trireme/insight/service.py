@@ -36,7 +36,7 @@ from trireme.insight.proposals import search, simulated_cluster
 from trireme.insight.simulations import turns
 from trireme.phases import release_skew
 from trireme.recording import segment_writer
-from trireme.registry import filter_profiles, score_profiles
+from trireme.registry import filter_profiles, remote_makers, score_profiles
 from trireme.remote import recorded_plugins
 from trireme.rpc import follower, grpc_server
 from trireme.snapshot import arrays, snapshot
@@ -105,8 +105,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     def __init__(
         self,
         snap: snapshot.Snapshot,
-        make_remote_filter: filter_profiles.MakeRemoteFilter,
-        make_remote_score: score_profiles.MakeRemoteScore,
+        make_remote_filter: filter_profiles.MakeRemoteFilter = remote_makers.no_remote_plugin,
+        make_remote_score: score_profiles.MakeRemoteScore = remote_makers.no_remote_plugin,
         *,
         now_ns: Callable[[], int] = clocks.wall_ns,
     ) -> None:
@@ -288,7 +288,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
 
         configuration = setups.wanted_configuration(request, self._configuration)
         caller = self.follow.caller_identity()
-        return setups.make_setup(configuration, self._make_remote_filter, self._make_remote_score, caller)
+        return setups.make_setup(configuration, caller, self._make_remote_filter, self._make_remote_score)
 
     async def Explain(
         self, request: insight_pb2.ExplainRequest, context: aio.ServicerContext[Any, Any]

@@ -35,6 +35,11 @@ async def always_has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence
     return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in request.items]
 
 
+def result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+    """Make the result of a pod that needs no text: SUCCESS or SKIP."""
+    return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
+
+
 def own_state(plugin: str, item: bind_pb2.BindItem) -> bytes:
     """What the plugin's Reserve left for the pod; empty: nothing."""
     return bind_phase_pb2.PluginStates.FromString(item.state).plugin_states.get(plugin, b"")

@@ -3,19 +3,14 @@
 Tests: tests/contract/test_plugin_verification.py.
 """
 
+from collections.abc import Sequence
+
 from trireme.plugin_verification import check_factories, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import specification
+from trireme.plugin_verification.specification import Specification, specification
 from trireme.v1 import bind_pb2, snapshot_pb2, status_pb2
 
-_ANY = (
-    status_pb2.CODE_SUCCESS,
-    status_pb2.CODE_ERROR,
-    status_pb2.CODE_UNSCHEDULABLE,
-    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
-    status_pb2.CODE_PENDING,
-)
 _KINDS = {field.name for field in snapshot_pb2.ClusterObject.DESCRIPTOR.oneofs_by_name["object"].fields} | {"pod"}
 _SERVED = Sentence(
     PROTOCOL,
@@ -31,26 +26,29 @@ permit_status = check_factories.status_set(
     "Permit",
     rpcs.PERMIT,
     "results",
-    _ANY,
+    check_factories.ANY,
     Sentence("PermitResult.status", "REQUIRED. CODE_SUCCESS, CODE_WAIT, a refusal or an error."),
 )
 
 
-@specification(
-    "P143",
-    "Permit",
-    Sentence("PermitResult.timeout", "REQUIRED with CODE_WAIT. For how long at most"),
-    points=(rpcs.PERMIT_POINT,),
+def _waits_have_a_timeout(number: str, rpc: rpcs.Rpc, sentence: Sentence) -> Specification:
+    """A wait of Permit or PreBind has a timeout."""
+
+    async def check(session: Session) -> None:
+        for each in await sample_requests.answered(session, rpc):
+            assert isinstance(each.response, bind_pb2.PermitResponse | bind_pb2.PreBindResponse)
+            results: Sequence[bind_pb2.PermitResult | bind_pb2.PreBindResult] = each.response.results
+            for at, result in enumerate(results):
+                if result.status.code == status_pb2.CODE_WAIT and result.timeout.ToNanoseconds() <= 0:
+                    raise outcomes.Violation(f"results[{at}].timeout is not above 0", each)
+
+    title = f"A wait of {rpc.name} has a timeout above 0"
+    return Specification(number, rpc.name, title, (sentence,), frozenset(rpc.points), check)
+
+
+permit_waits_have_a_timeout = _waits_have_a_timeout(
+    "P143", rpcs.PERMIT, Sentence("PermitResult.timeout", "REQUIRED with CODE_WAIT. For how long at most")
 )
-async def permit_waits_have_a_timeout(session: Session) -> None:
-    """A wait of Permit has a timeout above 0."""
-    for each in await sample_requests.answered(session, rpcs.PERMIT):
-        assert isinstance(each.response, bind_pb2.PermitResponse)
-        for at, result in enumerate(each.response.results):
-            if result.status.code == status_pb2.CODE_WAIT and result.timeout.ToNanoseconds() <= 0:
-                raise outcomes.Violation(f"results[{at}].timeout is not above 0", each)
-
-
 permit_may_be_repeated = check_factories.repeated(
     "P144",
     "Permit",
@@ -66,7 +64,7 @@ pre_bind_status = check_factories.status_set(
     "PreBind",
     rpcs.PRE_BIND,
     "results",
-    _ANY,
+    check_factories.ANY,
     Sentence("PreBindResult.status", "REQUIRED. CODE_SUCCESS: done. CODE_SKIP: there was nothing to do."),
 )
 
@@ -110,21 +108,9 @@ async def objects_waited_for_are_named(session: Session) -> None:
                     raise outcomes.Violation(f"results[{at}].wait_for[{place}].name is not set", each)
 
 
-@specification(
-    "P155",
-    "PreBind",
-    Sentence("PreBindResult.timeout", "REQUIRED with CODE_WAIT. For how long at most."),
-    points=(rpcs.PRE_BIND_POINT,),
+pre_bind_waits_have_a_timeout = _waits_have_a_timeout(
+    "P155", rpcs.PRE_BIND, Sentence("PreBindResult.timeout", "REQUIRED with CODE_WAIT. For how long at most.")
 )
-async def pre_bind_waits_have_a_timeout(session: Session) -> None:
-    """A wait of PreBind has a timeout above 0."""
-    for each in await sample_requests.answered(session, rpcs.PRE_BIND):
-        assert isinstance(each.response, bind_pb2.PreBindResponse)
-        for at, result in enumerate(each.response.results):
-            if result.status.code == status_pb2.CODE_WAIT and result.timeout.ToNanoseconds() <= 0:
-                raise outcomes.Violation(f"results[{at}].timeout is not above 0", each)
-
-
 pre_bind_may_be_repeated = check_factories.repeated(
     "P156",
     "PreBind",
@@ -203,7 +189,7 @@ bind_status = check_factories.status_set(
     "Bind",
     rpcs.BIND,
     "results",
-    _ANY,
+    check_factories.ANY,
     Sentence("BindResult.status", "REQUIRED. CODE_SUCCESS: the API server has the binding."),
 )
 bind_may_be_repeated = check_factories.repeated(

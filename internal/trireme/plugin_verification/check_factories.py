@@ -15,6 +15,14 @@ from trireme.plugin_verification.session import Session
 from trireme.plugin_verification.specification import Specification
 from trireme.v1 import status_pb2
 
+REFUSALS = (
+    status_pb2.CODE_UNSCHEDULABLE,
+    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
+    status_pb2.CODE_PENDING,
+)
+ANY = (status_pb2.CODE_SUCCESS, status_pb2.CODE_ERROR, *REFUSALS)
+"""The codes of a step that may refuse a pod or a node."""
+
 
 def served(number: str, group: str, rpc: rpcs.Rpc, *sentences: Sentence) -> Specification:
     """The RPC is served, and its sample calls are answered without a gRPC error."""

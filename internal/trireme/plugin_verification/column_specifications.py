@@ -56,6 +56,13 @@ def _entries(columns: filter_pb2.NodeColumns) -> Iterator[tuple[int, int, int]]:
     return ((at, index, capacity) for at, (index, capacity) in enumerate(both))
 
 
+async def _check_columns_are_set(session: Session, rpc: rpcs.Rpc) -> None:
+    for each in await sample_requests.answered(session, rpc):
+        assert isinstance(each.response, filter_pb2.FilterResponse | filter_pb2.FilterDryRunResponse)
+        if not each.response.HasField("columns"):
+            raise outcomes.Violation("columns is not set", each)
+
+
 @specification(
     "P042",
     _GROUP,
@@ -64,10 +71,7 @@ def _entries(columns: filter_pb2.NodeColumns) -> Iterator[tuple[int, int, int]]:
 )
 async def filter_answers_columns(session: Session) -> None:
     """Filter answers columns."""
-    for each in await sample_requests.answered(session, rpcs.FILTER):
-        assert isinstance(each.response, filter_pb2.FilterResponse)
-        if not each.response.HasField("columns"):
-            raise outcomes.Violation("columns is not set", each)
+    await _check_columns_are_set(session, rpcs.FILTER)
 
 
 @specification(
@@ -78,10 +82,7 @@ async def filter_answers_columns(session: Session) -> None:
 )
 async def filter_dry_run_answers_columns(session: Session) -> None:
     """FilterDryRun answers columns, one entry for each dry run."""
-    for each in await sample_requests.answered(session, rpcs.FILTER_DRY_RUN):
-        assert isinstance(each.response, filter_pb2.FilterDryRunResponse)
-        if not each.response.HasField("columns"):
-            raise outcomes.Violation("columns is not set", each)
+    await _check_columns_are_set(session, rpcs.FILTER_DRY_RUN)
 
 
 @specification(

@@ -16,13 +16,6 @@ from trireme.plugin_verification.session import Session
 from trireme.plugin_verification.specification import specification
 from trireme.v1 import filter_pb2, status_pb2
 
-_REFUSALS_AND_ERROR = (
-    status_pb2.CODE_ERROR,
-    status_pb2.CODE_UNSCHEDULABLE,
-    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
-    status_pb2.CODE_PENDING,
-)
-_ANY = (status_pb2.CODE_SUCCESS, *_REFUSALS_AND_ERROR)
 _RESERVATIONS = 20
 # How long a Reserve that was given up may go on, at least; else twice as long as one that is answered takes.
 _LATE_SECONDS = 0.1
@@ -38,7 +31,7 @@ pre_filter_status = check_factories.status_set(
     "PreFilter",
     rpcs.PRE_FILTER,
     "",
-    _ANY,
+    check_factories.ANY,
     Sentence(
         "PreFilterResponse.status", "REQUIRED. CODE_SKIP leaves out this plugin's Filter. A refusal ends the cycle."
     ),
@@ -80,7 +73,7 @@ post_filter_status = check_factories.status_set(
     "PostFilter",
     rpcs.POST_FILTER,
     "",
-    _ANY,
+    check_factories.ANY,
     Sentence("PostFilterResponse.status", "REQUIRED. CODE_SUCCESS: the actions make room."),
 )
 
@@ -95,7 +88,7 @@ async def actions_come_with_success(session: Session) -> None:
     """Actions come with CODE_SUCCESS alone."""
     for each in await sample_requests.answered(session, rpcs.POST_FILTER):
         assert isinstance(each.response, filter_pb2.PostFilterResponse)
-        if each.response.actions and each.response.status.code in _REFUSALS_AND_ERROR:
+        if each.response.actions and each.response.status.code in (status_pb2.CODE_ERROR, *check_factories.REFUSALS):
             raise outcomes.Violation("actions is set, but status.code is not CODE_SUCCESS", each)
 
 
@@ -189,7 +182,7 @@ reservation_status = check_factories.status_set(
     "Reserve",
     rpcs.RESERVE,
     "reservations",
-    _ANY,
+    check_factories.ANY,
     Sentence("Reservation.status", "REQUIRED. Anything but CODE_SUCCESS cancels the placement."),
 )
 

@@ -11,13 +11,6 @@ from trireme.plugin_verification.specification import specification
 from trireme.v1 import queue_pb2, status_pb2
 
 _HINTS = "queueing hints"
-_ANY = (
-    status_pb2.CODE_SUCCESS,
-    status_pb2.CODE_ERROR,
-    status_pb2.CODE_UNSCHEDULABLE,
-    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
-    status_pb2.CODE_PENDING,
-)
 
 pre_enqueue_is_served = check_factories.served(
     "P180", "PreEnqueue", rpcs.PRE_ENQUEUE, Sentence(PROTOCOL, "| PreEnqueue | `QueueService.PreEnqueue` |")
@@ -35,7 +28,7 @@ pre_enqueue_status = check_factories.status_set(
     "PreEnqueue",
     rpcs.PRE_ENQUEUE,
     "statuses",
-    _ANY,
+    check_factories.ANY,
     Sentence("PreEnqueueResponse.statuses", "One status a pod; CODE_SUCCESS lets it in."),
 )
 pre_enqueue_may_be_repeated = check_factories.repeated(

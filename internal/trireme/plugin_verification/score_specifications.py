@@ -7,7 +7,7 @@ from trireme.framework import plugin_spec
 from trireme.plugin_verification import check_factories, node_answer_specifications, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import PROTOCOL, Sentence
 from trireme.plugin_verification.session import Session
-from trireme.plugin_verification.specification import specification
+from trireme.plugin_verification.specification import Specification, specification
 from trireme.v1 import plugin_pb2, score_pb2, status_pb2
 
 _GROUP = "Score"
@@ -26,19 +26,25 @@ score_status = check_factories.status_set(
 )
 
 
-@specification(
+def _one_score_a_node(number: str, rpc: rpcs.Rpc, sentence: Sentence) -> Specification:
+    """A successful answer has one score for each node."""
+
+    async def check(session: Session) -> None:
+        for each in await sample_requests.answered(session, rpc):
+            assert isinstance(each.response, score_pb2.ScoreResponse | score_pb2.NormalizeScoreResponse)
+            count = len(session.cluster.nodes)
+            if each.response.status.code == status_pb2.CODE_SUCCESS and len(each.response.scores) != count:
+                raise outcomes.Violation(f"scores has {len(each.response.scores)} entries; expected {count}", each)
+
+    title = f"{rpc.name} answers one score for each node"
+    return Specification(number, _GROUP, title, (sentence,), frozenset(rpc.points), check)
+
+
+each_node_has_a_score = _one_score_a_node(
     "P092",
-    _GROUP,
+    rpcs.SCORE,
     Sentence("ScoreResponse.scores", "REQUIRED with CODE_SUCCESS. One a node, in the order of the request."),
-    points=(rpcs.SCORE_POINT,),
 )
-async def each_node_has_a_score(session: Session) -> None:
-    """Score answers one score for each node."""
-    for each in await sample_requests.answered(session, rpcs.SCORE):
-        assert isinstance(each.response, score_pb2.ScoreResponse)
-        count = len(session.cluster.nodes)
-        if each.response.status.code == status_pb2.CODE_SUCCESS and len(each.response.scores) != count:
-            raise outcomes.Violation(f"scores has {len(each.response.scores)} entries; expected {count}", each)
 
 
 async def _check_range(session: Session, rpc: rpcs.Rpc, most: int) -> None:
@@ -113,16 +119,7 @@ normalize_score_status = check_factories.status_set(
 _NORMALIZED = Sentence(
     "NormalizeScoreResponse.scores", "REQUIRED with CODE_SUCCESS. One a node, each 0 to 100, in the order of the nodes."
 )
-
-
-@specification("P101", _GROUP, _NORMALIZED, points=(rpcs.NORMALIZE_POINT,))
-async def each_node_has_a_normalized_score(session: Session) -> None:
-    """NormalizeScore answers one score for each node."""
-    for each in await sample_requests.answered(session, rpcs.NORMALIZE_SCORE):
-        assert isinstance(each.response, score_pb2.NormalizeScoreResponse)
-        count = len(session.cluster.nodes)
-        if each.response.status.code == status_pb2.CODE_SUCCESS and len(each.response.scores) != count:
-            raise outcomes.Violation(f"scores has {len(each.response.scores)} entries; expected {count}", each)
+each_node_has_a_normalized_score = _one_score_a_node("P101", rpcs.NORMALIZE_SCORE, _NORMALIZED)
 
 
 @specification("P102", _GROUP, _NORMALIZED, points=(rpcs.NORMALIZE_POINT,))

@@ -4,7 +4,7 @@ Tests: tests/contract/test_plugin_verification.py.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trireme.plugin_verification import check_factories, exchanges, outcomes, rpcs, sample_requests
 from trireme.plugin_verification.sentences import Sentence
@@ -13,13 +13,6 @@ from trireme.plugin_verification.specification import specification
 from trireme.v1 import status_pb2
 
 _GROUP = "statuses"
-_REFUSALS = (
-    status_pb2.CODE_UNSCHEDULABLE,
-    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
-    status_pb2.CODE_PENDING,
-)
-_MAY_WAIT = (rpcs.PERMIT, rpcs.PRE_BIND, rpcs.PLACEMENT_FEASIBLE)
-_MAY_SKIP = (rpcs.PRE_FILTER, rpcs.PRE_SCORE, rpcs.PRE_BIND_PRE_FLIGHT, rpcs.PRE_BIND, rpcs.BIND)
 _LOWER_CAMEL_CASE = re.compile(r"[a-z][A-Za-z0-9]*")
 
 Place = tuple[exchanges.Exchange, str, status_pb2.Status]
@@ -85,7 +78,7 @@ async def statuses_name_the_plugin(session: Session) -> None:
 async def refusals_have_a_message(session: Session) -> None:
     """A refusal has a message."""
     for each, path, status in await _statuses(session):
-        if status.code in _REFUSALS and not any(message.strip() for message in status.messages):
+        if status.code in check_factories.REFUSALS and not any(message.strip() for message in status.messages):
             raise outcomes.Violation(f"{path}.messages is empty", each)
 
 
@@ -99,12 +92,19 @@ async def reasons_have_a_code(session: Session) -> None:
                 raise outcomes.Violation(text, each)
 
 
+async def _check_code_is_of(session: Session, code: status_pb2.Code.ValueType, steps: Sequence[rpcs.Rpc]) -> None:
+    """Raises: Violation for a status with the code in an answer of another step."""
+    for each, path, status in await _statuses(session):
+        if status.code == code and each.rpc not in steps:
+            raise outcomes.Violation(
+                f"{path}.code is {status_pb2.Code.Name(code)} in an answer of {each.rpc.name}", each
+            )
+
+
 @specification("P065", _GROUP, Sentence("Code.CODE_WAIT", "Permit, PreBind and PlacementFeasible only."))
 async def only_some_steps_wait(session: Session) -> None:
     """CODE_WAIT comes from Permit, PreBind and PlacementFeasible alone."""
-    for each, path, status in await _statuses(session):
-        if status.code == status_pb2.CODE_WAIT and each.rpc not in _MAY_WAIT:
-            raise outcomes.Violation(f"{path}.code is CODE_WAIT in an answer of {each.rpc.name}", each)
+    await _check_code_is_of(session, status_pb2.CODE_WAIT, (rpcs.PERMIT, rpcs.PRE_BIND, rpcs.PLACEMENT_FEASIBLE))
 
 
 @specification(
@@ -117,9 +117,8 @@ async def only_some_steps_wait(session: Session) -> None:
 )
 async def only_some_steps_skip(session: Session) -> None:
     """CODE_SKIP comes from PreFilter, PreScore, PreBindPreFlight, PreBind and Bind alone."""
-    for each, path, status in await _statuses(session):
-        if status.code == status_pb2.CODE_SKIP and each.rpc not in _MAY_SKIP:
-            raise outcomes.Violation(f"{path}.code is CODE_SKIP in an answer of {each.rpc.name}", each)
+    steps = (rpcs.PRE_FILTER, rpcs.PRE_SCORE, rpcs.PRE_BIND_PRE_FLIGHT, rpcs.PRE_BIND, rpcs.BIND)
+    await _check_code_is_of(session, status_pb2.CODE_SKIP, steps)
 
 
 @specification(

@@ -11,7 +11,7 @@ from trireme.queueing.groups.member_pre_enqueue_calls import MemberPreEnqueueCal
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroups
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
-from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvents
+from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pre_enqueue import PreEnqueue
 from trireme.queueing.remote_calls import RemoteCalls
@@ -29,13 +29,12 @@ def build_queue(
     policy: BackoffPolicy = _DEFAULT_POLICY,
     max_in_unschedulable: float = DEFAULT_MAX_IN_UNSCHEDULABLE,
     nominator: Nominator | None = None,
-    event_limit: int = DEFAULT_LIMIT,
     groups: GroupSettings | None = None,
 ) -> SchedulingQueue:
     """An empty queue. `groups`: it knows pod groups; otherwise each pod is scheduled by itself."""
     # A nominator without nominations has the length 0.
     nominator = Nominator() if nominator is None else nominator
-    events, calls = InFlightEvents(event_limit), RemoteCalls()
+    events, calls = InFlightEvents(), RemoteCalls()
     active, backoff, unschedulable = ActiveQueue(), BackoffQueue(policy), UnschedulablePods()
     transitions = Transitions(
         active,

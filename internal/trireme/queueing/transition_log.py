@@ -14,7 +14,7 @@ from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import QueueState
 
-DEFAULT_LENGTH = 4096
+LENGTH = 4096
 
 
 class Transition(NamedTuple):
@@ -36,9 +36,9 @@ class TransitionLog:
 
     __slots__ = ("_changed_pods", "_transitions")
 
-    def __init__(self, length: int = DEFAULT_LENGTH) -> None:
+    def __init__(self) -> None:
         self._changed_pods: dict[str, str] | None = None
-        self._transitions: deque[tuple[float, str, str, type[QueueState], str]] = deque(maxlen=length)
+        self._transitions: deque[tuple[float, str, str, type[QueueState], str]] = deque(maxlen=LENGTH)
 
     def append(self, now: float, pod: QueuedEntity, cause: str) -> None:
         """Records how the pod got into its current state."""

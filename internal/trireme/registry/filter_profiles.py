@@ -12,13 +12,13 @@ from trireme.evaluation.filtering import filter_chain
 from trireme.evaluation.preemption import post_filter_plugins
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
-from trireme.registry import canary_shares, filter_plugins, implementations
+from trireme.registry import canary_shares, filter_plugins, implementations, remote_makers
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Make plugins that are services of their own; a filter plugin is made for the profile of this name.
 # Implementers: trireme.remote.remote_plugins.RemotePlugins.make_filter_plugin,
-# trireme.remote.recorded_makers.RecordedMakers.make_filter.
+# trireme.remote.recorded_makers.RecordedMakers.make_filter, trireme.registry.remote_makers.no_remote_plugin.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
 #: Implementers: trireme.remote.remote_plugins.RemotePlugins.make_post_filter_plugin,
 #: trireme.remote.recorded_makers.RecordedMakers.make_post_filter.
@@ -105,13 +105,13 @@ def make_claim_releases(
 
 def make_profiles(
     configuration: snapshot_pb2.Configuration,
-    make_remote: MakeRemoteFilter,
+    make_remote: MakeRemoteFilter = remote_makers.no_remote_plugin,
     make_remote_reserver: reserving.MakeRemoteReserver | None = None,
     make_remote_post_filter: MakeRemotePostFilter | None = None,
 ) -> filter_engine.FilterProfiles:
     """Make filter's plugins for each profile of the configuration, in-tree and remote. Raises: ValueError.
 
-    Without a maker, remote plugins of that point are left out.
+    Without a maker, remote plugins of Reserve and PostFilter are left out.
     """
     made = make_filter_chains(configuration, make_remote)
     group_preemption = filter_plugins.pod_group_preemption_plugin(dict(configuration.feature_gates))

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.plugin_api import scorers
-from trireme.registry import canary_shares, score_plugins
+from trireme.registry import canary_shares, remote_makers, score_plugins
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profile_messages
 
 # Makes a plugin that is a service of its own, for the profile of this name.
 # Implementers: trireme.remote.remote_plugins.RemotePlugins.make_score_plugin,
-# trireme.remote.recorded_makers.RecordedMakers.make_score.
+# trireme.remote.recorded_makers.RecordedMakers.make_score, trireme.registry.remote_makers.no_remote_plugin.
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], scorers.AsyncScore]
 
 
@@ -53,7 +53,7 @@ def make_score_chains(
 
 def make_profiles(
     configuration: snapshot_pb2.Configuration,
-    make_remote: MakeRemoteScore,
+    make_remote: MakeRemoteScore = remote_makers.no_remote_plugin,
 ) -> score_engine.ScoreProfiles:
     """The profiles that the configuration describes. Raises: ValueError, as `make_score_chains`."""
     features = dict(configuration.feature_gates)

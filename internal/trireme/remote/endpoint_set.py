@@ -11,14 +11,11 @@ Tests: tests/contract/test_plugin_replicas.py, tests/unit/remote/test_hedging.py
 
 import asyncio
 import contextlib
-import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 
 from trireme.remote import remote_endpoint
 from trireme.rpc import dialing
-
-log = logging.getLogger(__name__)
 
 # How often a name is looked up again, at most, and how long that may take.
 RESOLVE_SECONDS = 5.0

@@ -172,32 +172,6 @@ def select_info(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin
     return info
 
 
-async def configure(
-    name: str,
-    address: str,
-    configurations: Sequence[plugin_pb2.ConfigureRequest],
-    config_hash: int,
-    *,
-    deadline_seconds: float,
-    tls: dialing.TlsSettings | None = None,
-) -> None:
-    """Send the plugin called `name` at this address its configuration for each profile.
-
-    Raises:
-        HandshakeError: it does not accept it, or did not answer in time.
-    """
-    connection = dialing.Dialer(tls).open(address, remote_endpoint.OPTIONS)
-    try:
-        await plugin_control.configure(connection.channel, configurations, config_hash, deadline_seconds)
-    except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
-        raise HandshakeError(f"plugin {name} at {address}: {error}") from error
-    except aio.AioRpcError as error:
-        text = f"Configure: {remote_endpoint.error_line(error, connection)}"
-        raise HandshakeError(f"plugin {name} at {address}: {text}") from error
-    finally:
-        await connection.close()
-
-
 async def _request_plugin_info(
     connection: dialing.RenewableChannel, deadline_seconds: float
 ) -> plugin_pb2.GetPluginInfoResponse:

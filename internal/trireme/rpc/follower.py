@@ -85,7 +85,6 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self,
         snap: FollowedState,
         configured: Callable[[snapshot_pb2.Configuration], None],
-        instance: str = "",
         *,
         requires_configuration: bool = True,
         take_queue: Callable[[snapshot_pb2.QueueDelta], None] | None = None,
@@ -115,7 +114,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self.age = stream_age.StreamAge()
         self._deltas = 0
         self._refused = 0
-        self.instance = instance or uuid.uuid4().hex
+        self.instance = uuid.uuid4().hex
         #: Whether the leader is to send decisions too.
         self.takes_decisions = False
         #: What insight's self-check found, for the leader; None: there is none.

@@ -155,9 +155,6 @@ class ReplicaServer:
         self,
         listener: Listener,
         services: Sequence[Service],
-        *,
-        max_message_bytes: int = message_sizes.MAX_PHASE_BYTES,
-        max_concurrent_calls: int = MAX_CONCURRENT_CALLS,
     ) -> None:
         self._listener = listener
         self._services = services
@@ -170,8 +167,8 @@ class ReplicaServer:
             interceptors.append(server_spans.TracingInterceptor())
         self._server = aio.server(
             interceptors=interceptors,
-            options=_server_options(max_message_bytes),
-            maximum_concurrent_rpcs=max_concurrent_calls,
+            options=_server_options(),
+            maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
         )
         for service in services:
             service.add_to(self._server)
@@ -222,12 +219,7 @@ class ReplicaServer:
         return self._server.add_secure_port(address.text, ReloadedCertificates(self._listener.tls).credentials())
 
 
-def serve(
-    listener: Listener,
-    lifespan: Lifespan,
-    *,
-    grace: float = GRACE_SECONDS,
-) -> int:
+def serve(listener: Listener, lifespan: Lifespan) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code, 1 if a background task ended unexpectedly.
 
     The one line `listening on <address>` goes to stdout once calls are taken. A second signal ends the
@@ -237,7 +229,7 @@ def serve(
         ListenError: it cannot listen. And whatever `lifespan` raises.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(serve_until_stopped(listener, lifespan, grace=grace))
+        return runner.run(serve_until_stopped(listener, lifespan))
 
 
 async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: float = GRACE_SECONDS) -> int:
@@ -278,11 +270,11 @@ def _on_signal(stopping: asyncio.Event) -> None:
     stopping.set()
 
 
-def _server_options(max_message_bytes: int) -> list[tuple[str, Any]]:
+def _server_options() -> list[tuple[str, Any]]:
     """The options of the server: sizes of messages, no shared port, keepalive."""
     return [
-        ("grpc.max_receive_message_length", max_message_bytes),
-        ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.max_receive_message_length", message_sizes.MAX_PHASE_BYTES),
+        ("grpc.max_send_message_length", message_sizes.MAX_PHASE_BYTES),
         # Otherwise two processes could listen on one port and share the calls at random.
         ("grpc.so_reuseport", 0),
         ("grpc.server.max_pending_requests", MAX_UNREAD_CALLS),

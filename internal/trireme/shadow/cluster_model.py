@@ -38,8 +38,8 @@ class ClusterModel:
         self.snap.amount_rules = amounts.rules_of(message.feature_gates)
         #: The plugins, from which an engine on another snapshot can be made.
         self.engine_profiles = (
-            filter_profiles.make_profiles(message, _no_remote_plugin),
-            score_profiles.make_profiles(message, _no_remote_plugin),
+            filter_profiles.make_profiles(message),
+            score_profiles.make_profiles(message),
         )
         self.engine = engine.Engine(self.snap, *self.engine_profiles)
         self.evaluators = in_process_evaluators.InProcessEvaluators(self.engine)
@@ -119,8 +119,3 @@ def _without_extenders(
 ) -> extender_assembly.OpenExtenders | None:
     """No extenders: calling them would be an effect."""
     return None
-
-
-def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
-    """Raises: ValueError: the configuration names a remote plugin."""
-    raise ValueError(f"{plugin.name} is a remote plugin, which shadow does not call")

@@ -35,12 +35,11 @@ class ServerProbe:
         resource: resources.Resource,
         wall: Callable[[], float],
         *,
-        interval: float = _PROBE_SECONDS,
         deadline: float = _DEADLINE_SECONDS,
     ) -> None:
-        """`wall` returns Unix seconds; `interval` and `deadline` are seconds."""
+        """`wall` returns Unix seconds; `deadline` is in seconds."""
         self._api, self._resource, self._wall = api, resource, wall
-        self._interval, self._deadline = interval, deadline
+        self._deadline = deadline
         #: Unix seconds of the first request without an answer; 0: the last one had an answer.
         self.silent_since = 0.0
 
@@ -48,7 +47,7 @@ class ServerProbe:
         """Read until cancelled."""
         while True:
             await self.probe()
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(_PROBE_SECONDS)
 
     async def probe(self) -> None:
         """Read once. An error that the server answers with is an answer."""

@@ -74,11 +74,6 @@ def takes_part(kind: str) -> bool:
     return kind in _KINDS
 
 
-def object_kind(kind: str) -> object_kinds.ObjectKind:
-    """The kind of object beside pods and nodes. Raises: KeyError."""
-    return _KINDS[kind]
-
-
 @dataclass(frozen=True, slots=True)
 class PodOfManifest:
     """A pod, and whether its class contains its name, so that another copy is of another class."""

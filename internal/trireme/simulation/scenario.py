@@ -15,7 +15,7 @@ from trireme.cache import pod_projection
 from trireme.framework import amounts
 from trireme.simulation import budgets, drains, known_classes, manifests, node_copies, pacing, simulation, workloads
 from trireme.v1 import core_pb2, simulation_pb2, snapshot_pb2
-from trireme_kube.apimachinery import field_errors, golang, well_known_labels
+from trireme_kube.apimachinery import golang, name_rules, well_known_labels
 
 MAX_CHANGES = 1000
 MAX_NODES = 10_000
@@ -260,7 +260,7 @@ def check_sums(sim: simulation.Simulation, field: str, pod: pod_projection.Parse
 
 def _check_name(field: str, name: str) -> None:
     """Check a name with its number, the longest of several. Raises: ScenarioError."""
-    if problems := field_errors.subdomain_problems(name):
+    if problems := name_rules.subdomain_problems(name):
         raise ScenarioError(f"{field}.metadata.name", f"{name}: {problems[0]}")
 
 

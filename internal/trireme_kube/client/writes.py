@@ -87,7 +87,7 @@ class Writer:
         return await self._write_with_retries(
             "POST",
             path,
-            lambda remaining: self._api.post(path, body, _timeout_parameter(remaining), deadline=remaining),
+            lambda remaining: self._api.post(path, body, client.timeout_parameter(remaining), deadline=remaining),
             deadline,
         )
 
@@ -128,7 +128,7 @@ class Writer:
             "PATCH",
             path,
             lambda remaining: self._api.patch(
-                path, body, _timeout_parameter(remaining), accept=METADATA, deadline=remaining
+                path, body, client.timeout_parameter(remaining), accept=METADATA, deadline=remaining
             ),
             deadline,
             _is_busy_or_conflict,
@@ -153,7 +153,7 @@ class Writer:
         return await self._write_with_retries(
             "POST",
             f"{collection}/{obj.get('metadata', {}).get('name', '')}",
-            lambda remaining: self._api.post(collection, body, _timeout_parameter(remaining), deadline=remaining),
+            lambda remaining: self._api.post(collection, body, client.timeout_parameter(remaining), deadline=remaining),
             deadline,
             _is_unsent,
         )
@@ -164,7 +164,7 @@ class Writer:
         return await self._write_with_retries(
             "PUT",
             path,
-            lambda remaining: self._api.put(path, body, _timeout_parameter(remaining), deadline=remaining),
+            lambda remaining: self._api.put(path, body, client.timeout_parameter(remaining), deadline=remaining),
             deadline,
         )
 
@@ -177,7 +177,7 @@ class Writer:
             "PATCH",
             path,
             lambda remaining: self._api.patch(
-                path, body, _timeout_parameter(remaining), content_type=content_type, deadline=remaining
+                path, body, client.timeout_parameter(remaining), content_type=content_type, deadline=remaining
             ),
             deadline,
         )
@@ -189,7 +189,7 @@ class Writer:
             "DELETE",
             path,
             lambda remaining: self._api.delete(
-                path, body, _timeout_parameter(remaining), accept=METADATA, deadline=remaining
+                path, body, client.timeout_parameter(remaining), accept=METADATA, deadline=remaining
             ),
             deadline,
         )
@@ -257,11 +257,6 @@ class Writer:
         requested = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
         planned = PAUSES_SECONDS[min(attempts, len(PAUSES_SECONDS)) - 1]
         return max(planned * (1 + PAUSE_JITTER * self._rng()), requested)
-
-
-def _timeout_parameter(deadline: float) -> dict[str, str | int]:
-    """Return the request's timeout parameter, so that the server aborts what we no longer wait for."""
-    return {"timeout": f"{max(int(deadline), 1)}s"}
 
 
 def _may_have_effect(error: ApiError | ApiUnreachable) -> bool:

@@ -292,64 +292,21 @@ class _Refuses(_Filters):
         return self.status if node.node.spec.unschedulable else None
 
 
-class NoCode(_Refuses):
-    """Refuses without a code."""
-
-    violates = "P060"
-    status = refusal(code=status_pb2.CODE_UNSPECIFIED)
+def _refuses(name: str, violates: str, status: status_pb2.Status) -> type[ReferencePlugin]:
+    """Refuses with this status."""
+    return type(name, (_Refuses,), {"violates": violates, "status": status})
 
 
-class UnknownCode(_Refuses):
-    """Refuses with a code of no release."""
-
-    violates = "P061"
-    status = refusal(code=44)
-
-
-class NameOfAnother(_Refuses):
-    """Refuses in another plugin's name."""
-
-    violates = "P062"
-    status = refusal(plugin="NodeResourcesFit")
-
-
-class NoName(_Refuses):
-    """Refuses without a name."""
-
-    violates = "P062"
-    status = refusal(plugin="")
-
-
-class NoMessage(_Refuses):
-    """Refuses without a message."""
-
-    violates = "P063"
-    status = refusal(messages=[])
-
-
-class ReasonInWords(_Refuses):
-    """Has a sentence for the code of a reason."""
-
-    violates = "P064"
-    status = refusal(reasons=[status_pb2.Reason(code="Node is unschedulable")])
-
-
-class FilterThatWaits(_Refuses):
-    """Lets a pod wait at Filter."""
-
-    violates = "P065"
-    status = refusal(code=status_pb2.CODE_WAIT)
-
-
-class FilterThatSkips(_Refuses):
-    """Skips at Filter."""
-
-    violates = "P066"
-    status = refusal(code=status_pb2.CODE_SKIP)
-
-
-class NamelessParameter(_Refuses):
-    """Has a parameter without a name."""
-
-    violates = "P067"
-    status = refusal(reasons=[status_pb2.Reason(code="unschedulable", parameters={"": "1"})])
+PLUGINS = (
+    _refuses("NoCode", "P060", refusal(code=status_pb2.CODE_UNSPECIFIED)),
+    _refuses("UnknownCode", "P061", refusal(code=44)),
+    _refuses("NameOfAnother", "P062", refusal(plugin="NodeResourcesFit")),
+    _refuses("NoName", "P062", refusal(plugin="")),
+    _refuses("NoMessage", "P063", refusal(messages=[])),
+    _refuses("ReasonInWords", "P064", refusal(reasons=[status_pb2.Reason(code="Node is unschedulable")])),
+    _refuses("FilterThatWaits", "P065", refusal(code=status_pb2.CODE_WAIT)),
+    _refuses("FilterThatSkips", "P066", refusal(code=status_pb2.CODE_SKIP)),
+    _refuses(
+        "NamelessParameter", "P067", refusal(reasons=[status_pb2.Reason(code="unschedulable", parameters={"": "1"})])
+    ),
+)

@@ -44,90 +44,6 @@ class TwoPlugins(_Filters):
         return plugin_pb2.GetPluginInfoResponse(plugins=[self.info(), plugin_pb2.PluginInfo(name="Other")])
 
 
-class NoExtensionPoint(_Described):
-    """Lists no extension point."""
-
-    violates = "P004"
-    changes: ClassVar[dict[str, Any]] = {"extension_points": [], "events_to_register": []}
-
-
-class UnknownExtensionPoint(_Described):
-    """Lists an extension point of no release."""
-
-    violates = "P005"
-    changes: ClassVar[dict[str, Any]] = {"extension_points": [rpcs.FILTER_POINT, 77]}
-
-
-class UnknownDependency(_Described):
-    """Declares a dependency of no release."""
-
-    violates = "P006"
-    changes: ClassVar[dict[str, Any]] = {"depends_on": 9}
-
-
-class UnknownResource(_Described):
-    """Registers events of a resource that is none."""
-
-    violates = "P008"
-    changes: ClassVar[dict[str, Any]] = {
-        "events_to_register": [plugin_pb2.ClusterEvent(resource="Machine", actions=["Add"])]
-    }
-
-
-class EventWithoutActions(_Described):
-    """Registers an event without actions."""
-
-    violates = "P009"
-    changes: ClassVar[dict[str, Any]] = {"events_to_register": [plugin_pb2.ClusterEvent(resource="Node")]}
-
-
-class MisspeltPodField(_Described):
-    """Names a field of pods that is none."""
-
-    violates = "P010"
-    changes: ClassVar[dict[str, Any]] = {"pod_fields": ["metadata.label"]}
-
-
-class NameOfThePod(_Described):
-    """Names the name of the pod as a field that it reads."""
-
-    violates = "P011"
-    changes: ClassVar[dict[str, Any]] = {"pod_fields": ["metadata.name"]}
-
-
-class OwnNormalizationNotDeclared(_Described):
-    """Normalises its scores itself, and does not say so."""
-
-    violates = "P012"
-    points = (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT)
-    changes: ClassVar[dict[str, Any]] = {"normalization": plugin_pb2.NORMALIZATION_MAX}
-
-
-class NormalizationWithoutScores(_Described):
-    """Has scores normalised, and has none."""
-
-    violates = "P013"
-    changes: ClassVar[dict[str, Any]] = {"normalization": plugin_pb2.NORMALIZATION_MAX}
-
-
-class CustomNormalizationNotListed(_Described):
-    """Declares its own normalisation, and does not list it."""
-
-    violates = "P014"
-    points = (rpcs.SCORE_POINT,)
-    changes: ClassVar[dict[str, Any]] = {"normalization": plugin_pb2.NORMALIZATION_CUSTOM}
-
-
-class EventsOfAScorer(_Described):
-    """Registers events, and refuses no pod."""
-
-    violates = "P015"
-    points = (rpcs.SCORE_POINT,)
-    changes: ClassVar[dict[str, Any]] = {
-        "events_to_register": [plugin_pb2.ClusterEvent(resource="Node", actions=["Add"])]
-    }
-
-
 class ChangingVersion(_Filters):
     """Has another version in each answer."""
 
@@ -216,3 +132,42 @@ class OneConfiguration(_Filters):
         if not response.errors:
             self.hashes = {request.config_hash}
         return response
+
+
+def _described(name: str, violates: str, changes: dict[str, Any], **fields: Any) -> type[ReferencePlugin]:
+    """Describes itself with other values of these fields."""
+    return type(name, (_Described,), {"violates": violates, "changes": changes, **fields})
+
+
+PLUGINS = (
+    _described("NoExtensionPoint", "P004", {"extension_points": [], "events_to_register": []}),
+    _described("UnknownExtensionPoint", "P005", {"extension_points": [rpcs.FILTER_POINT, 77]}),
+    _described("UnknownDependency", "P006", {"depends_on": 9}),
+    _described(
+        "UnknownResource",
+        "P008",
+        {"events_to_register": [plugin_pb2.ClusterEvent(resource="Machine", actions=["Add"])]},
+    ),
+    _described("EventWithoutActions", "P009", {"events_to_register": [plugin_pb2.ClusterEvent(resource="Node")]}),
+    _described("MisspeltPodField", "P010", {"pod_fields": ["metadata.label"]}),
+    _described("NameOfThePod", "P011", {"pod_fields": ["metadata.name"]}),
+    _described(
+        "OwnNormalizationNotDeclared",
+        "P012",
+        {"normalization": plugin_pb2.NORMALIZATION_MAX},
+        points=(rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT),
+    ),
+    _described("NormalizationWithoutScores", "P013", {"normalization": plugin_pb2.NORMALIZATION_MAX}),
+    _described(
+        "CustomNormalizationNotListed",
+        "P014",
+        {"normalization": plugin_pb2.NORMALIZATION_CUSTOM},
+        points=(rpcs.SCORE_POINT,),
+    ),
+    _described(
+        "EventsOfAScorer",
+        "P015",
+        {"events_to_register": [plugin_pb2.ClusterEvent(resource="Node", actions=["Add"])]},
+        points=(rpcs.SCORE_POINT,),
+    ),
+)

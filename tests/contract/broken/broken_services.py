@@ -1,96 +1,14 @@
-"""Plugins that do not serve what they declare, and plugins that answer a repeated call in another way."""
+"""Plugins that answer a repeated call in another way, and others that are wrong at several steps."""
 
 from typing import Any
 
 import grpc
 
+from tests.contract.broken import broken_answers
 from tests.contract.broken.broken_steps import Answers
 from tests.contract.broken.reference_plugin import NAME, ReferencePlugin, Refused, refusal
 from trireme.plugin_verification import rpcs
 from trireme.v1 import bind_pb2, filter_pb2, plugin_pb2, pod_groups_pb2, queue_pb2, score_pb2, status_pb2
-
-
-class _Unserved(ReferencePlugin):
-    """Declares an extension point and does not serve its RPC."""
-
-    rpc = rpcs.SCORE
-
-    async def answer(self, rpc: rpcs.Rpc, payload: bytes) -> Any:
-        if rpc is self.rpc:
-            raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
-        return await super().answer(rpc, payload)
-
-
-class PreScoreNotServed(_Unserved):
-    """Does not serve PreScore."""
-
-    violates, points, rpc = "P096", (rpcs.PRE_SCORE_POINT,), rpcs.PRE_SCORE
-
-
-class NormalizeScoreNotServed(_Unserved):
-    """Does not serve NormalizeScore."""
-
-    violates, points, rpc = "P099", (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT), rpcs.NORMALIZE_SCORE
-
-
-class PreFilterNotServed(_Unserved):
-    """Does not serve PreFilter."""
-
-    violates, points, rpc = "P110", (rpcs.PRE_FILTER_POINT,), rpcs.PRE_FILTER
-
-
-class PostFilterNotServed(_Unserved):
-    """Does not serve PostFilter."""
-
-    violates, points, rpc = "P120", (rpcs.POST_FILTER_POINT,), rpcs.POST_FILTER
-
-
-class ReserveNotServed(_Unserved):
-    """Does not serve Reserve."""
-
-    violates, points, rpc = "P130", (rpcs.RESERVE_POINT,), rpcs.RESERVE
-
-
-class PermitNotServed(_Unserved):
-    """Does not serve Permit."""
-
-    violates, points, rpc = "P140", (rpcs.PERMIT_POINT,), rpcs.PERMIT
-
-
-class PreBindNotServed(_Unserved):
-    """Does not serve PreBind."""
-
-    violates, points, rpc = "P150", (rpcs.PRE_BIND_POINT,), rpcs.PRE_BIND
-
-
-class BindNotServed(_Unserved):
-    """Does not serve Bind."""
-
-    violates, points, rpc = "P160", (rpcs.BIND_POINT,), rpcs.BIND
-
-
-class PostBindNotServed(_Unserved):
-    """Does not serve PostBind."""
-
-    violates, points, rpc = "P170", (rpcs.POST_BIND_POINT,), rpcs.POST_BIND
-
-
-class PreEnqueueNotServed(_Unserved):
-    """Does not serve PreEnqueue."""
-
-    violates, points, rpc = "P180", (rpcs.PRE_ENQUEUE_POINT,), rpcs.PRE_ENQUEUE
-
-
-class QueueSortNotServed(_Unserved):
-    """Does not serve QueueSort."""
-
-    violates, points, rpc = "P220", (rpcs.QUEUE_SORT_POINT,), rpcs.QUEUE_SORT
-
-
-class PlacementFeasibleNotServed(_Unserved):
-    """Does not serve PlacementFeasible."""
-
-    violates, points, rpc = "P230", (rpcs.PLACEMENT_FEASIBLE_POINT,), rpcs.PLACEMENT_FEASIBLE
 
 
 class NamelessPlugin(ReferencePlugin):
@@ -198,16 +116,7 @@ class PreBindOnce(_Once):
         return response.results[0].status
 
 
-class PreFlightForOnePod(Answers):
-    """Answers PreBindPreFlight for the first pod alone."""
-
-    violates, points, rpc = "P157", (rpcs.PRE_BIND_POINT,), rpcs.PRE_BIND_PRE_FLIGHT
-
-    def change(self, response: bind_pb2.PreBindPreFlightResponse) -> None:
-        response.statuses.pop()
-
-
-class PostBindOnce(_Unserved):
+class PostBindOnce(broken_answers.Unserved):
     """Fails to be told twice."""
 
     # With Filter the other checks call that.
@@ -241,15 +150,6 @@ class HintsInTurns(Answers):
             response.hints[0] = queue_pb2.HINT_QUEUE_SKIP
 
 
-class NormalizeScoreRefuses(Answers):
-    """Refuses a pod at NormalizeScore."""
-
-    violates, points, rpc = "P100", (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT), rpcs.NORMALIZE_SCORE
-
-    def change(self, response: score_pb2.NormalizeScoreResponse) -> None:
-        response.status.CopyFrom(refusal())
-
-
 class PostFilterWithoutStatus(Answers):
     """Answers PostFilter without a status."""
 
@@ -258,42 +158,6 @@ class PostFilterWithoutStatus(Answers):
     def change(self, response: filter_pb2.PostFilterResponse) -> None:
         response.ClearField("status")
         response.ClearField("actions")
-
-
-class ReservesClaims(Answers):
-    """Answers for device claims, as the in-tree plugin does."""
-
-    violates, points, rpc = "P134", (rpcs.RESERVE_POINT,), rpcs.RESERVE
-
-    def change(self, response: filter_pb2.ReserveResponse) -> None:
-        response.reservations[0].claim_statuses.add()
-
-
-class PermitWithoutStatus(Answers):
-    """Permits without a status."""
-
-    violates, points, rpc = "P142", (rpcs.PERMIT_POINT,), rpcs.PERMIT
-
-    def change(self, response: bind_pb2.PermitResponse) -> None:
-        response.results[0].ClearField("status")
-
-
-class PreBindWithoutStatus(Answers):
-    """Prepares without a status."""
-
-    violates, points, rpc = "P152", (rpcs.PRE_BIND_POINT,), rpcs.PRE_BIND
-
-    def change(self, response: bind_pb2.PreBindResponse) -> None:
-        response.results[0].ClearField("status")
-
-
-class BindWithoutStatus(Answers):
-    """Binds without a status."""
-
-    violates, points, rpc = "P163", (rpcs.BIND_POINT,), rpcs.BIND
-
-    def change(self, response: bind_pb2.BindResponse) -> None:
-        response.results[0].ClearField("status")
 
 
 class _OfGroups(Answers):
@@ -322,15 +186,6 @@ class PlacementOnce(_OfGroups):
         if self.calls > 4:
             del response.statuses[:]
             response.statuses.append(refusal("came before"))
-
-
-class PlacementStatusTooMany(_OfGroups):
-    """Answers one status too many."""
-
-    violates = "P233"
-
-    def change(self, response: pod_groups_pb2.PlacementFeasibleResponse) -> None:
-        response.statuses.append(response.statuses[-1])
 
 
 class PlacementWaitsWithoutMessage(_OfGroups):

@@ -29,33 +29,6 @@ class _Scores(Answers):
     points = (rpcs.SCORE_POINT,)
 
 
-class ScoreNotServed(_Scores):
-    """Does not serve Score."""
-
-    violates = "P090"
-
-    def Score(self, request: score_pb2.ScoreRequest) -> score_pb2.ScoreResponse:
-        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
-
-
-class ScoreWithoutStatus(_Scores):
-    """Scores without a status."""
-
-    violates = "P091"
-
-    def change(self, response: score_pb2.ScoreResponse) -> None:
-        response.ClearField("status")
-
-
-class TooFewScores(_Scores):
-    """Leaves out the score of the last node."""
-
-    violates = "P092"
-
-    def change(self, response: score_pb2.ScoreResponse) -> None:
-        response.scores.pop()
-
-
 class ScoreOf1000(_Scores):
     """Scores up to 1000."""
 
@@ -79,15 +52,6 @@ class NegativeScoreToDivide(_Scores):
         return super().score(node) - 50
 
 
-class SortsScores(_Scores):
-    """Answers scores in ascending order."""
-
-    violates = "P095"
-
-    def change(self, response: score_pb2.ScoreResponse) -> None:
-        response.scores.sort()
-
-
 class RandomScores(_Scores):
     """Scores differently each time."""
 
@@ -109,29 +73,9 @@ class RelativeScores(_Scores):
         return score_pb2.ScoreResponse(status=SUCCESS, scores=scores)
 
 
-class PreScoreRefuses(Answers):
-    """Refuses a pod at PreScore."""
-
-    violates = "P097"
-    points = (rpcs.PRE_SCORE_POINT,)
-    rpc = rpcs.PRE_SCORE
-
-    def change(self, response: score_pb2.PreScoreResponse) -> None:
-        response.status.CopyFrom(refusal())
-
-
 class _Normalizes(Answers):
     points = (rpcs.SCORE_POINT, rpcs.NORMALIZE_POINT)
     rpc = rpcs.NORMALIZE_SCORE
-
-
-class TooFewNormalizedScores(_Normalizes):
-    """Leaves out the last score."""
-
-    violates = "P101"
-
-    def change(self, response: score_pb2.NormalizeScoreResponse) -> None:
-        response.scores.pop()
 
 
 class NormalizedAbove100(_Normalizes):
@@ -146,24 +90,6 @@ class NormalizedAbove100(_Normalizes):
 class _PreFilters(Answers):
     points = (rpcs.PRE_FILTER_POINT,)
     rpc = rpcs.PRE_FILTER
-
-
-class PreFilterWithoutStatus(_PreFilters):
-    """Answers PreFilter without a status."""
-
-    violates = "P111"
-
-    def change(self, response: filter_pb2.PreFilterResponse) -> None:
-        response.ClearField("status")
-
-
-class NamesWithoutNarrowed(_PreFilters):
-    """Names nodes without narrowing to them."""
-
-    violates = "P112"
-
-    def change(self, response: filter_pb2.PreFilterResponse) -> None:
-        response.node_names.append("verify-0")
 
 
 class PreFilterOnce(_PreFilters):
@@ -182,33 +108,6 @@ class _PostFilters(Answers):
     rpc = rpcs.POST_FILTER
 
 
-class ActionsOfARefusal(_PostFilters):
-    """Refuses a pod, and evicts others."""
-
-    violates = "P122"
-
-    def change(self, response: filter_pb2.PostFilterResponse) -> None:
-        response.status.CopyFrom(refusal())
-
-
-class VictimWithoutUid(_PostFilters):
-    """Evicts a pod of any UID."""
-
-    violates = "P123"
-
-    def change(self, response: filter_pb2.PostFilterResponse) -> None:
-        response.actions[0].pod.uid = ""
-
-
-class EvictionWithoutMessage(_PostFilters):
-    """Evicts without a message."""
-
-    violates = "P124"
-
-    def change(self, response: filter_pb2.PostFilterResponse) -> None:
-        response.actions[0].evict.message = ""
-
-
 class _Reserves(Answers):
     points = (rpcs.RESERVE_POINT,)
     rpc = rpcs.RESERVE
@@ -223,15 +122,6 @@ class OneReservation(_Reserves):
         del response.reservations[1:]
         response.reservations.add(status=SUCCESS)
         response.reservations.add(status=SUCCESS)
-
-
-class ReservationWithoutStatus(_Reserves):
-    """Reserves without a status."""
-
-    violates = "P132"
-
-    def change(self, response: filter_pb2.ReserveResponse) -> None:
-        response.reservations[0].ClearField("status")
 
 
 class ReserveWithGeneration(_Reserves):
@@ -257,15 +147,6 @@ class CountsRepeatedReserve(_Reserves):
     def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
         self.reserved.clear()
         return filter_pb2.UnreserveResponse()
-
-
-class UnreserveFails(_Reserves):
-    """Does not serve Unreserve."""
-
-    violates = "P136"
-
-    def Unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
-        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
 
 
 class UnreserveOfUnknownFails(_Reserves):
@@ -311,24 +192,6 @@ class _Permits(Answers):
     rpc = rpcs.PERMIT
 
 
-class OnePermitResult(_Permits):
-    """Leaves out the last pod."""
-
-    violates = "P141"
-
-    def change(self, response: bind_pb2.PermitResponse) -> None:
-        response.results.pop()
-
-
-class PermitWithoutTimeout(_Permits):
-    """Has a pod wait without a timeout."""
-
-    violates = "P143"
-
-    def change(self, response: bind_pb2.PermitResponse) -> None:
-        response.results[1].ClearField("timeout")
-
-
 class PermitOnce(_Permits):
     """Refuses a pod that it has permitted."""
 
@@ -345,24 +208,6 @@ class _PreBinds(Answers):
     rpc = rpcs.PRE_BIND
 
 
-class OnePreBindResult(_PreBinds):
-    """Leaves out the last pod."""
-
-    violates = "P151"
-
-    def change(self, response: bind_pb2.PreBindResponse) -> None:
-        response.results.pop()
-
-
-class WaitsForNothing(_PreBinds):
-    """Has a pod wait for no object."""
-
-    violates = "P153"
-
-    def change(self, response: bind_pb2.PreBindResponse) -> None:
-        response.results[0].ClearField("wait_for")
-
-
 class WaitsForAnUnknownKind(_PreBinds):
     """Names a kind as manifests do."""
 
@@ -372,36 +217,9 @@ class WaitsForAnUnknownKind(_PreBinds):
         response.results[0].wait_for[0].kind = "PersistentVolumeClaim"
 
 
-class PreBindWithoutTimeout(_PreBinds):
-    """Has a pod wait without a timeout."""
-
-    violates = "P155"
-
-    def change(self, response: bind_pb2.PreBindResponse) -> None:
-        response.results[0].ClearField("timeout")
-
-
 class _Binds(Answers):
     points = (rpcs.BIND_POINT,)
     rpc = rpcs.BIND
-
-
-class BindsTheFirst(_Binds):
-    """Has no result for the last pod."""
-
-    violates = "P161"
-
-    def change(self, response: bind_pb2.BindResponse) -> None:
-        response.results.pop()
-
-
-class BindIndexFromOne(_Binds):
-    """Has a result for a pod beyond the last."""
-
-    violates = "P162"
-
-    def change(self, response: bind_pb2.BindResponse) -> None:
-        response.results.add(index=len(response.results), status=SUCCESS)
 
 
 class BindOnce(_Binds):
@@ -444,24 +262,6 @@ class OneKeyForAllPods(_SortsQueue):
         del response.keys[1:]
 
 
-class KeyWithoutLevel(_SortsQueue):
-    """Has a key without numbers."""
-
-    violates = "P222"
-
-    def change(self, response: queue_pb2.QueueSortResponse) -> None:
-        response.keys[-1].ClearField("level")
-
-
-class OneStatusForAllKeys(_SortsQueue):
-    """Has one status for the keys of all pods."""
-
-    violates = "P224"
-
-    def change(self, response: queue_pb2.QueueSortResponse) -> None:
-        response.statuses.add(code=status_pb2.CODE_SUCCESS)
-
-
 class RefusalOfKey(_SortsQueue):
     """Refuses a pod at QueueSort, which only orders the queue."""
 
@@ -498,15 +298,6 @@ class KeyByCalls(_SortsQueue):
 class _Hints(Answers):
     points = (rpcs.FILTER_POINT,)
     rpc = rpcs.QUEUEING_HINT
-
-
-class HintNotServed(_Hints):
-    """Does not serve QueueingHint."""
-
-    violates = "P184"
-
-    def QueueingHint(self, request: queue_pb2.QueueingHintRequest) -> queue_pb2.QueueingHintResponse:
-        raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not here")
 
 
 class OneHintForAllPods(_Hints):

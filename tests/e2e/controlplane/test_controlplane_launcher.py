@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tools.controlplane import build_controlplane as build
-from tools.controlplane import launcher
+from tools.controlplane import go_programs, launcher
 
 
 def test_kubeconfig_names_server_authority_and_token(tmp_path: Path) -> None:
@@ -73,6 +74,21 @@ def test_build_is_repeated_when_an_input_changes(tmp_path: Path) -> None:
     assert build.up_to_date(binary, tmp_path)
     (tmp_path / "go.sum").write_text("changed")
     assert not build.up_to_date(binary, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
+def test_a_program_that_does_not_compile_leaves_the_last_one(tmp_path: Path) -> None:
+    """If this fails, a mistake in a source removes the program, or the next run takes the old one for the new."""
+    (tmp_path / "go.mod").write_text("module x\ngo 1.20\n")
+    (tmp_path / "main.go").write_text("package main\nfunc main() {}\n")
+    program = tmp_path / "build" / "x"
+    go_programs.compile_program(program, "first", ["build"], tmp_path, quiet=True)
+    assert go_programs.is_built(program, "first")
+    (tmp_path / "main.go").write_text("package main\nfunc main() { mistake() }\n")
+    with pytest.raises(SystemExit, match="mistake"):
+        go_programs.compile_program(program, "second", ["build"], tmp_path, quiet=True)
+    assert go_programs.is_built(program, "first")
+    assert {path.name for path in program.parent.iterdir()} == {"x", "x.inputs"}
 
 
 def test_another_version_is_built_with_the_modules_of_that_version() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from tests.helpers import polling
 from tools.controlplane import controlplane_fixture, launcher
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import status_patch, writes
@@ -45,12 +46,6 @@ async def _clients(cluster: launcher.ControlPlane) -> AsyncIterator[tuple[client
 def _settings(cluster: launcher.ControlPlane, user: launcher.User) -> client.ClientSettings:
     accept = content_types.accept_header("", content_types.PROTOBUF)
     return client.ClientSettings(credentials.Source(str(cluster.kubeconfig_of(user.name))), qps=-1.0, accept=accept)
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.02)
 
 
 async def _create_pod(admin: client.ApiClient, name: str) -> dict[str, Any]:
@@ -141,7 +136,7 @@ async def test_every_collection_is_followed_and_quiet_ones_are_caught_up(
             informer.Informer(api, kind, _no_name, [seen[kind.name].on_events], decode_protobuf=_name) for kind in kinds
         ]
         tasks = [asyncio.create_task(each.run()) for each in followed]
-        await _until(lambda: all(each.synced for each in followed))
+        await polling.until(lambda: all(each.synced for each in followed))
         nodes = followed[0].statistics()
         assert (nodes.pages, nodes.lists) == (0 if streams else 2, 1)
         assert sorted(name for kind, name in seen["nodes"].events if kind == "LISTED") == [f"n{n}" for n in range(5)]
@@ -170,16 +165,16 @@ async def test_a_restarted_api_server_is_found_again_though_it_forgot_our_versio
         ageing: Any = Ageing(scheduler)
         followed = informer.Informer(ageing, resources.NODES, _no_name, [seen.on_events], decode_protobuf=_name)
         task = asyncio.create_task(followed.run())
-        await _until(lambda: followed.synced)
+        await polling.until(lambda: followed.synced)
         await _create_node(admin, "before")
-        await _until(lambda: ("ADDED", "before") in seen.events)
+        await polling.until(lambda: ("ADDED", "before") in seen.events)
         ageing.age = True
         await asyncio.to_thread(_restart_api_server, cluster)
-        await _until(lambda: followed.statistics().expirations >= 1)
+        await polling.until(lambda: followed.statistics().expirations >= 1)
         ageing.age = False
-        await _until(lambda: ("LISTED", "before") in seen.events)
+        await polling.until(lambda: ("LISTED", "before") in seen.events)
         await _create_node(admin, "after")
-        await _until(lambda: ("ADDED", "after") in seen.events)
+        await polling.until(lambda: ("ADDED", "after") in seen.events)
         assert followed.statistics().failures >= 1
         task.cancel()
         await asyncio.wait([task])
@@ -196,11 +191,11 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
 
         (first, _), (second, _) = elector("host_1"), elector("host_2")
         first.start()
-        await _until(lambda: first.leading is not None)
+        await polling.until(lambda: first.leading is not None)
         second.start()
         assert first.leading is not None
         claim = lease.EpochClaim(first.leading.epoch, "host_1")
-        await _until(lambda: first.remaining_seconds > 14)
+        await polling.until(lambda: first.remaining_seconds > 14)
         stored = await lease.read_lease(scheduler, "kube-system", "kube-scheduler", 5)
         assert lease.check_claim(claim, stored) is lease.ClaimVerdict.IN_FORCE
         assert stored is not None
@@ -212,7 +207,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
             "renewTime": "",
         }
         await first.stop()
-        await _until(lambda: second.leading is not None)
+        await polling.until(lambda: second.leading is not None)
         assert second.leading is not None
         assert second.leading.epoch > claim.epoch
         assert second.leading.lease.transitions == 1

@@ -11,9 +11,7 @@ is that every spec that passes with kube-scheduler, which can be asked for in th
 
 import argparse
 import asyncio
-import hashlib
 import json
-import os
 import shutil
 import ssl
 import subprocess
@@ -27,7 +25,7 @@ from typing import Any
 import aiohttp
 
 from tests.e2e import installation
-from tools.controlplane import build_controlplane, launcher
+from tools.controlplane import build_controlplane, go_programs, launcher
 
 SOURCES = Path(__file__).resolve().parent
 
@@ -69,22 +67,23 @@ def build(version: str = "") -> Path:
     Raises: SystemExit with one line where that is impossible.
     """
     binary = build_controlplane.folder_of(version) / BINARY.name if version else BINARY
-    stamp = binary.with_suffix(".inputs")
     modules = [] if version else [SOURCES / "go.mod", SOURCES / "go.sum"]
-    inputs = [path.read_bytes() for path in [*sorted(SOURCES.glob("*.go")), *modules]]
-    digest = hashlib.sha256(b"\0".join(inputs)).hexdigest()
-    if binary.exists() and stamp.exists() and stamp.read_text() == digest:
+    inputs = go_programs.digest(path.read_bytes() for path in [*sorted(SOURCES.glob("*.go")), *modules])
+    if go_programs.is_built(binary, inputs):
         return binary
+    print("sig-scheduling: building the suite (some five minutes the first time)", flush=True)
+    flags: tuple[str, ...] = ()
+    environment = None
     if version:
         kubernetes = build_controlplane.download(version)
         modfile = build_controlplane.write_modfile(version, kubernetes, BINARY.name)
         # Compiled as the oracle is, which shares most of it if it is of this version.
         flags = ("-mod=mod", f"-modfile={modfile}", "-gcflags=all=-dwarf=false")
-        _compile(binary, *flags, environment=build_controlplane.environment_for(kubernetes))
+        environment = build_controlplane.environment_for(kubernetes)
     else:
         _check_versions()
-        _compile(binary)
-    stamp.write_text(digest)
+    command = ("test", "-c", "-vet=off", *flags, "-ldflags=-s -w")
+    go_programs.compile_program(binary, inputs, command, SOURCES, environment=environment)
     return binary
 
 
@@ -94,17 +93,6 @@ def _check_versions() -> None:
         raise SystemExit(
             "sig-scheduling: tests/e2e/sig_scheduling/go.mod and tools/controlplane/go.mod pin different releases"
         )
-
-
-def _compile(binary: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
-    print("sig-scheduling: building the suite (some five minutes the first time)", flush=True)
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    # Linked beside its place and renamed: an interrupted build leaves no half binary.
-    unfinished = binary.with_suffix(".new")
-    command = ["go", "test", "-c", "-vet=off", *flags, "-ldflags=-s -w", "-o", str(unfinished), "."]
-    if subprocess.run(command, cwd=SOURCES, env=environment, preexec_fn=lambda: os.nice(10), check=False).returncode:
-        raise SystemExit("sig-scheduling: the suite does not build")
-    unfinished.replace(binary)
 
 
 async def run_part(part: Part, suite: Path, scheduler: str, folder: Path, focus: str) -> list[str]:

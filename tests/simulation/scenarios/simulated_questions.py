@@ -172,7 +172,7 @@ class Comparison:
         built.phases.publisher.publish()
         for delta in built.cluster.cache.full_sync():
             snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
-        setup = setups.make_setup(configuration, _no_remote, _no_remote, cycle_pb2.Cycle())
+        setup = setups.make_setup(configuration, cycle_pb2.Cycle())
         asking = simulator.Simulator(observed_cluster.ObservedCluster(snap), lambda request: setup)
         request = json_format.ParseDict(question, simulation_pb2.SimulateRequest())
         return await asking.simulate(request, "comparison")
@@ -181,10 +181,6 @@ class Comparison:
 def _with_spec(body: Json, spec: Json) -> Json:
     """The object with another spec."""
     return {**body, "metadata": dict(body["metadata"]), "spec": spec}
-
-
-def _no_remote(*_: Any) -> Any:
-    raise AssertionError("no profile has a remote plugin")
 
 
 def main() -> int:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tests.helpers import phase_calls
 from tests.helpers.domain_cluster import PROFILE, Cluster, affinity, node, pod, spread, term
-from tests.helpers.phase_calls import Aborted, context, no_remote_plugins
+from tests.helpers.phase_calls import Aborted, context
 from tests.helpers.snapshot_views import SnapshotBuilder
 from trireme.evaluation.scoring import classes_in_turn
 from trireme.filter.service import FilterPhase
+from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
 from trireme.wire import node_columns
@@ -382,7 +383,10 @@ def test_nodes_that_came_and_are_gone_hinder_no_class_that_was_scored_before(in_
 
 async def test_requests_without_classes_and_without_demand_are_refused() -> None:
     builder = SnapshotBuilder()
-    filters, scores = FilterPhase(builder.snap, no_remote_plugins), ScorePhase(builder.snap, no_remote_plugins)
+    filters, scores = (
+        FilterPhase(builder.snap, remote_makers.no_remote_plugin),
+        ScorePhase(builder.snap, remote_makers.no_remote_plugin),
+    )
     for service in (filters, scores):
         await phase_calls.greet(service, phase_calls.configuration((), ()))
     cycle = phase_calls.cycle(builder, 0)

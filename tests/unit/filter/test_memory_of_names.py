@@ -7,6 +7,7 @@ import pytest
 from tests.helpers import phase_calls
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
+from trireme.registry import remote_makers
 from trireme.v1 import core_pb2, filter_phase_pb2
 
 
@@ -25,7 +26,7 @@ async def test_names_of_pods_leave_nothing_behind(make_pod: Callable[[int], core
     builder.set_node("n", labels={"zone": "a"})
     nodes = builder.snap.nodes
     before = len(nodes.resource_names), nodes.allocatable.shape, len(nodes.labels._columns)
-    phase = service.FilterPhase(builder.snap, phase_calls.no_remote_plugins, phase_calls.no_remote_plugins)
+    phase = service.FilterPhase(builder.snap, remote_makers.no_remote_plugin, remote_makers.no_remote_plugin)
     await phase_calls.greet(phase, phase_calls.configuration(("NodeResourcesFit", "NodeAffinity"), ()))
     for number in range(1, 20):
         builder.add_class(number, make_pod(number))

@@ -1,20 +1,11 @@
 """Turns that once lost a pod, or the room that it took: each by itself."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.helpers.frontend_world import GUARD, PREPARED_CPUS, World, one_node
+from tests.helpers.frontend_world import GUARD, PREPARED_CPUS, World
 from trireme.extenders import reported_bound
 from trireme.frontend.serving import scheduler_status
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, status_pb2
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node of three CPUs."""
-    with one_node() as world:
-        yield world
 
 
 def test_a_pod_deleted_during_filter_leaves_the_queue(world: World) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.helpers.frontend_world import GUARD, T0, World, one_node
+from tests.helpers.frontend_world import GUARD, T0, World
 from tests.helpers.frontend_world_api import PROFILE
 from tests.helpers.pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
@@ -18,13 +18,6 @@ from trireme.scheduling import pre_binding
 from trireme.v1.scheduler_explanation_pb2 import PodWait
 from trireme.wire import json_documents
 from trireme_kube.client.informers.watch import EventKind
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node of three CPUs."""
-    with one_node() as world:
-        yield world
 
 
 def _waits(world: World, name: str) -> tuple[PodWait, str]:

@@ -1,10 +1,10 @@
 """How many pods a remote plugin keeps from being tried is a number that an alert can compare."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world import World
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.framework import sort_key, status
 from trireme.frontend.serving import plugin_metrics
@@ -28,12 +28,6 @@ class Sorter:
         assert self.world is not None
         self.during_calls.append(_held_pods(self.world))
         return [status.error(self.name, "down") if self.failing else sort_key.SortKey((0,)) for _ in pods]
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    with one_node() as world:
-        yield world
 
 
 def _held_pods(world: World) -> Mapping[str, float]:

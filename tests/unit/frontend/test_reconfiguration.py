@@ -2,11 +2,11 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.helpers.frontend_world import GUARD, World, one_node
+from tests.helpers.frontend_world import GUARD, World
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.config import commandline, scheduler_configuration, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -49,13 +49,6 @@ class Reload:
     def hash(self) -> int:
         """The hash that calls carry."""
         return self._world.frontend.context.settings.config_hash()
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node of three CPUs."""
-    with one_node() as world:
-        yield world
 
 
 @pytest.fixture(name="reload")

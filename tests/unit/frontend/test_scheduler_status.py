@@ -2,14 +2,13 @@
 
 import copy
 import dataclasses
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.helpers import console_states
-from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world import World
 from trireme.cli import display, status_command
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
 from trireme.frontend.serving import scheduler_explanation, scheduler_status, unknown_pod
@@ -20,13 +19,6 @@ from trireme_kube.client.leaderelection import lease_candidate
 from trireme_kube.client.rest.errors import ApiError
 
 FORBIDDEN = 'leases.coordination.k8s.io "l" is forbidden (403 Forbidden)'
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node, and a frontend that leads."""
-    with one_node() as world:
-        yield world
 
 
 def test_why_the_lease_cannot_be_read_is_reported(world: World) -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.helpers.frontend_world import World
-from tests.helpers.phase_calls import no_remote_plugins
 from trireme.config import gates
 from trireme.filter.service import FilterPhase
 from trireme.frontend import phase_configuration
+from trireme.registry import remote_makers
 from trireme.score.service import ScorePhase
 from trireme.snapshot import snapshot
 from trireme_kube.componentbase.cli import versions
@@ -49,7 +49,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     try:
         message = phase_configuration.make_configuration(world.frontend.context.completed, {})
         for service in (FilterPhase, ScorePhase):
-            service(snapshot.Snapshot(), no_remote_plugins)._apply_configuration(message)
+            service(snapshot.Snapshot(), remote_makers.no_remote_plugin)._apply_configuration(message)
         world.api.put_node("n", 4)
         world.deliver("nodes", 10)
         world.create("a", 1)

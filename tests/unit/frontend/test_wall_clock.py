@@ -14,10 +14,10 @@ def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> 
     with frontend_world.one_node() as world:
         for number in range(3):
             world.create(f"p{number}", 1)
-            world.answer(_only(world, "Filter"), "good")
-            world.answer(_only(world, "Place"), "bad")
+            world.answer(world.pending_call("Filter"), "good")
+            world.answer(world.pending_call("Place"), "bad")
             while "Apply" in world.pending_rpcs():
-                world.answer(_only(world, "Apply"), "good")
+                world.answer(world.pending_call("Apply"), "good")
         pods = [world.frontend.scheduling.queue.contents.get(f"ns/p{number}") for number in range(3)]
         assert {type(pod.state) for pod in pods if pod is not None} == {states.BackOff}
         tried = {pod.key: pod.attempts for pod in pods if pod is not None}
@@ -37,20 +37,15 @@ def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
         world.create("big", 5)
         world.wall_ahead = HOUR
         world.loop.advance(1.0)
-        world.answer(_only(world, "Filter"), "good")
-        world.answer(_only(world, "RunPostFilter"), "bad")
-        condition = _only(world, "Apply").request
+        world.answer(world.pending_call("Filter"), "good")
+        world.answer(world.pending_call("RunPostFilter"), "bad")
+        condition = world.pending_call("Apply").request
         written = condition.set_condition.condition.last_transition_time.seconds
         assert written == int(world.wall())
         pod = world.frontend.scheduling.queue.contents.get("ns/big")
         assert pod is not None
         shown = world.frontend_state().pending_report().entry_of(pod)
         assert shown.since_ms / 1000 == pytest.approx(world.wall(), abs=2.0)
-
-
-def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:
-    (call,) = (each for each in world.pending_calls if each.rpc == rpc)
-    return call
 
 
 def test_the_steady_clock_does_not_follow_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:

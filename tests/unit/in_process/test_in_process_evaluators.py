@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, configuration
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.evaluation import engine
 from trireme.in_process import in_process_evaluators
@@ -47,8 +47,8 @@ class Cluster:
         self.evaluators = in_process_evaluators.InProcessEvaluators(
             engine.Engine(
                 self.builder.snap,
-                filter_profiles.make_profiles(message, no_remote_plugins),
-                score_profiles.make_profiles(message, no_remote_plugins),
+                filter_profiles.make_profiles(message),
+                score_profiles.make_profiles(message),
             )
         )
 

@@ -24,9 +24,7 @@ class Insight:
         self.builder.add_class(SMALL, pod_of(requesting(cpu="1")))
         self.builder.add_class(LARGE, pod_of(requesting(cpu="5")))
         self.builder.place(SMALL, "n0")
-        self.service = service.InsightService(
-            self.builder.snap, phase_calls.no_remote_plugins, phase_calls.no_remote_plugins
-        )
+        self.service = service.InsightService(self.builder.snap)
 
     async def start(self) -> "Insight":
         configuration = phase_calls.configuration(("NodeResourcesFit",), ())

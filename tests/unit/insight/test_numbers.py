@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers.phase_calls import PROFILE, configuration, context, cycle, greet, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, configuration, context, cycle, greet
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service as filter_service
 from trireme.insight import service, shortages
+from trireme.registry import remote_makers
 from trireme.v1 import cycle_pb2, filter_phase_pb2, insight_pb2, snapshot_pb2
 from trireme.wire import node_columns
 from trireme_kube.apimachinery import quantity
@@ -103,7 +104,7 @@ def _fill(cluster: Cluster, builder: SnapshotBuilder) -> Any:
 
 async def _explain(builder: SnapshotBuilder, *nodes: str) -> insight_pb2.ExplainResponse:
     """Insight's answer about a waiting pod of the first kind."""
-    explaining = service.InsightService(builder.snap, no_remote_plugins, no_remote_plugins)
+    explaining = service.InsightService(builder.snap)
     await greet(explaining, configuration(FILTERS, (("NodeResourcesFit", 1),)))
     pod = cycle_pb2.PodIdentity(namespace="default", name="p", uid=WAITING)
     queued = snapshot_pb2.QueuedPod(pod=pod, pod_class=1, profile=PROFILE)
@@ -126,7 +127,7 @@ async def _live_verdicts(phase: Any, builder: SnapshotBuilder) -> dict[str, list
 async def test_an_explanation_is_the_live_verdict(cluster: Cluster) -> None:
     """A user would be told that a node is feasible which refuses the pod, or the other way round."""
     builder = SnapshotBuilder()
-    live = filter_service.FilterPhase(builder.snap, no_remote_plugins)
+    live = filter_service.FilterPhase(builder.snap, remote_makers.no_remote_plugin)
     await greet(live, configuration(FILTERS, ()))
     steps = _fill(cluster, builder)
     for _ in zip(range(cluster.seen), steps, strict=False):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import phase_calls
-from tests.helpers.phase_calls import PROFILE, context, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, context
 from tests.helpers.recorded_decisions import preempting_configuration
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
@@ -45,7 +45,7 @@ class Cluster:
         }
         budget = decode.decode(raw, policy_pb2.PodDisruptionBudget)
         self.builder.apply(objects=[snapshot_pb2.ClusterObject(pod_disruption_budget=budget)])
-        self.service = service.InsightService(self.builder.snap, no_remote_plugins, no_remote_plugins)
+        self.service = service.InsightService(self.builder.snap)
 
     async def explain(self, number: int = VIP, **fields: Any) -> insight_pb2.ExplainResponse:
         await phase_calls.greet(self.service, fields.pop("configuration", preempting_configuration()))

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.helpers import phase_calls
-from tests.helpers.phase_calls import configuration, context, no_remote_plugins
+from tests.helpers.phase_calls import configuration, context
 from tests.helpers.recordings import BEGIN, SECOND, read
 from tests.helpers.snapshot_views import node_of, pod_of, view
 from trireme.insight import flags, observed_cluster, process, recorder, service
@@ -321,7 +321,7 @@ async def test_insight_records_its_streams(tmp_path: pathlib.Path) -> None:
     """The flags would be accepted, and nothing recorded."""
     options = _flags(f"--record-dir={tmp_path}", "--record-max-bytes=8Mi", "--record-max-age=1h30m")
     assert (options.record_max_bytes, options.record_max_age) == (8 * MIB, 5400.0)
-    insight = service.InsightService(snapshot.Snapshot(), no_remote_plugins, no_remote_plugins)
+    insight = service.InsightService(snapshot.Snapshot())
     supervisor = supervision.Supervisor()
 
     async def stream() -> Any:
@@ -344,7 +344,7 @@ async def test_insight_records_its_streams(tmp_path: pathlib.Path) -> None:
 
 async def test_without_the_flag_nothing_is_recorded() -> None:
     """Everybody's disk would fill with recordings."""
-    insight = service.InsightService(snapshot.Snapshot(), no_remote_plugins, no_remote_plugins)
+    insight = service.InsightService(snapshot.Snapshot())
     async with process.recording(insight, _flags(), supervision.Supervisor()):
         await phase_calls.greet(insight, HELLO.configuration)
     assert insight.statistics().recorded_messages == 0

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from tests.helpers import console_states, phase_calls
-from tests.helpers.phase_calls import PROFILE, Aborted, configuration, context, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, Aborted, configuration, context
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service
 from trireme.rpc import stream_age
@@ -30,7 +30,7 @@ class Insight:
         self.builder.add_class(SMALL, pod_of(requesting(cpu="1")))
         self.builder.add_class(LARGE, pod_of(requesting(cpu="5")))
         self.builder.place(SMALL, "n0")
-        self.service = service.InsightService(self.builder.snap, no_remote_plugins, no_remote_plugins)
+        self.service = service.InsightService(self.builder.snap)
 
     async def start(self, filters: tuple[str, ...] = FILTERS) -> "Insight":
         """A frontend brings the configuration, with these filter plugins, and the queue."""

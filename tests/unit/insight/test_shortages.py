@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.helpers.phase_calls import PROFILE, configuration, context, greet, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, configuration, context, greet
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.insight import service, shortages
 from trireme.v1 import cycle_pb2, insight_pb2, shortage_pb2, snapshot_pb2
@@ -24,7 +24,7 @@ class Insight:
         self.builder.add_class(TWO, pod_of(requesting(cpu="2", memory="512Mi")))
         self.builder.add_class(IMPORTANT, pod_of({**requesting(cpu="3"), "priority": 100}))
         self.builder.add_class(EMPTY, pod_of())
-        self.service = service.InsightService(self.builder.snap, no_remote_plugins, no_remote_plugins)
+        self.service = service.InsightService(self.builder.snap)
 
     async def shortages(self, *nodes: str) -> dict[str, shortage_pb2.Shortage]:
         await greet(self.service, configuration(("NodeResourcesFit",), (("NodeResourcesFit", 1),)))

@@ -18,6 +18,7 @@ from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_sched
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.queueing.states import BackOff
+from trireme.registry import remote_makers
 from trireme.v1 import core_pb2, filter_phase_pb2
 from trireme_kube.client.informers.watch import EventKind
 
@@ -108,7 +109,7 @@ async def test_other_plugins_pass_over_it() -> None:
     builder.add_class(2, _resized("2", nodeSelector={"gone": "since"}))
     filters = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
     for gates, feasible in ((ON, True), ({}, False)):
-        asked = service.FilterPhase(builder.snap, phase_calls.no_remote_plugins)
+        asked = service.FilterPhase(builder.snap, remote_makers.no_remote_plugin)
         configuration = phase_calls.configuration(filters, [])
         configuration.feature_gates.update(gates)
         await phase_calls.greet(asked, configuration)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.hint_answers import configuration as profile_of
-from tests.helpers.phase_calls import PROFILE, configuration, no_remote_plugins
+from tests.helpers.phase_calls import PROFILE, configuration
 from tests.helpers.plugin_answers import Answers
 from tests.helpers.snapshot_views import SnapshotBuilder, node_of, pod_of
 from trireme.config import gates, loading, profiles, scheduler_configuration
@@ -178,8 +178,8 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     evaluators = in_process_evaluators.InProcessEvaluators(
         engine.Engine(
             builder.snap,
-            filter_profiles.make_profiles(message, no_remote_plugins),
-            score_profiles.make_profiles(message, no_remote_plugins),
+            filter_profiles.make_profiles(message),
+            score_profiles.make_profiles(message),
         )
     )
     filtered = await evaluators.filter(PROFILE, 1, 1, builder.snap.generation)

@@ -3,11 +3,11 @@
 Every call takes a time of its own, so that a sum says what is in it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
-from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, World, one_node
+from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, World
 from tests.helpers.metric_values import counts, sums
 from trireme.v1 import filter_pb2, status_pb2
 
@@ -24,13 +24,6 @@ _SECONDS = {
 _WAIT = 3.0
 _PLACED = 0.375  # Filter and Place
 _LARGE = 9
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node of three CPUs."""
-    with one_node() as world:
-        yield world
 
 
 def _run(world: World, bad: str = "", *, allowed: bool = True) -> None:

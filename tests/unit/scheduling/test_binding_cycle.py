@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World, one_node
+from tests.helpers.frontend_world import GUARD, GUARDED_CPUS, PREPARED_CPUS, SUCCESS, World
 from tests.helpers.metric_values import counts, sums
 from trireme.extenders import reported_bound
 from trireme.scheduling import pre_binding
@@ -16,13 +16,6 @@ _WAIT = bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_WAI
 _WAIT.wait_for.add(kind="persistent_volume_claim", namespace="ns", name="c")
 _WAIT.timeout.FromSeconds(600)
 _NOT_FOUND = 'node "n0" not found'
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node of three CPUs."""
-    with one_node() as world:
-        yield world
 
 
 def _answer_until(world: World, rpc: str) -> None:

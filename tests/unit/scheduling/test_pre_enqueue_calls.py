@@ -2,13 +2,13 @@
 
 import asyncio
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from tests.helpers import virtual_time
-from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world import World
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import status
@@ -46,12 +46,6 @@ class Far:
         if name in self.refused:
             return status.Status(status.Code.UNSCHEDULABLE, self.name, ("held",))
         return status.SUCCESS
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    with one_node() as world:
-        yield world
 
 
 @pytest.fixture(name="far")

@@ -150,11 +150,6 @@ def _come(world: World, *names: str) -> None:
     world.loop.advance(1.0)
 
 
-def _only(world: World, rpc: str) -> PendingCall:
-    (call,) = (each for each in world.pending_calls if each.rpc == rpc)
-    return call
-
-
 def _nominated(world: World) -> list[str]:
     pods_for = world.frontend.scheduling.queue.nominator.pods_for
     return sorted(pod.key for node in ("n0", "n1") for pod in pods_for(node))
@@ -163,8 +158,8 @@ def _nominated(world: World) -> list[str]:
 def test_many_preemptors_get_their_victims_from_one_call(world: World) -> None:
     """A call for each of them costs more than what is decided; and each is promised room of its own."""
     _come(world, "p", "q", "r", "s")
-    world.answer(_only(world, "Filter"), "good")
-    call = _only(world, "RunPostFilter")
+    world.answer(world.pending_call("Filter"), "good")
+    call = world.pending_call("RunPostFilter")
     assert [each.pod.name for each in call.request.preemptors] == ["p", "q", "r", "s"]
     world.answer(call, "good")
     assert not [each for each in world.pending_calls if each.rpc in ("Filter", "RunPostFilter")]
@@ -176,7 +171,7 @@ def test_preemptors_of_the_class_that_preempted_last_get_their_victims_from_filt
     _create(world, "p", 100)
     _decide(world)
     _come(world, "q", "r", "s")
-    call = _only(world, "Filter")
+    call = world.pending_call("Filter")
     assert [each.pod.name for each in call.request.preemptors] == ["q", "r", "s"]
     world.answer(call, "good")
     assert not [each for each in world.pending_calls if each.rpc in ("Filter", "RunPostFilter")]
@@ -191,10 +186,10 @@ def test_after_a_pod_that_fits_no_preemption_is_expected(world: World) -> None:
     world.deliver("nodes", 1)
     for name, preemptors in (("q", ["q"]), ("r", [])):
         _create(world, name, 100)
-        call = _only(world, "Filter")
+        call = world.pending_call("Filter")
         assert [each.pod.name for each in call.request.preemptors] == preemptors
         world.answer(call, "good")
-        world.answer(_only(world, "Place"), "good")
+        world.answer(world.pending_call("Place"), "good")
         while "Bind" in world.pending_rpcs() or "Permit" in world.pending_rpcs():
             world.answer(next(each for each in world.pending_calls if each.rpc in ("Bind", "Permit")), "good")
         world.deliver("pods", 1000)
@@ -206,8 +201,8 @@ def test_after_a_pod_that_fits_no_preemption_is_expected(world: World) -> None:
 def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> None:
     """Those behind it were answered for as if it had been promised room: they are asked about again."""
     _come(world, "p", "q", "r", "s")
-    world.answer(_only(world, "Filter"), "good")
-    call = _only(world, "RunPostFilter")
+    world.answer(world.pending_call("Filter"), "good")
+    call = world.pending_call("RunPostFilter")
     world.api.remove("pods", "r")
     world.deliver("pods", 1000)
     world.answer(call, "good")
@@ -220,8 +215,8 @@ def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> 
 
 def test_a_nominated_node_whose_filter_fails_then_ends_the_attempts_behind_by_error(world: World) -> None:
     _come(world, "p", "q", "r", "s")
-    world.answer(_only(world, "Filter"), "good")
-    call = _only(world, "RunPostFilter")
+    world.answer(world.pending_call("Filter"), "good")
+    call = world.pending_call("RunPostFilter")
     broken = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="Fragile", messages=["out of order"])
     call.answer.results[2].changed_status.CopyFrom(broken)
     world.answer(call, "good")
@@ -281,7 +276,7 @@ def test_a_pod_refused_on_its_nominated_node_gets_its_post_filter_result_from_fi
     question = _all_go(world, "b", "d")
     question.answer.admitted = 0
     world.answer(question, "good")
-    assert [each.pod.name for each in _only(world, "Filter").request.preemptors] == ["p"]
+    assert [each.pod.name for each in world.pending_call("Filter").request.preemptors] == ["p"]
 
 
 def test_a_preemptor_that_somebody_else_binds_preempts_no_more(world: World) -> None:

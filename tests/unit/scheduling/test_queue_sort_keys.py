@@ -2,12 +2,12 @@
 
 import asyncio
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from tests.helpers.frontend_world import World, one_node
+from tests.helpers.frontend_world import World
 from tests.helpers.frontend_world_api import PROFILE
 from trireme.cli import display, explain_command
 from trireme.framework import sort_key, status
@@ -50,12 +50,6 @@ class Sorter:
     def called_about(self) -> list[str]:
         """The pods of all calls, in order."""
         return [name for names in self.calls for name in names]
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    with one_node() as world:
-        yield world
 
 
 @pytest.fixture(name="sorter")

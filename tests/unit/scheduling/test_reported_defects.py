@@ -5,20 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.helpers.frontend_world import PREPARED_CPUS, PendingCall, World, one_node
+from tests.helpers.frontend_world import PREPARED_CPUS, PendingCall, World
 from tests.helpers.pod_group_builders import pod_group
 from trireme.plugin_api import interfaces
 from trireme.plugins.inter_pod_affinity import filter as affinity_filter
 from trireme.v1 import bind_pb2, filter_phase_pb2
 from trireme.wire import node_columns
 from trireme_kube.client.informers.watch import EventKind
-
-
-@pytest.fixture(name="world")
-def _world() -> Iterator[World]:
-    """One node of three CPUs."""
-    with one_node() as world:
-        yield world
 
 
 @pytest.fixture(name="grouping")
@@ -29,11 +22,6 @@ def _grouping() -> Iterator[World]:
     world.deliver("nodes", 1)
     yield world
     world.close()
-
-
-def _only(world: World, rpc: str) -> PendingCall:
-    (call,) = (each for each in world.pending_calls if each.rpc == rpc)
-    return call
 
 
 def _answer_all_but(world: World, *left: PendingCall) -> None:
@@ -92,8 +80,8 @@ def test_a_pod_whose_binding_is_in_doubt_keeps_anti_affine_pods_away(
     world.deliver("nodes", 1)
     _create_apart(world, "first")
     for rpc in ("Filter", "Place", "Permit"):
-        world.answer(_only(world, rpc), "good")
-    binding = _only(world, "Bind")
+        world.answer(world.pending_call(rpc), "good")
+    binding = world.pending_call("Bind")
     if took_effect:
         world.answer(binding, "uncertain")
     _create_apart(world, "second")
@@ -114,8 +102,8 @@ def test_a_binding_that_fails_while_the_next_pod_is_popped_loses_neither(world: 
     """kubernetes/kubernetes#139186: the failed pod was changed by two parts of the scheduler at once."""
     world.create("failed", 1)
     for each in ("Filter", "Place", "Permit"):
-        world.answer(_only(world, each), "good")
-    binding = _only(world, "Bind")
+        world.answer(world.pending_call(each), "good")
+    binding = world.pending_call("Bind")
     world.create("next", 2)
     while not any(call.rpc == rpc for call in world.pending_calls):
         world.answer(next(call for call in world.pending_calls if call is not binding), "good")
@@ -196,13 +184,13 @@ def test_a_member_is_tried_while_the_bindings_of_the_other_members_fail(grouping
     first, *others = (call for call in grouping.pending_calls if call.rpc == "Bind")
     grouping.answer(first, "bad")
     grouping.loop.advance(0.01)
-    trial = _only(grouping, "Filter")
+    trial = grouping.pending_call("Filter")
     for call in others:
         grouping.answer(call, "bad")
     grouping.answer(trial, "good")
     while not any(call.rpc == "Bind" for call in grouping.pending_calls):
         grouping.answer(grouping.pending_calls[0], "good")
-    grouping.answer(_only(grouping, "Bind"), "good")
+    grouping.answer(grouping.pending_call("Bind"), "good")
     assert list(_nodes(grouping).values()) == ["n0", "", ""]
     for _ in range(4):
         _answer_all_but(grouping)

@@ -4,7 +4,6 @@ Tests: tests/unit/insight/history/test_decision_explanations.py.
 """
 
 from collections.abc import Callable
-from typing import NoReturn
 
 from trireme.insight import observed_cluster
 from trireme.insight.history import cluster_history, decision_explainer, decision_history, last_answers
@@ -51,8 +50,8 @@ class Memory:
             )
         self.clusters.use(
             cluster_history.Plugins(
-                filter_profiles.make_profiles(local, _no_remote_plugin),
-                score_profiles.make_profiles(local, _no_remote_plugin),
+                filter_profiles.make_profiles(local),
+                score_profiles.make_profiles(local),
                 remote_plugins_at(configuration, FILTER_POINTS),
                 remote_plugins_at(configuration, SCORE_POINTS),
                 recorded,
@@ -99,8 +98,3 @@ def without_remote_plugins(
             del point.plugins[:]
             point.plugins.extend(kept)
     return out
-
-
-def _no_remote_plugin(plugin: snapshot_pb2.RemotePlugin, profile: str = "") -> NoReturn:
-    """Raises: ValueError."""
-    raise ValueError(f"{plugin.name} is a remote plugin")

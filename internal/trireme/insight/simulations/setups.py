@@ -9,7 +9,7 @@ from trireme.cache import pod_read_set
 from trireme.config import scheduler_configuration
 from trireme.framework import canaries
 from trireme.plugin_api import plugin_info_validation
-from trireme.registry import filter_profiles, score_profiles
+from trireme.registry import filter_profiles, remote_makers, score_profiles
 from trireme.registry.in_tree import IN_TREE
 from trireme.simulation import completed_profiles, simulation
 from trireme.v1 import cycle_pb2, simulation_pb2, snapshot_pb2
@@ -49,9 +49,9 @@ def wanted_configuration(
 
 def make_setup(
     configuration: snapshot_pb2.Configuration,
-    make_remote_filter: filter_profiles.MakeRemoteFilter,
-    make_remote_score: score_profiles.MakeRemoteScore,
     caller: cycle_pb2.Cycle,
+    make_remote_filter: filter_profiles.MakeRemoteFilter = remote_makers.no_remote_plugin,
+    make_remote_score: score_profiles.MakeRemoteScore = remote_makers.no_remote_plugin,
 ) -> simulation.Setup:
     """The setup of a configuration. Raises: SetupError: a plugin is not known, or its arguments cannot be used."""
     try:

@@ -83,7 +83,7 @@ class _PodClaimsToBind:
         try:
             state = bind_phase_plugin.own_state(SPEC.name, self._item)
             if not state:
-                return _result_with_code(status_pb2.CODE_SKIP)
+                return bind_phase_plugin.result_with_code(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
             written = [await self._create_and_reserve_claim(claim) for claim in claims.claims]
             await self._write_node_allocatable_status(claims.node_allocatable)
@@ -95,7 +95,7 @@ class _PodClaimsToBind:
             error_status = status.error(SPEC.name, f'running PreBind plugin "{SPEC.name}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
-            return _result_with_code(status_pb2.CODE_SUCCESS)
+            return bind_phase_plugin.result_with_code(status_pb2.CODE_SUCCESS)
         return self._wait_for_devices_result(replace(claims, claims=tuple(one for one, _ in written)), timeout)
 
     def _wait_for_devices_result(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
@@ -292,8 +292,3 @@ def _are_same_devices(reserved: Json, known: Json) -> bool:
     one.ClearField("allocation_timestamp")
     other.ClearField("allocation_timestamp")
     return one == other
-
-
-def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
-    """Make the result of a pod that needs no text: SUCCESS or SKIP."""
-    return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))

@@ -261,7 +261,7 @@ def _read_placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device, 
 
 def _counter_amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
     """Return the amounts of counters in nanos, by name. Raises: ValueError."""
-    return {name: _parse_quantity_or_zero(counter.value).nanos for name, counter in counters.items()}
+    return {name: parse_quantity_or_zero(counter.value).nanos for name, counter in counters.items()}
 
 
 def _read_capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
@@ -272,24 +272,24 @@ def _read_capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
         limits = stated.valid_range
         policy = CapacityPolicy(
             _optional_amount(stated, "default"),
-            tuple(_parse_quantity_or_zero(value) for value in stated.valid_values),
+            tuple(parse_quantity_or_zero(value) for value in stated.valid_values),
             CapacityRange(
                 _optional_amount(limits, "min"), _optional_amount(limits, "max"), _optional_amount(limits, "step")
             )
             if stated.HasField("valid_range")
             else None,
         )
-    return DeviceCapacity(_parse_quantity_or_zero(message.value), policy)
+    return DeviceCapacity(parse_quantity_or_zero(message.value), policy)
 
 
 def _optional_amount(message: Any, name: str) -> quantity.Quantity | None:
     """Parse the quantity in an optional field; None if it is not set. Raises: ValueError."""
     if not message.HasField(name):
         return None
-    return _parse_quantity_or_zero(getattr(message, name))
+    return parse_quantity_or_zero(getattr(message, name))
 
 
-def _parse_quantity_or_zero(message: meta_pb2.Quantity) -> quantity.Quantity:
+def parse_quantity_or_zero(message: meta_pb2.Quantity) -> quantity.Quantity:
     """Parse a quantity; an empty one is 0. Raises: ValueError."""
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 

@@ -209,8 +209,8 @@ def _mapped_amount(
         consumed = held.consumed.get(stated.capacity_key)
         if consumed is None or not stated.HasField("capacity_multiplier"):
             return consumed
-        return _multiply_quantities(consumed, _parse_quantity_or_zero(stated.capacity_multiplier))
-    return _parse_quantity_or_zero(stated.device_multiplier) if stated.HasField("device_multiplier") else None
+        return _multiply_quantities(consumed, devices.parse_quantity_or_zero(stated.capacity_multiplier))
+    return devices.parse_quantity_or_zero(stated.device_multiplier) if stated.HasField("device_multiplier") else None
 
 
 def _multiply_quantities(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
@@ -236,16 +236,11 @@ def _add_overhead(
         return
     total = totals.setdefault(resource, core_pb2.NodeAllocatableOverheadResources(name=resource))
     if stated.HasField("per_pod"):
-        before = _parse_quantity_or_zero(total.per_pod) if total.HasField("per_pod") else None
-        total.per_pod.string = str(_add_quantities(before, _parse_quantity_or_zero(stated.per_pod)))
+        before = devices.parse_quantity_or_zero(total.per_pod) if total.HasField("per_pod") else None
+        total.per_pod.string = str(_add_quantities(before, devices.parse_quantity_or_zero(stated.per_pod)))
     if stated.HasField("per_container"):
-        before = _parse_quantity_or_zero(total.per_container) if total.HasField("per_container") else None
-        total.per_container.string = str(_add_quantities(before, _parse_quantity_or_zero(stated.per_container)))
-
-
-def _parse_quantity_or_zero(message: meta_pb2.Quantity) -> quantity.Quantity:
-    """Parse a quantity; an empty one is 0."""
-    return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
+        before = devices.parse_quantity_or_zero(total.per_container) if total.HasField("per_container") else None
+        total.per_container.string = str(_add_quantities(before, devices.parse_quantity_or_zero(stated.per_container)))
 
 
 def _containers_using_claim(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Annotated
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs
 from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery import name_rules
 from trireme_kube.apimachinery.declaration import Written
 from trireme_kube.apimachinery.field_errors import (
     NamedString,
@@ -24,8 +25,6 @@ from trireme_kube.apimachinery.field_errors import (
     index,
     invalid,
     key,
-    label_key_problems,
-    label_value_problems,
     not_supported,
 )
 
@@ -132,13 +131,13 @@ def _label_requirement_problems(path: str, requirement: JsonArgs) -> list[Proble
     if operator not in _OPERATORS:
         return [not_supported(child(path, "operator"), NamedString(operator), _OPERATORS)]
     problems: list[Problem] = []
-    wrong = label_key_problems(name)
+    wrong = name_rules.label_key_problems(name)
     if wrong:
         problems.append(invalid(child(path, "key"), name, "; ".join(wrong)))
     values, where = requirement.get("values"), child(path, "values")
     problems.extend(_operator_problems(where, operator, values))
     for position, value in enumerate(values or ()):
-        wrong = label_value_problems(value)
+        wrong = name_rules.label_value_problems(value)
         if wrong:
             problems.append(invalid(key(index(where, position), name), value, "; ".join(wrong)))
     return problems

@@ -89,7 +89,7 @@ class _PodVolumesToBind:
         """
         state = bind_phase_plugin.own_state(SPEC.name, self._item)
         if not state:
-            return _result_with_code(status_pb2.CODE_SKIP)
+            return bind_phase_plugin.result_with_code(status_pb2.CODE_SKIP)
         try:
             bindings = volume_bindings.VolumeBindings.from_bytes(state)
             if not _are_all_written(bindings):
@@ -104,7 +104,7 @@ class _PodVolumesToBind:
         except (_PreBindError, ValueError) as failure:
             error_status = status.error(SPEC.name, f'running PreBind plugin "{SPEC.name}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(error_status))
-        return _result_with_code(status_pb2.CODE_SUCCESS)
+        return bind_phase_plugin.result_with_code(status_pb2.CODE_SUCCESS)
 
     def _pod_ref_for_log(self) -> klog.Ref:
         return klog.Ref(f"{self._item.pod.namespace}/{self._item.pod.name}")
@@ -290,11 +290,6 @@ class _PodVolumesToBind:
             return frozenset()
         annotations = _object_of_outcome(outcome)["metadata"].get("annotations") or {}
         return frozenset(filter(None, annotations.get(volumes_nodes.MIGRATED_PLUGINS, "").split(",")))
-
-
-def _result_with_code(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
-    """Make the result of a pod that needs no text: SUCCESS or SKIP."""
-    return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
 
 
 def _are_all_written(bindings: volume_bindings.VolumeBindings) -> bool:

@@ -3,9 +3,6 @@
 Source: k8s.io/apiserver/pkg/cel/library (format), k8s.io/apimachinery/pkg/util/validation,
 k8s.io/kube-openapi/pkg/validation/strfmt.
 
-Also change: internal/trireme_kube/apimachinery/field_errors.py, internal/trireme/framework/selectors.py,
-internal/trireme_kube/embedded/validation/name_validation.py (Kubernetes' rules for names and labels).
-
 Tests: tests/conformance/test_selectors.py.
 """
 
@@ -15,22 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from trireme_kube.apimachinery import name_rules
 from trireme_kube.cel import values
 from trireme_kube.cel.library import urls
 from trireme_kube.cel.values import Optional
 
-# The rules of names are those of `apimachinery/field_errors.py`.
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = _LABEL + "(\\." + _LABEL + ")*"
-_OLD_LABEL: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE: Final = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
-_LABEL_LENGTH: Final = 63
-_SUBDOMAIN_LENGTH: Final = 253
-_ENDS: Final = "and must start and end with an alphanumeric character"
-_ALPHANUMERIC: Final = "must consist of alphanumeric characters, '-', '_' or '.', " + _ENDS
-_LOWER: Final = "must consist of lower case alphanumeric characters"
-_NAME_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
 _UUID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -60,64 +46,7 @@ def validate(value: Format, text: str) -> Optional:
     return Optional(problems, True) if problems else Optional()
 
 
-def _length_problems(text: str, longest: int) -> list[str]:
-    """Return the problem of a text of more bytes than allowed."""
-    return [f"must be no more than {longest} bytes"] if len(text.encode()) > longest else []
-
-
-def _pattern_problems(text: str, pattern: str, message: str, *examples: str) -> list[str]:
-    """Return the problem of a text that does not match, in the words of Kubernetes' RegexError."""
-    if re.fullmatch(pattern, text):
-        return []
-    examples_text = " or ".join(f"'{example}', " for example in examples)
-    return [f"{message} (e.g. {examples_text}regex used for validation is '{pattern}')"]
-
-
-def _dns_label_problems(text: str) -> list[str]:
-    """Return the problems of a DNS-1123 label."""
-    problems = _pattern_problems(
-        text, _LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc"
-    )
-    if problems and re.fullmatch(_SUBDOMAIN, text):
-        problems = ["must not contain dots"]
-    return _length_problems(text, _LABEL_LENGTH) + problems
-
-
-def _subdomain_problems(text: str) -> list[str]:
-    """Return the problems of a DNS-1123 subdomain."""
-    message = f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}"
-    return _length_problems(text, _SUBDOMAIN_LENGTH) + _pattern_problems(text, _SUBDOMAIN, message, "example.com")
-
-
-def _dns_1035_label_problems(text: str) -> list[str]:
-    """Return the problems of a DNS-1035 label, which begins with a letter."""
-    ends = "start with an alphabetic character, and end with an alphanumeric character"
-    message = f"a DNS-1035 label {_LOWER} or '-', {ends}"
-    return _length_problems(text, _LABEL_LENGTH) + _pattern_problems(text, _OLD_LABEL, message, "my-name", "abc-123")
-
-
-def _label_value_problems(text: str) -> list[str]:
-    """Return the problems of a label's value."""
-    message = f"a valid label must be an empty string or {_ALPHANUMERIC.removeprefix('must ')}"
-    return _length_problems(text, _LABEL_LENGTH) + _pattern_problems(
-        text, _VALUE, message, "MyValue", "my_value", "12345"
-    )
-
-
-def _qualified_name_problems(text: str) -> list[str]:
-    """Return the problems of a qualified name, as of a label's key."""
-    out: list[str] = []
-    prefix, slash, name = text.rpartition("/")
-    if "/" in prefix:
-        wrong = _pattern_problems("/", _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)[0]
-        return [f"a valid label key {wrong} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
-    if slash:
-        out += [f"prefix part {each}" for each in (_subdomain_problems(prefix) if prefix else ["must be non-empty"])]
-    out += [f"name part {each}" for each in (_length_problems(name, _LABEL_LENGTH) if name else ["must be non-empty"])]
-    return out + [f"name part {each}" for each in _pattern_problems(name, _NAME, _ALPHANUMERIC, *_NAME_EXAMPLES)]
-
-
-def _check_of_name_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+def _of_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """Return the check for a generateName: as `check`, but the text may end with a dash."""
 
     def problems_of_prefix(text: str) -> list[str]:
@@ -161,14 +90,14 @@ def _format_check(valid: Callable[[str], object], problem: str) -> Callable[[str
 
 
 BY_NAME: Final = {
-    "dns1123Label": Format("DNS1123Label", _dns_label_problems, 30),
-    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain_problems, 60),
-    "dns1035Label": Format("DNS1035Label", _dns_1035_label_problems, 30),
-    "qualifiedName": Format("QualifiedName", _qualified_name_problems, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _check_of_name_prefix(_dns_label_problems), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _check_of_name_prefix(_subdomain_problems), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _check_of_name_prefix(_dns_1035_label_problems), 30),
-    "labelValue": Format("LabelValue", _label_value_problems, 40),
+    "dns1123Label": Format("DNS1123Label", name_rules.dns_label_problems, 30),
+    "dns1123Subdomain": Format("DNS1123Subdomain", name_rules.subdomain_problems, 60),
+    "dns1035Label": Format("DNS1035Label", name_rules.dns_1035_label_problems, 30),
+    "qualifiedName": Format("QualifiedName", name_rules.label_key_problems, 60),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _of_prefix(name_rules.dns_label_problems), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _of_prefix(name_rules.subdomain_problems), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _of_prefix(name_rules.dns_1035_label_problems), 30),
+    "labelValue": Format("LabelValue", name_rules.label_value_problems, 40),
     "uri": Format("URI", _uri_problems, 1103),
     "uuid": Format("uuid", _format_check(_UUID.fullmatch, "does not match the UUID format"), 70),
     "byte": Format("byte", _format_check(_BASE64.fullmatch, "invalid base64"), 84),

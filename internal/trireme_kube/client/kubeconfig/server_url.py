@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.componentbase.tls.client_tls import ClientTLS
 
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*\Z")
 _HOST_CHARACTER = re.compile(r"[A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"%]|[^\x00-\x7f]")
 _ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _PORT = re.compile(r"(:[0-9]*)?\Z")

@@ -223,11 +223,13 @@ class LeaseElector:
                 await asyncio.sleep(seconds)
                 return None
             case election.Read(deadline):
-                request = api.get(self.settings.path, _timeout_parameter(deadline), deadline=deadline)
+                request = api.get(self.settings.path, client.timeout_parameter(deadline), deadline=deadline)
             case election.Create(body, deadline):
-                request = api.post(self.settings.collection, body, _timeout_parameter(deadline), deadline=deadline)
+                request = api.post(
+                    self.settings.collection, body, client.timeout_parameter(deadline), deadline=deadline
+                )
             case election.Update(body, deadline):
-                request = api.put(self.settings.path, body, _timeout_parameter(deadline), deadline=deadline)
+                request = api.put(self.settings.path, body, client.timeout_parameter(deadline), deadline=deadline)
             case _:
                 raise AssertionError(f"not an instruction to carry out: {instruction}")
         try:
@@ -274,11 +276,6 @@ class LeaseElector:
 def _set_done_once(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _timeout_parameter(deadline: float) -> dict[str, str | int]:
-    """The request's timeout parameter, so that the server aborts what we no longer wait for."""
-    return {"timeout": f"{max(int(deadline), 1)}s"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -351,6 +351,11 @@ async def connect(
     return ApiClient(await credentials.load(settings.source, clock), settings, observer, clock)
 
 
+def timeout_parameter(deadline: float) -> dict[str, str | int]:
+    """The timeout parameter of a request, so that the server aborts what its caller no longer waits for."""
+    return {"timeout": f"{max(int(deadline), 1)}s"}
+
+
 def _request_target(path: str, params: Params | None) -> str:
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 

@@ -50,11 +50,6 @@ def is_for_people(user_agent: str, pretty: str | None) -> bool:
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
-def json_document(value: Any) -> Document:
-    """A value as JSON."""
-    return Document(200, "application/json", _json_text(value))
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
     """/statusz or /flagz: `kind` is the name of the object, `lines` of the text, `fields` of the object."""

@@ -1,4 +1,4 @@
-"""A pod's containers, and the quality of service that follows from their requests and limits.
+"""A pod's containers, its quality of service, which follows from their requests and limits, and its end.
 
 Source: k8s.io/kubernetes, pkg/apis/core/v1/helper/qos.
 
@@ -39,3 +39,8 @@ def qos_class(spec: Object) -> str:
     if len(classes) > 1:
         return "Burstable"
     return classes.pop() if classes else "BestEffort"
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether a pod has succeeded or failed."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -67,18 +67,14 @@ class ControllerRefManager:
         return self._children.of(owner.uid)
 
     def _adopt_child(self, child: Record, owner: Record) -> None:
-        references = child.object["metadata"].get("ownerReferences") or []
-        others = [one for one in references if one["uid"] != owner.uid]
-        self._write_owner_references(child, [*others, owner_reference(owner)])
+        others = _owner_references_except(child, owner.uid)
+        references = [*others, owner_reference(owner)]
+        self._registry.update_metadata(self._children.resource, child, "ownerReferences", references)
 
     def _remove_owner_reference(self, child: Record, uid: str) -> None:
-        references = child.object["metadata"].get("ownerReferences") or []
-        self._write_owner_references(child, [one for one in references if one["uid"] != uid])
+        others = _owner_references_except(child, uid)
+        self._registry.update_metadata(self._children.resource, child, "ownerReferences", others)
 
-    def _write_owner_references(self, child: Record, references: list[Object]) -> None:
-        """Store the child with these owner references."""
-        metadata = dict(child.object["metadata"])
-        metadata.pop("ownerReferences", None)
-        if references:
-            metadata["ownerReferences"] = references
-        self._registry.store_update(self._children.resource, child, {**child.object, "metadata": metadata})
+
+def _owner_references_except(child: Record, uid: str) -> list[Object]:
+    return [one for one in child.object["metadata"].get("ownerReferences") or () if one["uid"] != uid]

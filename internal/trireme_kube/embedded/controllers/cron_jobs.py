@@ -13,9 +13,9 @@ from trireme_kube.embedded.api.timestamps import parse_timestamp, timestamp
 from trireme_kube.embedded.controllers.event_recorder import EventRecorder
 from trireme_kube.embedded.controllers.jobs import JOBS, job_outcome
 from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, owner_reference
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
-from trireme_kube.embedded.storage.store import DELETED, Event, Record
+from trireme_kube.embedded.storage.store import Record
 
 CRON_JOBS = BY_KEY["cronjobs.batch"]
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -30,12 +30,8 @@ class CronJobController:
         self._recorder = EventRecorder(registry, "cronjob-controller")
         self._queue: WorkQueue[OwnerKey] = WorkQueue("cronjobs", self._sync_cron_job, monotonic)
         self.queues = (self._queue,)
-        registry.store.listen(CRON_JOBS, self._on_cron_job)
+        registry.store.listen(CRON_JOBS, queue_written(self._queue))
         self._jobs.queue_owner_on_change(CRON_JOBS.kind, self._queue)
-
-    def _on_cron_job(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _sync_cron_job(self, key: OwnerKey) -> None:
         """Start what is due of a CronJob, delete old Jobs, and write its status; a suspended one starts nothing."""
@@ -158,8 +154,7 @@ class CronJobController:
         if times:
             status["lastSuccessfulTime"] = max(times)
         self._record_ended_jobs(record, before)
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(CRON_JOBS, record, obj)
+        self._registry.update_fields(CRON_JOBS, record, status=status)
 
     def _record_ended_jobs(self, record: Record, before: Object) -> None:
         """Record an event for each Job that was active in the status `before` and has ended."""

@@ -62,9 +62,7 @@ class CustomResourceController:
             if self._registry.store.count(storage):
                 return
         fresh = self._registry.get(DEFINITIONS, "", record.name)
-        metadata = dict(fresh.object["metadata"])
-        metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != CLEANUP]
-        self._registry.store_update(DEFINITIONS, fresh, {**fresh.object, "metadata": metadata})
+        self._registry.remove_finalizer(DEFINITIONS, fresh, CLEANUP)
 
     def _serve_definition(self, record: Record) -> None:
         """Put the definition's resources into the catalog unless its names conflict, and write its status."""
@@ -111,4 +109,4 @@ class CustomResourceController:
         status["acceptedNames"] = {"plural": "", "kind": ""} if conflict else obj["spec"]["names"]
         status["storedVersions"] = versions if stored in versions else [*versions, stored]
         status["observedGeneration"] = obj["metadata"].get("generation", 1)
-        self._registry.store_update(DEFINITIONS, record, {**obj, "metadata": dict(obj["metadata"]), "status": status})
+        self._registry.update_fields(DEFINITIONS, record, status=status)

@@ -23,7 +23,7 @@ from trireme_kube.embedded.controllers.owner_index import (
     template_hash,
 )
 from trireme_kube.embedded.controllers.pod_control import PodControl
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready
 from trireme_kube.embedded.storage.store import DELETED, Event, Record
@@ -57,13 +57,9 @@ class DaemonSetController:
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(registry, DAEMON_SETS, pods, self._queue, lambda owner, pod: True)
         self._control = PodControl(registry, "daemonset-controller")
-        registry.store.listen(DAEMON_SETS, self._on_daemon_set)
+        registry.store.listen(DAEMON_SETS, queue_written(self._queue))
         registry.store.listen(NODES, self._on_node)
         pods.queue_owner_on_change(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
-
-    def _on_daemon_set(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _on_node(self, event: Event) -> None:
         """Queue all DaemonSets if a node came, went, or changed its labels or spec."""
@@ -141,5 +137,4 @@ class DaemonSetController:
             "numberUnavailable": max(desired - ready, 0),
         }
         status |= {name: count for name, count in counts.items() if count}
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(DAEMON_SETS, record, obj)
+        self._registry.update_fields(DAEMON_SETS, record, status=status)

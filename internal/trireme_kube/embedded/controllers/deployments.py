@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trireme_kube.embedded.api import api_errors
-from trireme_kube.embedded.api.resources import BY_KEY, Object
+from trireme_kube.embedded.api.resources import BY_KEY, Object, Resource
 from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
 from trireme_kube.embedded.controllers.event_recorder import EventRecorder
 from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, owner_reference, template_hash
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import with_condition
-from trireme_kube.embedded.storage.store import DELETED, Event, Record
+from trireme_kube.embedded.storage.store import Record
 
 DEPLOYMENTS, REPLICA_SETS = BY_KEY["deployments.apps"], BY_KEY["replicasets.apps"]
 _HASH = "pod-template-hash"
@@ -102,12 +102,8 @@ class DeploymentController:
             registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True
         )
         self._recorder = EventRecorder(registry, "deployment-controller")
-        registry.store.listen(DEPLOYMENTS, self._on_deployment)
+        registry.store.listen(DEPLOYMENTS, queue_written(self._queue))
         self._sets.queue_owner_on_change(DEPLOYMENTS.kind, self._queue)
-
-    def _on_deployment(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _sync_deployment(self, key: OwnerKey) -> None:
         """Take the next step of a rollout: make the current ReplicaSet, scale all, and write the status.
@@ -162,8 +158,7 @@ class DeploymentController:
         """Write how often the name of a new ReplicaSet was taken; it goes into the next hash."""
         fresh = self._registry.get(DEPLOYMENTS, *deployment.key)
         status = {**(fresh.object.get("status") or {}), "collisionCount": collisions}
-        obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "status": status}
-        self._registry.store_update(DEPLOYMENTS, fresh, obj)
+        self._registry.update_fields(DEPLOYMENTS, fresh, status=status)
 
     @staticmethod
     def _replica_set_body(deployment: Record, template: Object, suffix: str) -> Object:
@@ -189,18 +184,16 @@ class DeploymentController:
         others = [_revision_of(one.object) for one in self._sets.of(deployment.uid) if one.name != new.name]
         revision = max([*others, 0]) + 1
         if _revision_of(new.object) < revision:
-            self._annotate_revision(REPLICA_SETS.key, new, revision)
+            self._annotate_revision(REPLICA_SETS, new, revision)
         revision = max(revision, _revision_of(new.object))
         if _revision_of(deployment.object) != revision:
-            self._annotate_revision(DEPLOYMENTS.key, deployment, revision)
+            self._annotate_revision(DEPLOYMENTS, deployment, revision)
 
-    def _annotate_revision(self, key: str, record: Record, revision: int) -> None:
+    def _annotate_revision(self, resource: Resource, record: Record, revision: int) -> None:
         """Write the revision into an object's annotations."""
-        resource = BY_KEY[key]
         fresh = self._registry.get(resource, *record.key)
-        metadata = dict(fresh.object["metadata"])
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), _REVISION: str(revision)}
-        self._registry.store_update(resource, fresh, {**fresh.object, "metadata": metadata})
+        annotations = {**(fresh.object["metadata"].get("annotations") or {}), _REVISION: str(revision)}
+        self._registry.update_metadata(resource, fresh, "annotations", annotations)
 
     def _scale_replica_sets(self, deployment: Record, template: Object) -> None:
         """Resize the ReplicaSets by one step of the strategy; later events cause the next steps.
@@ -238,8 +231,7 @@ class DeploymentController:
             message = f"Scaled {way} replica set {record.name} from {before} to {replicas}"
             self._recorder.normal(deployment.object, "ScalingReplicaSet", message)
             spec = {**fresh.object["spec"], "replicas": replicas}
-            obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "spec": spec}
-            self._registry.store_update(REPLICA_SETS, fresh, obj)
+            self._registry.update_fields(REPLICA_SETS, fresh, spec=spec)
 
     def _delete_oldest_replica_sets(self, deployment: Record, template: Object) -> None:
         """Delete old ReplicaSets without pods beyond the history limit, the oldest first."""
@@ -275,8 +267,7 @@ class DeploymentController:
         if collisions := (record.object.get("status") or {}).get("collisionCount"):
             status["collisionCount"] = collisions
         status["conditions"] = self._status_conditions(record, new, counts)
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(DEPLOYMENTS, record, obj)
+        self._registry.update_fields(DEPLOYMENTS, record, status=status)
 
     def _status_conditions(self, record: Record, new: Record | None, counts: dict[str, int]) -> list[Object]:
         """Return the conditions Available and Progressing, with their times where they change."""

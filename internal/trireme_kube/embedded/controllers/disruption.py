@@ -15,10 +15,10 @@ from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.api.timestamps import parse_timestamp
 from trireme_kube.embedded.controllers.deployments import resolve_number_or_percentage
 from trireme_kube.embedded.controllers.owner_index import controller_of, is_active
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import BUDGETS, budgets_of, pod_ready, with_condition
-from trireme_kube.embedded.storage.store import DELETED, Event, Store
+from trireme_kube.embedded.storage.store import Event, Store
 
 Key = tuple[str, str]
 # Batches the changes of a budget's pods into one sync.
@@ -59,12 +59,8 @@ class DisruptionController:
         self._registry = registry
         self._queue: WorkQueue[Key] = WorkQueue("disruption", self._sync_budget, monotonic)
         self.queues = (self._queue,)
-        registry.store.listen(BUDGETS, self._on_budget)
+        registry.store.listen(BUDGETS, queue_written(self._queue))
         registry.store.listen(PODS, self._on_pod)
-
-    def _on_budget(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _on_pod(self, event: Event) -> None:
         """Queue the budgets that select the pod."""
@@ -114,7 +110,7 @@ class DisruptionController:
         if disrupted:
             status["disruptedPods"] = disrupted
             self._queue.add(key, _DISRUPTED_SECONDS)
-        self._registry.store_update(BUDGETS, record, {**budget, "metadata": dict(budget["metadata"]), "status": status})
+        self._registry.update_fields(BUDGETS, record, status=status)
 
     def _evictions_in_progress(self, marked: Object, pods: list[Object]) -> Object:
         """Evictions in progress: pods that still exist, for two minutes at most."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trireme_kube.apimachinery import well_known_labels
+from trireme_kube.embedded.api import pod_resources
 from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
 from trireme_kube.embedded.controllers import endpoint_parts, endpoint_subsets
 from trireme_kube.embedded.controllers.owner_index import owner_reference
@@ -92,7 +93,7 @@ class EndpointsController:
             one
             for one in self._store.scan(PODS, service.namespace)
             if endpoint_parts.pod_ip(one.object)
-            and one.object["status"].get("phase") not in ("Succeeded", "Failed")
+            and not pod_resources.has_ended(one.object)
             and selecting.matches(one.object["metadata"].get("labels") or {})
         ]
         self._write_slices(service, pods)

@@ -86,21 +86,13 @@ class GarbageCollector:
         if not owners or len(living) == len(owners):
             return
         if living:
-            self._store_with_owners(resource, record, living)
+            self._registry.update_metadata(resource, record, "ownerReferences", living)
             return
         options = {"propagationPolicy": "Background", "preconditions": {"uid": record.uid}}
         finalizers = record.object["metadata"].get("finalizers") or ()
         if FOREGROUND in finalizers:
             options["propagationPolicy"] = "Foreground"
         self._registry.delete(resource, *record.key, options)
-
-    def _store_with_owners(self, resource: Resource, record: Record, owners: list[Object]) -> None:
-        """Store the object with these owner references."""
-        metadata = dict(record.object["metadata"])
-        metadata.pop("ownerReferences", None)
-        if owners:
-            metadata["ownerReferences"] = owners
-        self._registry.store_update(resource, record, {**record.object, "metadata": metadata})
 
     def _finish_owner_deletion(self, uid: str) -> None:
         """Continue the deletion of an owner that waits for its dependents."""
@@ -123,7 +115,7 @@ class GarbageCollector:
             entry = self._find_object(key)
             if entry is not None:
                 others = [one for one in _owner_references(entry[1].object) if one["uid"] != uid]
-                self._store_with_owners(*entry, others)
+                self._registry.update_metadata(*entry, "ownerReferences", others)
 
     def _delete_dependents(self, uid: str) -> int:
         """Delete the dependents that block their owner; return how many still do."""
@@ -147,12 +139,5 @@ class GarbageCollector:
 
     def _remove_finalizer(self, uid: str, finalizer: str) -> None:
         """Remove a finalizer from the object with that UID, which may be gone."""
-        entry = self._store.by_uid(uid)
-        if entry is None:
-            return
-        resource, record = entry
-        metadata = dict(record.object["metadata"])
-        metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
-        if not metadata["finalizers"]:
-            del metadata["finalizers"]
-        self._registry.store_update(resource, record, {**record.object, "metadata": metadata})
+        if (entry := self._store.by_uid(uid)) is not None:
+            self._registry.remove_finalizer(*entry, finalizer)

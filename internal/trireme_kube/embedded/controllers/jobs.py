@@ -207,7 +207,7 @@ class JobController:
             status["conditions"] = conditions
         if outcome == "Complete":
             status["completionTime"] = before.get("completionTime") or now
-        self._registry.store_update(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
+        self._registry.update_fields(JOBS, record, status=status)
 
     def _record_condition_event(self, job: Object, before: Object, condition: Object) -> None:
         """Record an event about a changed condition."""

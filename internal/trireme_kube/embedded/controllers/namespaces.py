@@ -49,5 +49,4 @@ class NamespaceController:
         if remaining:
             return
         spec = {**record.object["spec"], "finalizers": []}
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
-        self._registry.store_update(NAMESPACES, record, obj)
+        self._registry.update_fields(NAMESPACES, record, spec=spec)

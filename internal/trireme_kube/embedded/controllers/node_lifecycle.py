@@ -83,4 +83,4 @@ class NodeLifecycleController:
         spec = {key: value for key, value in node["spec"].items() if key != "taints"}
         if remaining or added:
             spec["taints"] = [*remaining, *added]
-        self._registry.store_update(NODES, before, {**node, "metadata": dict(node["metadata"]), "spec": spec})
+        self._registry.update_fields(NODES, before, spec=spec)

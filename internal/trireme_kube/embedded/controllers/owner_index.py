@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import orjson
 
+from trireme_kube.embedded.api import pod_resources
 from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.storage.store import DELETED, Event, Record, Store
@@ -131,8 +132,7 @@ def _labels_to_index_under(record: Record) -> list[_Label]:
 
 def is_active(pod: Object) -> bool:
     """Whether a pod is neither finished nor terminating."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
+    return not pod_resources.has_ended(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
 def pod_from_template(template: Object, owner: Record, *, name: str = "", generate_name: str = "") -> Object:

@@ -14,8 +14,8 @@ internal/trireme_kube/embedded/registry/admission.py (rules for claims without a
 from collections.abc import Callable
 
 from trireme_kube.apimachinery import well_known_labels
-from trireme_kube.embedded.api import quantities, selectors
-from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object, Resource
+from trireme_kube.embedded.api import pod_resources, quantities, selectors
+from trireme_kube.embedded.api.resources import BY_KEY, NODES, PODS, Object
 from trireme_kube.embedded.controllers.owner_index import is_active
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
@@ -126,7 +126,7 @@ class PersistentVolumeController:
             return
         if "deletionTimestamp" in claim.object["metadata"]:
             if not self._is_claim_in_use(claim):
-                self._remove_finalizer(CLAIMS, claim, CLAIM_PROTECTION)
+                self._registry.remove_finalizer(CLAIMS, claim, CLAIM_PROTECTION)
         elif _phase_of(claim.object) != "Bound":
             volume = self._find_volume_for_claim(claim) or self._provision_volume(claim)
             if volume is not None:
@@ -135,7 +135,7 @@ class PersistentVolumeController:
     def _is_claim_in_use(self, claim: Record) -> bool:
         """Whether a pod that has not ended uses the claim."""
         return any(
-            claim.name in claim_names(pod.object) and _phase_of(pod.object) not in ("Succeeded", "Failed")
+            claim.name in claim_names(pod.object) and not pod_resources.has_ended(pod.object)
             for pod in self._store.scan(PODS, claim.namespace)
         )
 
@@ -246,7 +246,7 @@ class PersistentVolumeController:
         alive = claim is not None and is_reserved_for(volume.object, claim)
         if "deletionTimestamp" in volume.object["metadata"]:
             if not alive:
-                self._remove_finalizer(VOLUMES, volume, VOLUME_PROTECTION)
+                self._registry.remove_finalizer(VOLUMES, volume, VOLUME_PROTECTION)
             return
         phase = _phase_of(volume.object)
         if reference and reference.get("uid") and not alive:
@@ -254,15 +254,6 @@ class PersistentVolumeController:
         elif phase == "Pending":
             phase = "Available"
         status = self._volume_status(volume.object, phase)
-        obj = {**volume.object, "metadata": dict(volume.object["metadata"]), "status": status}
-        self._registry.store_update(VOLUMES, volume, obj)
+        self._registry.update_fields(VOLUMES, volume, status=status)
         if phase == "Released" and volume.object["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
             self._registry.delete(VOLUMES, "", name)
-
-    def _remove_finalizer(self, resource: Resource, record: Record, finalizer: str) -> None:
-        """Store the object without the finalizer."""
-        metadata = dict(record.object["metadata"])
-        metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
-        if not metadata["finalizers"]:
-            del metadata["finalizers"]
-        self._registry.store_update(resource, record, {**record.object, "metadata": metadata})

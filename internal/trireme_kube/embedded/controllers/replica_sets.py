@@ -15,10 +15,10 @@ from trireme_kube.embedded.api.resources import Object, Resource
 from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
 from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, is_active, pod_from_template
 from trireme_kube.embedded.controllers.pod_control import PodControl
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready
-from trireme_kube.embedded.storage.store import DELETED, Event, Record
+from trireme_kube.embedded.storage.store import Record
 
 # Pods created or deleted per step, so that a large ReplicaSet does not block everything else.
 _AT_ONCE = 50
@@ -45,12 +45,8 @@ class ReplicaSetController:
         self._ref_manager = ControllerRefManager(registry, resource, pods, self._queue)
         component = "replicaset-controller" if resource.kind == "ReplicaSet" else "replication-controller"
         self._control = PodControl(registry, component)
-        registry.store.listen(resource, self._on_replica_set)
+        registry.store.listen(resource, queue_written(self._queue))
         pods.queue_owner_on_change(resource.kind, self._queue)
-
-    def _on_replica_set(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _sync_replica_set(self, key: OwnerKey) -> None:
         """Create or delete pods until there are as many as wanted, and write the status even if that fails."""
@@ -103,5 +99,4 @@ class ReplicaSetController:
             status |= {"readyReplicas": ready, "availableReplicas": ready}
         status["terminatingReplicas"] = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
         status["observedGeneration"] = record.object["metadata"]["generation"]
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(self._resource, record, obj)
+        self._registry.update_fields(self._resource, record, status=status)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import orjson
 
+from trireme_kube.embedded.api import pod_resources
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object, Resource
 from trireme_kube.embedded.controllers.owner_index import OwnerIndex
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
@@ -32,7 +33,7 @@ Key = tuple[str, str]
 
 def _will_not_run(pod: Object) -> bool:
     """Whether a pod will not run any more: it ended, or it is deleted and never had a node."""
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if pod_resources.has_ended(pod):
         return True
     return "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
 
@@ -156,8 +157,7 @@ class ResourceClaimController:
                 changed = True
         if changed:
             status = {**status, "resourceClaimStatuses": list(statuses.values())}
-            obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-            self._registry.store_update(resource, record, obj)
+            self._registry.update_fields(resource, record, status=status)
 
     def _claim_made_for(self, user: Record, name: str) -> Record | None:
         """A claim made for the pod or group, even if its status does not have it yet."""

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes, pkg/controller/resourcequota.
 from collections.abc import Callable
 
 from trireme_kube.apimachinery.quantity import Quantity
-from trireme_kube.embedded.api import quantities
+from trireme_kube.embedded.api import pod_resources, quantities
 from trireme_kube.embedded.api.resources import PODS, Object, Resource
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.quotas import pod_usage
@@ -55,7 +55,7 @@ class ResourceQuotaController:
         used = {name: before[name] for name in hard if name in before}
         used |= {name: str(amount) for name, amount in self._usage(record, list(hard)).items()}
         status = {part: amounts for part, amounts in (("hard", dict(hard)), ("used", used)) if amounts}
-        self._registry.store_update(QUOTAS, record, {**quota, "metadata": dict(quota["metadata"]), "status": status})
+        self._registry.update_fields(QUOTAS, record, status=status)
 
     def _usage(self, quota: Record, hard: list[str]) -> dict[str, Quantity]:
         """What the objects of the namespace use of what a quota limits."""
@@ -96,7 +96,7 @@ def _may_use_less(resource: Resource, event: Event) -> bool:
     assert event.before is not None
     pod, before = event.record.object, event.before.object
     return (
-        pod_usage.has_ended(pod) != pod_usage.has_ended(before)
+        pod_resources.has_ended(pod) != pod_resources.has_ended(before)
         or pod_usage.overdue_at(pod) != pod_usage.overdue_at(before)
         or pod_usage.has_deadline(pod) != pod_usage.has_deadline(before)
         or pod_usage.usage(pod, 0.0) != pod_usage.usage(before, 0.0)

@@ -12,15 +12,15 @@ Tests: tests/unit/embedded/controllers/test_workloads.py.
 
 from collections.abc import Callable
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, pod_resources
 from trireme_kube.embedded.api.resources import BY_KEY, PODS, Object
 from trireme_kube.embedded.controllers.controller_ref_manager import ControllerRefManager
 from trireme_kube.embedded.controllers.event_recorder import EventRecorder
 from trireme_kube.embedded.controllers.owner_index import OwnerIndex, OwnerKey, pod_from_template, template_hash
-from trireme_kube.embedded.controllers.work_queue import WorkQueue
+from trireme_kube.embedded.controllers.work_queue import WorkQueue, queue_written
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import pod_ready
-from trireme_kube.embedded.storage.store import DELETED, Event, Record
+from trireme_kube.embedded.storage.store import Record
 
 STATEFUL_SETS, CLAIMS = BY_KEY["statefulsets.apps"], BY_KEY["persistentvolumeclaims"]
 REVISION = "controller-revision-hash"
@@ -39,10 +39,6 @@ def _is_terminating(record: Record) -> bool:
     return "deletionTimestamp" in record.object["metadata"]
 
 
-def _is_finished(record: Record) -> bool:
-    return (record.object.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
 class StatefulSetController:
     """Reconciles StatefulSets."""
 
@@ -53,12 +49,8 @@ class StatefulSetController:
         self.queues = (self._queue,)
         self._ref_manager = ControllerRefManager(registry, STATEFUL_SETS, pods, self._queue, _is_pod_of_set)
         self._recorder = EventRecorder(registry, "statefulset-controller")
-        registry.store.listen(STATEFUL_SETS, self._on_stateful_set)
+        registry.store.listen(STATEFUL_SETS, queue_written(self._queue))
         pods.queue_owner_on_change(STATEFUL_SETS.kind, self._queue)
-
-    def _on_stateful_set(self, event: Event) -> None:
-        if event.type != DELETED:
-            self._queue.add(event.record.key)
 
     def _sync_stateful_set(self, key: OwnerKey) -> None:
         """Take the next step unless the StatefulSet is being deleted, and write its status."""
@@ -84,7 +76,7 @@ class StatefulSetController:
             pod = pods.get(ordinal)
             if pod is None:
                 self._create_pod(record, ordinal)
-            elif _is_finished(pod) and not _is_terminating(pod):
+            elif pod_resources.has_ended(pod.object) and not _is_terminating(pod):
                 self._delete_pod(record, pod)
             if in_order and (pod is None or _is_terminating(pod) or not pod_ready(pod.object)):
                 return
@@ -175,7 +167,7 @@ class StatefulSetController:
         if record is None:
             return
         revision = self._template_hash(record)
-        pods = [one for one in self._pods.of(record.uid) if not _is_finished(one)]
+        pods = [one for one in self._pods.of(record.uid) if not pod_resources.has_ended(one.object)]
         updated = sum((one.object["metadata"].get("labels") or {}).get(REVISION) == revision for one in pods)
         ready = sum(pod_ready(one.object) for one in pods)
         before = record.object.get("status") or {}
@@ -196,5 +188,4 @@ class StatefulSetController:
             "availableReplicas": 0,
         }
         status |= {name: count for name, count in counts.items() if count}
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(STATEFUL_SETS, record, obj)
+        self._registry.update_fields(STATEFUL_SETS, record, status=status)

@@ -87,6 +87,5 @@ class TaintEvictionController:
         }
         status = dict(record.object.get("status") or {})
         status["conditions"] = with_condition(status.get("conditions"), condition, self._registry.clock_and_ids.now())
-        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
-        self._registry.store_update(PODS, record, obj)
+        self._registry.update_fields(PODS, record, status=status)
         self._registry.delete(PODS, *key)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.storage.store import DELETED, Event
 
 K = TypeVar("K", bound=Hashable)
 
@@ -131,3 +132,13 @@ class WorkQueue(Generic[K]):
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+
+def queue_written(queue: WorkQueue[tuple[str, str]]) -> Callable[[Event], None]:
+    """A listener that adds the key of each object that is created or changed."""
+
+    def add(event: Event) -> None:
+        if event.type != DELETED:
+            queue.add(event.record.key)
+
+    return add

@@ -17,7 +17,7 @@ from trireme_kube.embedded.api.timestamps import micro_timestamp
 from trireme_kube.embedded.controllers.work_queue import WorkQueue
 from trireme_kube.embedded.registry.registry import Registry
 from trireme_kube.embedded.registry.subresources import with_condition
-from trireme_kube.embedded.storage.store import DELETED, Event, Record
+from trireme_kube.embedded.storage.store import DELETED, Event
 
 LEASE_NAMESPACE = "kube-node-lease"
 KUBELET_ANNOTATION = "trireme.dev/kubelet"
@@ -110,7 +110,7 @@ class Kubelets:
             now = self._registry.clock_and_ids.now()
             for condition in _healthy_node_conditions(now):
                 status["conditions"] = with_condition(status.get("conditions"), condition, now)
-        self._registry.store_update(NODES, before, {**node, "metadata": dict(node["metadata"]), "status": status})
+        self._registry.update_fields(NODES, before, status=status)
         self._leases.append(name)
         self._renew_lease(name, node["metadata"]["uid"])
         for record in self._store.scan(PODS):
@@ -187,13 +187,9 @@ class Kubelets:
         if "deletionTimestamp" in pod["metadata"]:
             self._registry.delete(PODS, *key, {"gracePeriodSeconds": 0, "preconditions": {"uid": record.uid}})
         elif status.get("phase") == "Pending":
-            self._write_pod_status(record, self._running_status(pod))
+            self._registry.update_fields(PODS, record, status=self._running_status(pod))
         elif status.get("phase") == "Running" and self._run_seconds(pod) is not None:
-            self._write_pod_status(record, self._ended_status(pod))
-
-    def _write_pod_status(self, record: Record, status: Object) -> None:
-        pod = record.object
-        self._registry.store_update(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
+            self._registry.update_fields(PODS, record, status=self._ended_status(pod))
 
     def _run_seconds(self, pod: Object) -> float | None:
         """How long the pod runs; None: forever. An annotation says by which part of that each other pod prolongs it."""

@@ -10,7 +10,7 @@ Tests: tests/e2e/test_embedded_logs.py.
 import asyncio
 from collections.abc import Mapping
 
-from trireme_kube.embedded.api import api_errors
+from trireme_kube.embedded.api import api_errors, pod_resources
 from trireme_kube.embedded.api.resources import PODS, Object
 from trireme_kube.embedded.storage.store import DELETED, Event, Record, Store
 
@@ -56,22 +56,17 @@ def log_text(pod: Object, query: Mapping[str, str]) -> bytes:
     return line.encode()[:limit]
 
 
-def has_ended(pod: Object) -> bool:
-    """Whether nothing more can be logged."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
 async def wait_for_end(store: Store, record: Record) -> None:
     """Wait until the pod has ended or is gone."""
     ended = asyncio.Event()
 
     def notice_end(event: Event) -> None:
-        if event.record.key == record.key and (event.type == DELETED or has_ended(event.record.object)):
+        if event.record.key == record.key and (event.type == DELETED or pod_resources.has_ended(event.record.object)):
             ended.set()
 
     stop = store.listen(PODS, notice_end)
     try:
-        if not has_ended(record.object):
+        if not pod_resources.has_ended(record.object):
             await ended.wait()
     finally:
         stop()

@@ -7,11 +7,12 @@ resource comes from its row in the table and from `defaults`, `admission` and `v
 Source: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 import orjson
 
-from trireme_kube.embedded.api import api_errors, field_errors
+from trireme_kube.embedded.api import api_errors, field_errors, pod_resources
 from trireme_kube.embedded.api.resource_catalog import ResourceCatalog
 from trireme_kube.embedded.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.api.timestamps import timestamp
@@ -288,6 +289,22 @@ class Registry:
             return Record(obj, self.store.revision)
         return self.store.put(resource, obj)
 
+    def update_fields(self, resource: Resource, before: Record, *, dry_run: bool = False, **fields: Any) -> Record:
+        """Store an object with other top-level fields, such as `status`, as `store_update` does."""
+        obj = {**before.object, "metadata": dict(before.object["metadata"]), **fields}
+        return self.store_update(resource, before, obj, dry_run=dry_run)
+
+    def update_metadata(self, resource: Resource, before: Record, field: str, values: Collection[Any]) -> Record:
+        """Store an object with another list or map in its metadata; without that field if it is empty."""
+        metadata = {name: value for name, value in before.object["metadata"].items() if name != field}
+        return self.update_fields(resource, before, metadata={**metadata, field: values} if values else metadata)
+
+    def remove_finalizer(self, resource: Resource, before: Record, finalizer: str) -> Record:
+        """Store an object without the finalizer, which completes a deletion that waited for it alone."""
+        finalizers = before.object["metadata"].get("finalizers") or ()
+        others = [one for one in finalizers if one != finalizer]
+        return self.update_metadata(resource, before, "finalizers", others)
+
     @staticmethod
     def _may_be_removed(resource: Resource, obj: Object) -> bool:
         """Whether an object being deleted has nothing left to wait for."""
@@ -380,7 +397,7 @@ class Registry:
         """The grace period in seconds; only pods on a node have one."""
         if resource is not PODS or not obj["spec"].get("nodeName"):
             return 0
-        if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if pod_resources.has_ended(obj):
             return 0
         period = options.get("gracePeriodSeconds")
         if period is None:

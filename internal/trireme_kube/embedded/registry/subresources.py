@@ -128,10 +128,9 @@ def _set_disruption_target(registry: Registry, before: Record) -> Record:
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
-    pod = before.object
-    status = dict(pod.get("status") or {})
+    status = dict(before.object.get("status") or {})
     status["conditions"] = with_condition(status.get("conditions"), condition, registry.clock_and_ids.now())
-    return registry.store_update(PODS, before, {**pod, "metadata": dict(pod["metadata"]), "status": status})
+    return registry.update_fields(PODS, before, status=status)
 
 
 def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> list[Record]:
@@ -176,8 +175,7 @@ def _use_disruption_budget(registry: Registry, before: Record, *, dry_run: bool)
         raise _budget_refusal(f"The disruption budget {record.name} needs {needs} healthy pods and has {has} currently")
     spent = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1}
     spent["disruptedPods"] = {**(status.get("disruptedPods") or {}), before.name: registry.clock_and_ids.now()}
-    obj = {**budget, "metadata": dict(budget["metadata"]), "status": spent}
-    registry.store_update(BUDGETS, record, obj, dry_run=dry_run)
+    registry.update_fields(BUDGETS, record, status=spent, dry_run=dry_run)
 
 
 def _may_evict_unhealthy(budget: Object) -> bool:

@@ -74,3 +74,16 @@ def test_operator_behind_a_gate_that_is_off() -> None:
     text = 'Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'
     assert refusal_of_pod(tolerations=tolerations) == f"spec.tolerations[0].operator: {text}"
     assert refusal_of_pod(tolerations=[{"operator": "Exists"}]) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"nodeSelector": {"a" * 64: "b"}}, "name part must be no more than 63 bytes"),
+        ({"hostname": "a.b"}, "must not contain dots"),
+        ({"nodeSelector": {"a": "ä" * 40}}, "must be no more than 63 bytes, "),
+    ],
+    ids=["long key", "dotted label", "long value"],
+)
+def test_names_are_refused_in_the_words_of_the_api_server(spec: dict[str, Any], words: str) -> None:
+    assert words in refusal_of_pod(**spec)

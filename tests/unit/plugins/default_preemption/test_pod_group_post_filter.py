@@ -9,6 +9,7 @@ from tests.helpers import phase_calls
 from tests.helpers.phase_calls import context
 from tests.helpers.snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.filter import service
+from trireme.registry import remote_makers
 from trireme.snapshot import pods
 from trireme.v1 import cycle_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
 
@@ -66,7 +67,7 @@ class Cluster:
 
     async def serve(self, *more: str) -> None:
         """`more` are filter plugins beside the usual ones."""
-        self.service = service.FilterPhase(self.builder.snap, phase_calls.no_remote_plugins)
+        self.service = service.FilterPhase(self.builder.snap, remote_makers.no_remote_plugin)
         configuration = phase_calls.configuration((*FILTERS, *more), [])
         configuration.profiles[0].plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
         await phase_calls.greet(self.service, configuration)

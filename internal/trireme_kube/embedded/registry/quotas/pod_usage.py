@@ -51,14 +51,9 @@ def _is_extended(name: str) -> bool:
 def usage(pod: Object, now: float) -> dict[str, Quantity]:
     """What a pod uses: of computing resources nothing once it has ended, or should have long ago."""
     used = {COUNT: quantities.ONE}
-    if not has_ended(pod) and now <= overdue_at(pod):
+    if not pod_resources.has_ended(pod) and now <= overdue_at(pod):
         used |= _usage_by_quota_names(_requests(pod), _limits(pod))
     return used
-
-
-def has_ended(pod: Object) -> bool:
-    """Whether a pod has succeeded or failed."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def overdue_at(pod: Object) -> float:
