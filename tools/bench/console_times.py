@@ -21,8 +21,8 @@ from playwright import async_api
 
 from tests.helpers import chromium
 from tools.bench import proposal_times
-from trireme.insight import service
-from trireme.insight.http_api import flags, http_server
+from trireme.insight import flags, service
+from trireme.insight.http_api import http_server
 from trireme.rpc import listen_flags
 from trireme.v1 import cycle_pb2, plugin_pb2, scheduler_status_pb2, snapshot_pb2
 from trireme_kube.componentbase import clocks, supervision
