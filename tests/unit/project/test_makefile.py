@@ -53,7 +53,7 @@ def test_nothing_is_installed_again_until_the_dependencies_change(checkout: path
 
 
 def test_developers_tools_that_are_there_are_kept_up_to_date_by_what_runs(checkout: pathlib.Path) -> None:
-    """If this fails, a developer who runs `make up` after a pull has the tools of before."""
+    """If this fails, a developer who runs `make up` after a pull has outdated tools."""
     environment = checkout / ".venv"
     environment.mkdir()
     (environment / ".installed").touch()
