@@ -38,7 +38,7 @@ def test_plugins_that_score_are_built_and_score(language: str, tmp_path: Path) -
         ("filter,score", ["refuses 1 of 5 nodes: node(s) were closed (node-1)", "scores 4 nodes: node-3 70, node-"]),
         ("score", ["scores 5 nodes: node-3 70, node-"]),
     ):
-        name = "".join(point.title() for point in points.split(","))
+        name = "My" + "".join(point.title() for point in points.split(","))
         run(tmp_path, "trireme", "plugin", "init", name, "--language", language, "--extension-points", points)
         folder = tmp_path / init.project_name(name)
         if language == "rust":
