@@ -1,4 +1,4 @@
-# `make help` lists the targets. They set up everything: only Python 3.11 and make are needed (Go for some targets).
+# `make help` lists the targets. They set up what they need: only Python 3.11 and make are needed (Go for some targets).
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 NODES ?= 100
 BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $(NODES))
 STAMP := $(VENV)/.installed
+RUNNABLE := $(VENV)/.runnable
+# Targets that need no developers' tools: they wait for the package alone, unless these are there or are installed, too.
+RUNNING := up up-real run-frontend run-filter run-score run-bind run-insight run-shadow node certs controlplane
 VERSION_NOW = $(shell sed -n 's/^TRIREME = "\(.*\)"$$/\1/p' internal/trireme/framework/release.py)
 # Where the environment forbids bytecode, each run of pytest would compile and rewrite a thousand modules again: ten
 # seconds in each worker.
@@ -28,13 +31,23 @@ help: ## List the targets
 		} \
 		print line}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
+# install(what,extras,how long): into the environment, which is made if there is none.
+define install
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV), which takes some minutes the first time" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
+	@echo "installing $(1) into $(VENV), which takes $(3) the first time" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.$(2)'
 	@$(BIN)/python -m compileall -q internal # as pip does; otherwise each start compiles again where Python may not write
 	@touch $@
+endef
+
+$(STAMP): pyproject.toml
+	$(call install,Trireme with its developers' tools,[dev$(comma)docs],some minutes)
+
+$(RUNNABLE): pyproject.toml
+	$(call install,Trireme,,about a minute)
+
+$(RUNNING): $(if $(filter-out $(RUNNING),$(MAKECMDGOALS))$(wildcard $(STAMP)),$(STAMP),$(RUNNABLE))
 
 .PHONY: setup
 setup: $(STAMP) ## Install everything into .venv
@@ -42,35 +55,35 @@ setup: $(STAMP) ## Install everything into .venv
 ##: running
 
 .PHONY: up
-up: $(STAMP) ## Run everything against the embedded cluster, with sample workloads (NODES=100 ARGS="--feature-gates=...")
+up: ## Run everything against the embedded cluster, with sample workloads (NODES=100 ARGS="--feature-gates=...")
 	@$(BIN)/trireme up --nodes $(NODES) --demo $(ARGS)
 
 .PHONY: up-real
-up-real: $(STAMP) controlplane ## As up, against a real control plane without kubelets (needs Go)
+up-real: controlplane ## As up, against a real control plane without kubelets (needs Go)
 	@$(BIN)/python -m tools.controlplane.launcher --controllers --nodes $(NODES) -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
 
 .PHONY: run-frontend
-run-frontend: $(STAMP) ## Run the frontend alone (ARGS="--kubeconfig FILE")
+run-frontend: ## Run the frontend alone (ARGS="--kubeconfig FILE")
 	@$(BIN)/python cmd/frontend $(ARGS)
 
 .PHONY: run-filter
-run-filter: $(STAMP) ## Run a filter replica alone (ARGS="--listen 127.0.0.1:7001")
+run-filter: ## Run a filter replica alone (ARGS="--listen 127.0.0.1:7001")
 	@$(BIN)/python cmd/filter $(ARGS)
 
 .PHONY: run-score
-run-score: $(STAMP) ## Run a score replica alone (ARGS="--listen 127.0.0.1:7002")
+run-score: ## Run a score replica alone (ARGS="--listen 127.0.0.1:7002")
 	@$(BIN)/python cmd/score $(ARGS)
 
 .PHONY: run-bind
-run-bind: $(STAMP) ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --kubeconfig FILE")
+run-bind: ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --kubeconfig FILE")
 	@$(BIN)/python cmd/bind $(ARGS)
 
 .PHONY: run-insight
-run-insight: $(STAMP) ## Run an insight replica alone (ARGS="--listen 127.0.0.1:7004")
+run-insight: ## Run an insight replica alone (ARGS="--listen 127.0.0.1:7004")
 	@$(BIN)/python cmd/insight $(ARGS)
 
 .PHONY: run-shadow
-run-shadow: $(STAMP) ## Compare Trireme with a cluster's scheduler, only reading (ARGS="--kubeconfig FILE")
+run-shadow: ## Compare Trireme with a cluster's scheduler, only reading (ARGS="--kubeconfig FILE")
 	@$(BIN)/python cmd/shadow $(ARGS)
 
 .PHONY: image
@@ -82,7 +95,7 @@ test-image: $(STAMP) ## Build the image of Debian's packages twice, without a re
 	@TRIREME_BUILD_TWICE=1 $(BIN)/pytest -q tools/image tests/contract/test_image_contents.py
 
 .PHONY: node
-node: $(STAMP) ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)
+node: ## Run a real cluster on this machine, with containers, until Ctrl-C (NODES=2 ARGS="-- kubectl get nodes"; root on Debian, Go)
 	@$(BIN)/python -m tools.node.node_cluster --nodes $(if $(BENCH_NODES),$(NODES),2) $(ARGS)
 
 .PHONY: test-node
@@ -95,7 +108,7 @@ manifests: $(STAMP) programs ## Write the dashboards from deploy/dashboards.yaml
 	@$(BIN)/python -m deploy.make_manifests
 
 .PHONY: certs
-certs: $(STAMP) ## Make an authority and certificates in build/certificates, valid for 30 days, to try out TLS between the services
+certs: ## Make an authority and certificates in build/certificates, valid for 30 days, to try out TLS between the services
 	@$(BIN)/python deploy/make_certificates.py
 
 ##: checking
@@ -295,7 +308,7 @@ changes: $(STAMP) ## Show what changelog.d has for the next release
 	@$(BIN)/towncrier build --draft --version next --date unreleased
 
 .PHONY: controlplane
-controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
+controlplane: ## Build the real control plane, once (needs Go)
 	@$(BIN)/python -m tools.controlplane.build_controlplane
 
 .PHONY: programs

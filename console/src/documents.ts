@@ -262,6 +262,7 @@ export interface Proposal {
   tolerateTaints?: { taints: { key: string; value: string; effect: string }[] };
   lowerRequest?: { container: string; resource: string; current: Quantity; proposed: Quantity };
   dropConstraint?: { field: string };
+  labelNode?: { nodeName: string; labels: Record<string, string> };
   addNode?: { likeNode: string };
   deletePods?: { nodeName: string; pods: { namespace: string; name: string }[]; budgetViolations: number };
   feasibleCount: number;

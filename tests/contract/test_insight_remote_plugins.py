@@ -137,7 +137,7 @@ async def test_an_explanation_ends_while_the_cluster_goes_on(opened: Any) -> Non
 
 
 async def test_remote_plugins_judge_proposals(opened: Any) -> None:
-    """A change helps only if they say so of the changed pod; of a node that is not there they cannot say anything."""
+    """A change helps only if they say so of the changed pod; of a node that is not there or other they cannot."""
     insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
     insight.plugin.refused_selector = "zone"
     pod = core_pb2.Pod(spec=core_pb2.PodSpec(node_selector={"zone": "a", "disk": "ssd"}))
@@ -152,8 +152,8 @@ async def test_remote_plugins_judge_proposals(opened: Any) -> None:
     (proposal,) = response.proposals
     assert proposal.drop_constraint.field == "spec.nodeSelector[zone]"
     assert (proposal.feasible_count, list(proposal.example_nodes)) == (2, ["node-0", "node-2"])
-    (limit,) = response.proposal_search_limits
-    assert (limit.kind, limit.tried, limit.candidates) == ("add_node", 0, 1)
+    limits = [(limit.kind, limit.tried, limit.candidates) for limit in response.proposal_search_limits]
+    assert limits == [("label_node", 0, 1), ("add_node", 0, 1)]
 
 
 IN_FORCE = """

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from trireme.frontend.phase_clients import fallback, forker_client, local_phases, replica_link
+from trireme_kube.componentbase import clocks
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
 
@@ -88,7 +89,12 @@ async def test_killed_children_are_restarted(victim: str) -> None:
         os.kill(first.pid if victim == "the-phase" else _parent(first.pid), signal.SIGKILL)
         again = await _started_again(local, {first.name: first.pid})
         await _gone(first.pid)
-        assert local.statistics() == [local_phases.LocalPhaseStatistics("filter-0", again["filter-0"], 2)]
+        (last,) = local.statistics()
+        assert (last.name, last.pid, last.starts) == ("filter-0", again["filter-0"], 2)
+        assert [last.address] == local.addresses("filter")
+        assert 0 <= clocks.wall() - last.ended_at < 60
+        # Without the forker its exit code counts: it ends with its processes.
+        assert last.exit_code == -signal.SIGKILL
 
 
 class Replicas:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import toolchains
+
 _ROOT = Path(__file__).parents[2]
 _TUTORIALS = sorted((_ROOT / "docs" / "tutorials").glob("plugin-*.md"))
-# What each language needs on the machine.
-_TOOLCHAINS = {"python": (), "go": ("go",), "typescript": ("node", "npm"), "java": ("mvn", "java"), "rust": ("cargo",)}
 # From nothing to a Filter that refuses a node.
 _LIMIT_SECONDS = 600.0
 
@@ -24,7 +24,7 @@ _LIMIT_SECONDS = 600.0
 def test_a_newcomer_gets_through_the_tutorial(path: Path, tmp_path: Path) -> None:
     """If this fails, the first thing that a plugin author tries fails, or takes longer than ten minutes."""
     language = path.stem.removeprefix("plugin-")
-    for tool in _TOOLCHAINS[language]:
+    for tool in toolchains.OF_PLUGINS[language]:
         if shutil.which(tool) is None:
             pytest.skip(f"no {tool}: the tutorial of {language} is not tested")
     subprocess.run([sys.executable, _ROOT / "sdk" / "build_packages.py", language], check=True, timeout=900)

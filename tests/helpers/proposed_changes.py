@@ -67,6 +67,12 @@ class Cluster:
         kind = proposal.WhichOneof("change")
         if kind == "add_node":
             return await self.feasible_nodes(added={"another": self._like(proposal.add_node.like_node)})
+        if kind == "label_node":
+            label = proposal.label_node
+            fields = self.nodes[label.node_name]
+            assert not label.labels.keys() & fields.get("labels", {}).keys()
+            labelled = {**fields, "labels": {**fields.get("labels", {}), **label.labels}}
+            return await self.feasible_nodes(added={label.node_name: labelled})
         if kind == "delete_pods":
             # A pod is named after its row, and rows are places in `placed`.
             deleted = [int(pod.name.removeprefix("pod-")) for pod in proposal.delete_pods.pods]

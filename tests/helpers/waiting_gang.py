@@ -1,5 +1,7 @@
 """A gang that would preempt, as insight knows it, and a recording of that moment."""
 
+from typing import Any
+
 from tests.helpers.recordings import BEGIN, encoded, end_frame, header
 from tests.helpers.simulated_insight import PROFILE, SimulatedInsight, default_configuration, stored
 from trireme.recording import full_state
@@ -9,8 +11,8 @@ FEATURES = {"GenericWorkload": True}
 LOW, MEMBER = 1, 2
 
 
-async def waiting_gang(members: int, *, priority: int = 100, cpu: str = "2") -> SimulatedInsight:
-    """Two nodes of 2 CPUs, full of pods of priority 1, and members of a gang of two, which wait."""
+async def waiting_gang(members: int, *, priority: int = 100, cpu: str = "2", **spec: Any) -> SimulatedInsight:
+    """Two nodes of 2 CPUs, full of pods of priority 1, and members of a gang of two, which wait; `spec` is of these."""
     insight = await SimulatedInsight(n0="2", n1="2").start(FEATURES)
     group = scheduling_pb2.PodGroup()
     group.metadata.namespace, group.metadata.name, group.metadata.uid = "default", "gang", "gang"
@@ -18,7 +20,9 @@ async def waiting_gang(members: int, *, priority: int = 100, cpu: str = "2") -> 
     group.spec.scheduling_policy.gang.min_count = 2
     insight.builder.apply(objects=[snapshot_pb2.ClusterObject(pod_group=group)])
     insight.builder.add_class(LOW, stored(cpu="1", priority=1))
-    insight.builder.add_class(MEMBER, stored(cpu=cpu, priority=priority, schedulingGroup={"podGroupName": "gang"}))
+    insight.builder.add_class(
+        MEMBER, stored(cpu=cpu, priority=priority, schedulingGroup={"podGroupName": "gang"}, **spec)
+    )
     insight.builder.place(LOW, "n0", "n0", "n1", "n1")
     queued = [
         snapshot_pb2.QueuedPod(

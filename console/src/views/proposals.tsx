@@ -46,6 +46,17 @@ function advice(proposal: Proposal, namespace: string): Advice {
       how: "Remove from the pod's template:",
       text: proposal.dropConstraint.field,
     };
+  if (proposal.labelNode) {
+    const { nodeName, labels } = proposal.labelNode;
+    const pairs = Object.keys(labels)
+      .sort()
+      .map((key) => `${key}=${labels[key]}`);
+    return {
+      title: `Label ${nodeName} with ${pairs.join(", ")}`,
+      how: "If it is true of this node, or of another one:",
+      text: `kubectl label node ${nodeName} ${pairs.join(" ")}`,
+    };
+  }
   if (proposal.addNode)
     return { title: `1 more node like ${proposal.addNode.likeNode}`, how: "A node of the same shape, without pods.", text: "" };
   if (proposal.deletePods) {

@@ -75,6 +75,13 @@ def _add_init_parser(actions: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("name", metavar="NAME", help="the plugin's name, such as MyPlugin")
     parser.add_argument("--language", choices=init.list_languages(), required=True, help="what it is written in")
+    parser.add_argument(
+        "--extension-points",
+        type=init.parse_extension_points,
+        default="filter",
+        metavar="NAMES",
+        help="filter, score or filter,score: where it takes part (default %(default)s)",
+    )
     parser.add_argument("--directory", metavar="DIR", help="new or empty folder for it (default: the name, my-plugin)")
     parser.add_argument(
         "--sdk", metavar="DIR", help="folder of the SDKs' packages (default: build/sdk, of make sdk-packages)"

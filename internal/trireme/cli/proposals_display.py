@@ -21,6 +21,7 @@ _KINDS: Mapping[str, str] = {
     "tolerate_taints": "sets of taints",
     "lower_request": "requests",
     "drop_constraint": "constraints",
+    "label_node": "sets of labels",
     "add_node": "shapes of nodes",
     "delete_pods": "nodes with pods of lower priority",
 }
@@ -67,6 +68,10 @@ def change_text(proposal: insight_pb2.Proposal, wide: bool = False) -> str:
             return f"requests.{lower.resource} {lower.current.string} → {lower.proposed.string} ({of})"
         case "drop_constraint":
             return f"drop {_constraint_text(proposal.drop_constraint)}"
+        case "label_node":
+            label = proposal.label_node
+            pairs = " ".join(f"{key}={value}" for key, value in sorted(label.labels.items()))
+            return f"label a node: kubectl label node {label.node_name} {pairs}"
         case "add_node":
             return f"1 more node of the shape of {proposal.add_node.like_node}"
         case "delete_pods":

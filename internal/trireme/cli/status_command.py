@@ -17,6 +17,7 @@ from trireme.cli import (
     frontend_connection,
     leadership_display,
     number_arguments,
+    processes,
     row_table,
     self_check_display,
     wake_ups_display,
@@ -27,7 +28,9 @@ from trireme.v1.scheduler_status_pb2 import (
     AbsentApi,
     ConfigurationStatus,
     EndpointStatus,
+    LocalPhaseStatus,
     PluginStatus,
+    ProfileStatus,
     ReplicaStatus,
     SchedulerStatus,
 )
@@ -95,6 +98,8 @@ def _summary_fields(status: SchedulerStatus) -> list[tuple[str, str | text.Text]
         out.append(("Not served", _absent_apis_text(status.absent_apis)))
     if status.HasField("configuration"):  # older frontends have none
         out.append(("Configuration", _configuration_text(status.configuration)))
+    if status.profiles:  # older frontends have none
+        out.append(("Profiles", _profiles_text(status.profiles)))
     if status.missing_phases:
         out.append(("Missing", text.Text(", ".join(status.missing_phases), display.BAD)))
     out.append(("Queue", ", ".join(f"{count} {name}" for name, count in queue_counts(status).items())))
@@ -134,6 +139,25 @@ def _configuration_text(configuration: ConfigurationStatus) -> text.Text:
     return out.append(f"\nthe files, as they are now, are refused: {refusal.error}", display.BAD)
 
 
+def _profiles_text(profiles: Iterable[ProfileStatus]) -> text.Text:
+    """A line for all profiles with the same differences from the default one."""
+    names_by_differences: dict[str, list[str]] = {}
+    for profile in profiles:
+        parts = [
+            f"{verb} {', '.join(plugins)}"
+            for verb, plugins in (
+                ("adds", profile.added_plugins),
+                ("removes", profile.removed_plugins),
+                ("changes", profile.changed_plugins),
+            )
+            if plugins
+        ]
+        names_by_differences.setdefault("; ".join(parts) or "default plugins", []).append(profile.scheduler_name)
+    return text.Text(
+        "\n".join(f"{', '.join(names)}: {differences}" for differences, names in names_by_differences.items())
+    )
+
+
 def _absent_apis_text(absent: Iterable[AbsentApi]) -> text.Text:
     """A line for each thing that is off, with the APIs that the API server does not serve for it."""
     apis_by_purpose: dict[str, list[str]] = {}
@@ -162,27 +186,47 @@ def _caches_text(status: SchedulerStatus) -> text.Text:
 def _render_phases(status: SchedulerStatus, wide: bool) -> console.RenderableType:
     """Render a table of the replicas, and of the DNS names and Services that stand for none.
 
+    With the restarts of the replicas that are processes of the frontend, and below the table how each of these ended.
     `wide`: with how far each replica is behind, what it was sent, and with all DNS names and Services.
     """
-    headers = ["PHASE", "ADDRESS", "STATE"]
+    own = {each.address: each for each in status.local_phases if each.address}  # older frontends name no address
+    restarts = ["RESTARTS"] if own else []
+    headers = ["PHASE", "ADDRESS", *restarts, "STATE"]
     if wide:
-        headers = ["PHASE", "ADDRESS", "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]
+        headers = ["PHASE", "ADDRESS", *restarts, "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]
     entries: list[Sequence[str | text.Text]] = []
     phases = [*(each.phase for each in status.replicas), *(each.phase for each in status.endpoints)]
     for phase in dict.fromkeys(phases):
         entries += [
-            [phase, lookup.endpoint, *("-" * 4 if wide else ()), _lookup_state(lookup)]
+            [phase, lookup.endpoint, *("-" * (len(headers) - 3)), _lookup_state(lookup)]
             for lookup in status.endpoints
             if lookup.phase == phase and (wide or lookup.last_error or not lookup.addresses)
         ]
         entries += [
-            [phase, replica.address, *(_stream_cells(replica) if wide else ()), _replica_state(replica)]
+            [
+                phase,
+                replica.address,
+                *([_restarts_text(own.get(replica.address))] if own else ()),
+                *(_stream_cells(replica) if wide else ()),
+                _replica_state(replica),
+            ]
             for replica in status.replicas
             if replica.phase == phase
         ]
     # Beside the long name of a Service the state would be cut off.
     wrapped = ("ADDRESS", "STATE")
-    return display.table_of_rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"), wrapped=wrapped)
+    right = ("BEHIND", "BACKLOG", "SENT", "FULL SYNCS")
+    table = display.table_of_rows(headers, entries, right=right, wrapped=wrapped)
+    ends = [text.Text(f"{each.name} {processes.end_text(each.exit_code)}") for each in own.values() if each.ended_at_ms]
+    return console.Group(table, *ends)
+
+
+def _restarts_text(process: LocalPhaseStatus | None) -> str:
+    """How often a process was started again, and when it last ended, as kubectl's RESTARTS column has it."""
+    if process is None:
+        return "-"
+    ended = f" ({display.age_text(process.ended_at_ms / 1000)} ago)" if process.ended_at_ms else ""
+    return f"{max(process.starts - 1, 0)}{ended}"
 
 
 _PLUGIN_HEADERS = ("PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "FOLLOWS AT", "STATE")

@@ -1,7 +1,10 @@
 """Nodes of a snapshot as objects again: as they are, or as the shape of a new one.
 
-Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_group_proposals.py.
+Tests: tests/unit/simulation/test_scenarios.py, tests/unit/simulation/test_group_proposals.py,
+tests/unit/insight/test_label_proposals.py.
 """
+
+from collections.abc import Mapping
 
 from trireme.framework import amounts
 from trireme.snapshot import snapshot
@@ -33,6 +36,13 @@ def node_at(snap: snapshot.Snapshot, slot: int) -> core_pb2.Node:
     _set_resources(out, snap, slot)
     for name, size in nodes.images.images_of(slot):
         out.status.images.add(names=[name], size_bytes=size)
+    return out
+
+
+def node_with_labels(snap: snapshot.Snapshot, slot: int, labels: Mapping[str, str]) -> core_pb2.Node:
+    """The node at the slot, with these labels added."""
+    out = node_at(snap, slot)
+    out.metadata.labels.update(labels)
     return out
 
 

@@ -543,6 +543,7 @@ class Proposal(_message.Message):
     DROP_CONSTRAINT_FIELD_NUMBER: _builtins.int
     ADD_NODE_FIELD_NUMBER: _builtins.int
     DELETE_PODS_FIELD_NUMBER: _builtins.int
+    LABEL_NODE_FIELD_NUMBER: _builtins.int
     FEASIBLE_COUNT_FIELD_NUMBER: _builtins.int
     EXAMPLE_NODES_FIELD_NUMBER: _builtins.int
     feasible_count: _builtins.int
@@ -568,6 +569,10 @@ class Proposal(_message.Message):
         """Pods of lower priority are deleted."""
 
     @_builtins.property
+    def label_node(self) -> Global___LabelNode:
+        """A node gets labels that the pod's node selector or required node affinity needs."""
+
+    @_builtins.property
     def example_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. The names of some of these nodes, at most three. The node that add_node adds has no name."""
 
@@ -579,14 +584,15 @@ class Proposal(_message.Message):
         drop_constraint: Global___DropConstraint | None = ...,
         add_node: Global___AddNode | None = ...,
         delete_pods: Global___DeletePods | None = ...,
+        label_node: Global___LabelNode | None = ...,
         feasible_count: _builtins.int = ...,
         example_nodes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add_node", b"add_node", "change", b"change", "delete_pods", b"delete_pods", "drop_constraint", b"drop_constraint", "lower_request", b"lower_request", "tolerate_taints", b"tolerate_taints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_node", b"add_node", "change", b"change", "delete_pods", b"delete_pods", "drop_constraint", b"drop_constraint", "label_node", b"label_node", "lower_request", b"lower_request", "tolerate_taints", b"tolerate_taints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_node", b"add_node", "change", b"change", "delete_pods", b"delete_pods", "drop_constraint", b"drop_constraint", "example_nodes", b"example_nodes", "feasible_count", b"feasible_count", "lower_request", b"lower_request", "tolerate_taints", b"tolerate_taints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_node", b"add_node", "change", b"change", "delete_pods", b"delete_pods", "drop_constraint", b"drop_constraint", "example_nodes", b"example_nodes", "feasible_count", b"feasible_count", "label_node", b"label_node", "lower_request", b"lower_request", "tolerate_taints", b"tolerate_taints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["tolerate_taints", "lower_request", "drop_constraint", "add_node", "delete_pods"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["tolerate_taints", "lower_request", "drop_constraint", "add_node", "delete_pods", "label_node"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
@@ -747,6 +753,56 @@ class AddNode(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AddNode: _TypeAlias = AddNode  # noqa: Y015
+
+@_typing.final
+class LabelNode(_message.Message):
+    """LabelNode adds labels to one node, where no node matches the pod's node selector and required node affinity. Labels
+    whose keys Kubernetes reserves, as kubernetes.io/hostname, are never among them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    node_name: _builtins.str
+    """REQUIRED. The node, which is feasible then."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """REQUIRED. The labels, at least one; the node has no label of these keys."""
+
+    def __init__(
+        self,
+        *,
+        node_name: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "node_name", b"node_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelNode: _TypeAlias = LabelNode  # noqa: Y015
 
 @_typing.final
 class DeletePods(_message.Message):

@@ -61,6 +61,7 @@ class SchedulerStatus(_message.Message):
     MISSED_WAKE_UPS_FIELD_NUMBER: _builtins.int
     WAKE_UP_CHECK_FIELD_NUMBER: _builtins.int
     ABSENT_APIS_FIELD_NUMBER: _builtins.int
+    PROFILES_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     """REQUIRED. When it was, in milliseconds since 1970, by the frontend's clock."""
     version: _builtins.str
@@ -165,6 +166,10 @@ class SchedulerStatus(_message.Message):
     def absent_apis(self) -> _containers.RepeatedCompositeFieldContainer[Global___AbsentApi]:
         """OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read."""
 
+    @_builtins.property
+    def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfileStatus]:
+        """OPTIONAL. In `trireme status`: the profiles, in the order of the configuration."""
+
     def __init__(
         self,
         *,
@@ -200,14 +205,55 @@ class SchedulerStatus(_message.Message):
         missed_wake_ups: _abc.Iterable[Global___MissedWakeUp] | None = ...,
         wake_up_check: Global___WakeUpCheck | None = ...,
         absent_apis: _abc.Iterable[Global___AbsentApi] | None = ...,
+        profiles: _abc.Iterable[Global___ProfileStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_latency", b"attempt_latency", "cluster", b"cluster", "configuration", b"configuration", "leadership", b"leadership", "pod_latency", b"pod_latency", "queue", b"queue", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_apis", b"absent_apis", "at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_apis", b"absent_apis", "at_ms", b"at_ms", "attempt_latency", b"attempt_latency", "attempts", b"attempts", "batches", b"batches", "bound_total", b"bound_total", "cluster", b"cluster", "configuration", b"configuration", "endpoints", b"endpoints", "error_total", b"error_total", "informers", b"informers", "kubernetes_version", b"kubernetes_version", "leader", b"leader", "leadership", b"leadership", "lease", b"lease", "local_phases", b"local_phases", "missed_wake_ups", b"missed_wake_ups", "missing_phases", b"missing_phases", "pending", b"pending", "pending_alike", b"pending_alike", "pending_pods", b"pending_pods", "plugins", b"plugins", "pod_latency", b"pod_latency", "preemptions", b"preemptions", "profiles", b"profiles", "python_version", b"python_version", "queue", b"queue", "replicas", b"replicas", "synced", b"synced", "unschedulable_total", b"unschedulable_total", "version", b"version", "waiting_on_permit", b"waiting_on_permit", "wake_up_check", b"wake_up_check"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SchedulerStatus: _TypeAlias = SchedulerStatus  # noqa: Y015
+
+@_typing.final
+class ProfileStatus(_message.Message):
+    """ProfileStatus is a profile of the configuration in force, compared with the default one of the same feature gates."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
+    ADDED_PLUGINS_FIELD_NUMBER: _builtins.int
+    REMOVED_PLUGINS_FIELD_NUMBER: _builtins.int
+    CHANGED_PLUGINS_FIELD_NUMBER: _builtins.int
+    scheduler_name: _builtins.str
+    """REQUIRED. The `spec.schedulerName` of its pods."""
+    @_builtins.property
+    def added_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. Plugins that it runs and the default one does not."""
+
+    @_builtins.property
+    def removed_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. Plugins that the default one runs and it does not."""
+
+    @_builtins.property
+    def changed_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. Plugins that both run, at other extension points, or with another weight or other arguments."""
+
+    def __init__(
+        self,
+        *,
+        scheduler_name: _builtins.str = ...,
+        added_plugins: _abc.Iterable[_builtins.str] | None = ...,
+        removed_plugins: _abc.Iterable[_builtins.str] | None = ...,
+        changed_plugins: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_plugins", b"added_plugins", "changed_plugins", b"changed_plugins", "removed_plugins", b"removed_plugins", "scheduler_name", b"scheduler_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileStatus: _TypeAlias = ProfileStatus  # noqa: Y015
 
 @_typing.final
 class AbsentApi(_message.Message):
@@ -528,22 +574,34 @@ class LocalPhaseStatus(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     STARTS_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    ENDED_AT_MS_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. Its phase and number, such as filter-0."""
     pid: _builtins.int
     """OPTIONAL. Its process; 0: it does not run."""
     starts: _builtins.int
-    """REQUIRED. How often it was started."""
+    """REQUIRED. How often it was started: once, and again each time that it ended."""
+    address: _builtins.str
+    """REQUIRED. Its address, as that of the replica has it."""
+    ended_at_ms: _builtins.int
+    """OPTIONAL. When it last ended, in milliseconds since 1970; 0: it never did."""
+    exit_code: _builtins.int
+    """OPTIONAL. The exit code with which it then ended; of a signal its number with a minus sign."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         pid: _builtins.int = ...,
         starts: _builtins.int = ...,
+        address: _builtins.str = ...,
+        ended_at_ms: _builtins.int = ...,
+        exit_code: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pid", b"pid", "starts", b"starts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "ended_at_ms", b"ended_at_ms", "exit_code", b"exit_code", "name", b"name", "pid", b"pid", "starts", b"starts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -86,16 +86,20 @@ class _Scene:
         if await self._create(waiting):
             self._differ(proposal, "has a node before the change is made")
             return
-        added, leaving = "", list[str]()
+        added, labelled, leaving = "", "", list[str]()
         if "addNode" in proposal:
             added = f"added-{next(self._compared.numbers)}"
             like = self._nodes[proposal["addNode"]["likeNode"]]
             await self._cluster.create(NODES, proposal_changes.node_like(like, added))
+        elif "labelNode" in proposal:
+            labelled = proposal["labelNode"]["nodeName"]
+            labels = {"metadata": {"labels": proposal["labelNode"]["labels"]}}
+            await self._cluster.patch(NODES, labelled, labels)
         else:
             leaving = [pod["name"] for pod in proposal["deletePods"]["pods"]]
             await self._delete_as_in_clusters(leaving)
         await self._compare(proposal, await self._settled_node(name), added)
-        await self._restore(without=leaving, added=[added] if added else [])
+        await self._restore(without=leaving, changed=[name for name in (added, labelled) if name])
         await self._count_nodes(proposal, waiting)
 
     async def _delete_as_in_clusters(self, names: Sequence[str]) -> None:
@@ -178,8 +182,11 @@ class _Scene:
         for renew in self._pod.renewals:
             await renew()
 
-    async def _restore(self, without: Collection[str] = (), added: Collection[str] = ()) -> None:
-        """Bring pods and nodes back to what they were, but for some pods that are deleted and some nodes more."""
+    async def _restore(self, without: Collection[str] = (), changed: Collection[str] = ()) -> None:
+        """Bring pods and nodes back to what they were.
+
+        But for some pods that are deleted, and some nodes that are added or labelled.
+        """
         wanted = {name: pod for name, pod in self._placed.items() if name not in without}
         async with self._cluster.held():
             for pod in await self._cluster.list(PODS):
@@ -190,13 +197,21 @@ class _Scene:
                     await self._cluster.delete(PODS, name)
             for node in await self._cluster.list(NODES):
                 name = node["metadata"]["name"]
-                if name not in self._nodes and name not in added:
+                if name not in self._nodes and name not in changed:
                     await self._cluster.delete(NODES, name)
                 elif node["spec"].get("unschedulable"):
                     await self._cluster.patch(NODES, name, {"spec": {"unschedulable": None}})
+                if name in self._nodes and name not in changed:
+                    await self._remove_added_labels(name, node["metadata"].get("labels", {}))
             for pod in wanted.values():
                 await self._cluster.create(PODS, pod)
         await self._compared.controllers.settle()
+
+    async def _remove_added_labels(self, name: str, labels: Json) -> None:
+        """Remove the labels that a node did not have."""
+        added = labels.keys() - self._nodes[name]["metadata"].get("labels", {}).keys()
+        if added:
+            await self._cluster.patch(NODES, name, {"metadata": {"labels": dict.fromkeys(added)}})
 
     def _differ(self, proposal: Json, text: str) -> None:
         """Note a difference."""

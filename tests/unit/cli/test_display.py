@@ -12,6 +12,7 @@ from rich import console
 
 from trireme.cli import display, explain_command, frontend_connection, main, status_command, version_command
 from trireme.framework import cluster_event, event_phrases
+from trireme_kube.componentbase import clocks
 
 NOW = 1_000_000.0
 EVENTS = ["AssignedPodDelete", "NodeAdd", "resource.k8s.io/DeviceClassAdd"]
@@ -173,6 +174,44 @@ def test_the_status_names_endpoints_that_cannot_be_looked_up(columns: int) -> No
         ["unix:/f", "in step"],
     ]
     assert "2 addresses" in display.as_text(status_command.render(report, True), 160)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_status_names_the_profiles_and_how_they_differ_from_the_default(columns: int) -> None:
+    """If this fails, an administrator with two profiles reads ConfigMaps to find out which plugins run."""
+    profiles = [
+        {"schedulerName": "default-scheduler"},
+        {"schedulerName": "batch", "addedPlugins": ["Maintenance", "QuotaPermit"], "removedPlugins": ["ImageLocality"],
+         "changedPlugins": ["NodeResourcesFit"]},
+        {"schedulerName": "spare"},
+    ]  # fmt: skip
+    lines = display.as_text(status_command.render(_status(profiles=profiles)), columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    words = " ".join(" ".join(lines).split())
+    assert "Profiles default-scheduler, spare: default plugins batch: adds Maintenance, QuotaPermit; removes " in words
+    assert "removes ImageLocality; changes NodeResourcesFit" in words
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_status_shows_how_often_child_processes_were_started_again(columns: int, wide: bool) -> None:
+    """A filter that runs out of memory each hour looks as if it had always run."""
+    ended_at_ms = str(round((clocks.wall() - 630) * 1000))
+    own = [
+        {"name": "filter-0", "pid": 7, "starts": 4, "address": "unix:/f", "endedAtMs": ended_at_ms, "exitCode": -9},
+        {"name": "bind-0", "pid": 8, "starts": 1, "address": "unix:/b"},
+    ]
+    far = {"phase": "score", "address": "far:7002", "inStep": True}
+    report = _status(localPhases=own, replicas=[*_status()["replicas"], far], endpoints=[_lookup("dns:///none:1")])
+    lines = display.as_text(status_command.render(report, wide), columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    cells = {line.split()[1]: line.split()[2:5] for line in lines if line.startswith(("filter ", "bind ", "score "))}
+    assert cells["unix:/f"] == ["3", "(10m", "ago)"]
+    assert [cells[address][0] for address in ("unix:/b", "far:7002")] == ["0", "-"]
+    assert wide or cells["dns:///none:1"][0] == "-"  # where it is not folded
+    assert "filter-0 was ended by SIGKILL" in lines
+    assert not any(line.startswith("bind-0") for line in lines)
+    assert "RESTARTS" not in display.as_text(status_command.render(_status(), wide), columns)
 
 
 def test_wide_shows_more_of_replicas() -> None:

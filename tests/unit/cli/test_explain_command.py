@@ -161,6 +161,10 @@ VICTIMS = [{"namespace": "ns", "name": f"v{number}"} for number in range(4)]
             "drop the spread of app=db over zone (maxSkew 1)",
         ),
         ({"dropConstraint": {"field": "spec.later"}}, "drop spec.later"),
+        (
+            {"labelNode": {"nodeName": "n17", "labels": {"pool": "batch", "disk": "ssd"}}},
+            "label a node: kubectl label node n17 disk=ssd pool=batch",
+        ),
         ({"addNode": {"likeNode": "n17"}}, "1 more node of the shape of n17"),
         (
             {"deletePods": {"nodeName": "n3", "pods": VICTIMS, "budgetViolations": 1}},

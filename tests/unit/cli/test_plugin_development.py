@@ -73,6 +73,13 @@ def test_run_without_a_project_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
     assert "trireme plugin init" in capsys.readouterr().err
 
 
+def _files_in_readme(folder: Path) -> list[Any]:
+    """The configuration files that the README shows."""
+    found = re.search(r"^```yaml\n(.*?)^```$", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert found
+    return list(yaml.safe_load_all(found[1]))
+
+
 @pytest.fixture
 def packages(tmp_path: Path) -> Path:
     """A folder with a package for each language."""
@@ -82,11 +89,12 @@ def packages(tmp_path: Path) -> Path:
     return tmp_path / "sdk"
 
 
+@pytest.mark.parametrize("points", [["filter"], ["score"], ["filter", "score"]], ids="-".join)
 @pytest.mark.parametrize("language", init.list_languages())
-def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: str) -> None:
+def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: str, points: list[str]) -> None:
     """If this fails, a word of the template is left, or a file is missing that every repository needs."""
     folder = tmp_path / "new"
-    init.write("GPUPacking", language, folder, packages)
+    init.write("GPUPacking", language, folder, packages, points)
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = {str(path.relative_to(folder)) for path in files}
     needed = {"README.md", "Makefile", "Dockerfile", ".github/workflows/ci.yaml", ".gitignore"}
@@ -95,8 +103,17 @@ def test_a_new_repository_is_complete(tmp_path: Path, packages: Path, language: 
     assert needed | {project_file.FILE_NAME, "packages/package"} <= names
     for path in files:
         text = path.read_text() + str(path.relative_to(folder))
-        assert not re.search(r"PLUGIN_NAME|PROJECT_NAME|MODULE_NAME|PACKAGE_NAME|SDK_VERSION|\.template", text), path
-    assert project_file.load(folder).name == "GPUPacking"
+        words = (
+            r"PLUGIN_|PROJECT_NAME|MODULE_NAME|PACKAGE_NAME|SDK_VERSION|LABEL_KEY|EXTENSION_P|PROFILE_P|%%|\.template"
+        )
+        assert not re.search(words, text), path
+    project = project_file.load(folder)
+    assert project.name == "GPUPacking"
+    labels = {"filter": {"node-1": {"example.com/closed": ""}}, "score": {"node-3": {"example.com/score": "70"}}}
+    assert project.node_labels == {name: each for point in points for name, each in labels[point].items()}
+    trireme, scheduler = _files_in_readme(folder)
+    assert trireme["remotePlugins"][0]["extensionPoints"] == points
+    assert scheduler["profiles"][0]["plugins"] == {point: {"enabled": [{"name": "GPUPacking"}]} for point in points}
     manifest = folder / ("kustomization.yaml" if language == "rust" else "deployment.yaml")
     kinds = [each["kind"] for each in yaml.safe_load_all(manifest.read_text())]
     assert kinds == (["Component"] if language == "rust" else ["Deployment", "Service"])
@@ -120,6 +137,27 @@ def test_a_name_that_no_plugin_can_have_is_refused(tmp_path: Path, packages: Pat
     """If this fails, the repository's code does not compile."""
     with pytest.raises(init.InitError, match="NAME"):
         init.write(name, "python", tmp_path / "new", packages)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [("filter", ["filter"]), ("score", ["score"]), ("score,filter", ["filter", "score"])],
+)
+def test_extension_points_are_read_in_the_order_of_the_templates(text: str, points: list[str]) -> None:
+    assert init.parse_extension_points(text) == points
+
+
+@pytest.mark.parametrize("text", ["bind", "filter,bind", "", "filter score"])
+def test_an_extension_point_without_a_template_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """If this fails, somebody gets a plugin that filters in place of one that binds."""
+    command = ["plugin", "init", "MyPlugin", "--language", "go", "--directory", str(tmp_path / "new")]
+    with pytest.raises(SystemExit) as ended:
+        main.main([*command, "--extension-points", text])
+    assert ended.value.code == 2
+    assert "name filter or score, or both" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.helpers import console_states
 from tests.helpers.frontend_world import World
 from trireme.cli import display, status_command
+from trireme.config.scheduler_configuration import Plugin
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend.phase_clients import endpoints, local_phases, replica_link
 from trireme.frontend.serving import scheduler_explanation, scheduler_status, unknown_pod
 from trireme.wire import json_documents
@@ -57,6 +59,24 @@ def test_apis_that_are_not_served_are_reported(world: World) -> None:
     }
 
 
+def test_profiles_are_reported_without_those_that_a_reload_removed(world: World) -> None:
+    """A removed profile stays until its last pod is bound, and takes no other pod."""
+    state = world.frontend_state()
+    (profile,) = state.completed.profiles
+    plugins = {**profile.plugins, ExtensionPoint.FILTER: (*profile.plugins[ExtensionPoint.FILTER], Plugin("Remote", 0))}
+    batch = dataclasses.replace(profile, scheduler_name="batch", plugins=plugins)
+    old = dataclasses.replace(profile, scheduler_name="old")
+    completed = dataclasses.replace(
+        state.completed, profiles=(profile, batch, old), retired_profiles=frozenset({"old"})
+    )
+    configuration: Any = SimpleNamespace(current=completed)
+    found = scheduler_status.status(dataclasses.replace(state, configuration=configuration)).profiles
+    assert [(each.scheduler_name, list(each.added_plugins)) for each in found] == [
+        ("default-scheduler", ["Guard"]),
+        ("batch", ["Guard", "Remote"]),
+    ]
+
+
 def test_a_leader_without_insight_says_that_wake_ups_are_not_checked(world: World) -> None:
     """If this fails, a status without missed wake-ups looks as if there were none."""
     state = world.frontend_state()
@@ -89,7 +109,7 @@ class StandsIn:
 
     def statistics(self) -> list[local_phases.LocalPhaseStatistics]:
         """Its process."""
-        return [local_phases.LocalPhaseStatistics("filter-0", 7, 1)]
+        return [local_phases.LocalPhaseStatistics("filter-0", "unix:/own", 7, 3, 1_000_000.5, -9)]
 
 
 def test_endpoints_that_cannot_be_looked_up_and_what_stands_in_are_reported(
@@ -111,12 +131,18 @@ def test_endpoints_that_cannot_be_looked_up_and_what_stands_in_are_reported(
     (lookup,) = report.endpoints
     assert (lookup.phase, lookup.endpoint) == ("filter", "dns:///nowhere:1")
     assert (list(lookup.addresses), lookup.listed, lookup.last_error) == ([], False, "Name or service not known")
-    assert [(each.name, each.pid, each.starts) for each in report.local_phases] == [("filter-0", 7, 1)]
+    (process,) = report.local_phases
+    assert (process.name, process.pid, process.starts, process.address) == ("filter-0", 7, 3, "unix:/own")
+    assert (process.ended_at_ms, process.exit_code) == (1_000_000_500, -9)
     marks = {each.address: each.stands_in for each in report.replicas if each.phase == "filter"}
     assert marks == {"far:1": False, "unix:/own": True}
-    shown = display.as_text(status_command.render(json_documents.document(report)), 100)
-    assert "dns:///nowhere:1  cannot be looked up: Name or service not known" in shown
-    assert "unix:/own         stands in, in step" in shown
+    shown = [
+        line.split() for line in display.as_text(status_command.render(json_documents.document(report))).splitlines()
+    ]
+    unknown = ["cannot", "be", "looked", "up:", "Name", "or", "service", "not", "known"]
+    assert ["filter", "dns:///nowhere:1", "-", *unknown] in shown
+    assert any(row[:3] == ["filter", "unix:/own", "2"] and row[-4:] == ["stands", "in,", "in", "step"] for row in shown)
+    assert ["filter-0", "was", "ended", "by", "SIGKILL"] in shown
 
 
 def test_the_explanation_of_a_standby_is_not_its_own_queue(world: World) -> None:

@@ -66,6 +66,14 @@ async def test_a_member_that_has_room_is_helped_by_room_for_the_others() -> None
     assert kinds(await proposals_for(await waiting_gang(2, priority=1), free=node("2"))) == ["add_node"]
 
 
+@pytest.mark.parametrize(("cpu", "expected"), [("4", ["label_node"]), ("2", [])], ids=["all-fit", "one-fits"])
+async def test_a_node_is_to_be_labelled_if_the_whole_group_fits_there(cpu: str, expected: list[str]) -> None:
+    """If this fails, somebody labels a node for a group that goes on waiting."""
+    waiting = await waiting_gang(2, priority=1, nodeSelector={"disk": "ssd"})
+    found = await proposals_for(waiting, free=node(cpu))
+    assert [kind for kind in kinds(found) if kind == "label_node"] == expected
+
+
 async def test_nothing_is_proposed_for_a_group_that_fits() -> None:
     """It is tried again soon, as it is."""
     assert kinds(await proposals_for(await waiting_gang(2, priority=1), free=node("4"))) == []

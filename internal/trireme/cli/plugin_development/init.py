@@ -1,11 +1,13 @@
 """`trireme plugin init`: the repository of a new plugin, from the template of a language.
 
 A template is a folder of `templates/`; each of its files ends with `.template`, so that no tool takes it for code of
-Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too. The packages of the SDK are copied into the
-new repository's `packages/`, so that it builds without anything else of Trireme. In a checkout they are built first,
-unless those that are there are of the present sources; packages of another folder are taken as they are.
+Trireme. Words such as PLUGIN_NAME are replaced, in the names of files too, and lines for other extension points than
+those of the plugin are left out. The packages of the SDK are copied into the new repository's `packages/`, so that it
+builds without anything else of Trireme. In a checkout they are built first, unless those that are there are of the
+present sources; packages of another folder are taken as they are.
 
-Tests: tests/unit/cli/test_plugin_development.py, tests/e2e/test_plugin_tutorials.py.
+Tests: tests/unit/cli/test_plugin_development.py, tests/e2e/test_plugin_tutorials.py,
+tests/e2e/test_plugin_templates.py.
 """
 
 # Also change: docs/plugin-project.md.
@@ -18,7 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from trireme.framework import release
 
@@ -30,6 +32,16 @@ _PACKAGES = _CHECKOUT / "build" / "sdk"
 #: What builds them; an installed package does not have it.
 _BUILDER = _CHECKOUT / "sdk" / "build_packages.py"
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+#: The extension points that templates have.
+EXTENSION_POINTS = ("filter", "score")
+# A line that says for which extension points the lines up to the next such line are; after `%%` alone they are for all.
+_MARKER = re.compile(r"^%%(?: (.*))?\n", re.MULTILINE)
+# What the plugin does.
+_SUMMARIES = {
+    ("filter",): "keeps pods off nodes with a label",
+    ("score",): "prefers nodes by the number in a label",
+    ("filter", "score"): "keeps pods off nodes with a label, and prefers nodes by the number in another",
+}
 
 
 class InitError(Exception):
@@ -41,6 +53,16 @@ def list_languages() -> list[str]:
     return sorted(path.name for path in _TEMPLATES.iterdir() if path.is_dir())
 
 
+def parse_extension_points(text: str) -> Sequence[str]:
+    """Read names with commas, in the order of the templates. Raises: argparse.ArgumentTypeError."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in EXTENSION_POINTS]:
+        raise argparse.ArgumentTypeError(
+            f"no template has {unknown[0]!r}: name {' or '.join(EXTENSION_POINTS)}, or both with a comma between them"
+        )
+    return [name for name in EXTENSION_POINTS if name in names]
+
+
 def run(options: argparse.Namespace) -> int:
     """Write the repository of a new plugin. Returns the exit code."""
     folder = pathlib.Path(options.directory or project_name(options.name))
@@ -50,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.sdk and _BUILDER.exists():
             print(f"building the SDK's package in {options.language}, about a minute the first time", file=sys.stderr)
             build_packages(options.language, _BUILDER)
-        write(options.name, options.language, folder, packages)
+        write(options.name, options.language, folder, packages, options.extension_points)
     except InitError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
@@ -62,8 +84,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path) -> None:
-    """Write the repository into a folder that is new or empty.
+def write(
+    name: str,
+    language: str,
+    folder: pathlib.Path,
+    packages: pathlib.Path,
+    points: Sequence[str] = EXTENSION_POINTS[:1],
+) -> None:
+    """Write the repository into a folder that is new or empty; `points` are the plugin's extension points.
 
     Raises: InitError: the name cannot be a plugin's, the folder has files, or the SDK's packages are missing.
     """
@@ -73,11 +101,11 @@ def write(name: str, language: str, folder: pathlib.Path, packages: pathlib.Path
         raise InitError(f"--sdk: {sdk}: no packages are there; `make sdk-packages` in Trireme's repository builds them")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        words = _words(name)
+        words = _words(name, points)
         for template in _list_files(_TEMPLATES / language):
             path = folder / _replace(str(template.relative_to(_TEMPLATES / language)).removesuffix(_SUFFIX), words)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_replace(template.read_text(), words))
+            path.write_text(_replace(_lines_for(template.read_text(), points), words))
         shutil.copytree(sdk, folder / "packages", ignore=shutil.ignore_patterns(".*"))
     except OSError as error:
         raise InitError(f"{error.filename}: {error.strerror}") from error
@@ -115,10 +143,22 @@ def project_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
-def _words(name: str) -> Mapping[str, str]:
+def _lines_for(text: str, points: Sequence[str]) -> str:
+    """The text without lines that are for other extension points."""
+    both, alone = " and ".join(EXTENSION_POINTS), f"{points[0]} alone"
+    wanted = {None, *points, both if len(points) > 1 else alone}
+    first, *rest = _MARKER.split(text)
+    return first + "".join(lines for marker, lines in zip(rest[::2], rest[1::2], strict=True) if marker in wanted)
+
+
+def _words(name: str, points: Sequence[str]) -> Mapping[str, str]:
     """A text of a template, and its replacement."""
     project = project_name(name)
     return {
+        "PLUGIN_SUMMARY": _SUMMARIES[tuple(points)],
+        "LABEL_KEY": "example.com/closed" if "filter" in points else "example.com/score",
+        "EXTENSION_POINTS": ", ".join(points),
+        "PROFILE_PLUGINS": ", ".join(f"{point}: {{enabled: [{{name: {name}}}]}}" for point in points),
         "PLUGIN_NAME": name,
         "PROJECT_NAME": project,
         "MODULE_NAME": project.replace("-", "_"),

@@ -20,7 +20,7 @@ from trireme.config import commandline, leader_election
 from trireme.frontend import phase_modules
 from trireme.frontend.phase_clients import forker_client
 from trireme.rpc import forker
-from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase import clocks, supervision
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,13 @@ class LocalPhaseStatistics:
     """The state of one local phase."""
 
     name: str
+    address: str
     pid: int  # 0: not running
     starts: int
+    #: When it last ended, in Unix seconds; 0: it never did.
+    ended_at: float = 0.0
+    #: The exit code with which it ended, or the negative number of a signal.
+    exit_code: int = 0
 
 
 class LocalPhase:
@@ -56,11 +61,13 @@ class LocalPhase:
         self._arguments = arguments
         self._pid = 0
         self._starts = 0
+        self._ended_at, self._exit_code = 0.0, 0
         self._starting: forker_client.StartingProcess | None = None
 
     def statistics(self) -> LocalPhaseStatistics:
-        """Its process id and number of starts."""
-        return LocalPhaseStatistics(self.name, self._pid if self._forker.runs(self.name) else 0, self._starts)
+        """Its process id, number of starts, and last end."""
+        pid = self._pid if self._forker.runs(self.name) else 0
+        return LocalPhaseStatistics(self.name, self.address, pid, self._starts, self._ended_at, self._exit_code)
 
     async def request_start(self) -> None:
         """Have the forker start it; `start` waits until it listens."""
@@ -77,7 +84,9 @@ class LocalPhase:
 
     async def until_ended(self) -> int:
         """Return its exit code once it has ended."""
-        return await self._forker.until_ended(self.name)
+        code = await self._forker.until_ended(self.name)
+        self._ended_at, self._exit_code = clocks.wall(), code
+        return code
 
     async def stop(self) -> None:
         """End it."""

@@ -8,6 +8,7 @@ Also change: protos/trireme/v1/scheduler_status.proto (the messages).
 import functools
 from collections.abc import Iterator
 
+from trireme.config import commandline, profile_differences
 from trireme.framework import release
 from trireme.frontend.serving import scheduler_explanation
 from trireme.frontend.serving.frontend_state import FrontendState
@@ -26,13 +27,21 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> scheduler_status_p
     if (term := state.context.leader.term) is not None:
         out.leadership.seconds_left = round(term.remaining_seconds(), 1)
     _add_configuration(out.configuration, state)
+    out.profiles.extend(_profiles(state.completed))
     out.synced = state.synced
     cache = state.cluster.cache.statistics()
     out.cluster.nodes, out.cluster.pods, out.cluster.assumed_pods = cache.nodes, cache.pods, cache.assumed_pods
     out.cluster.pod_classes, out.cluster.generation = cache.classes, cache.generation
     out.endpoints.extend(_endpoints(state))
     for process in state.local_phase_statistics():
-        out.local_phases.add(name=process.name, pid=process.pid, starts=process.starts)
+        out.local_phases.add(
+            name=process.name,
+            pid=process.pid,
+            starts=process.starts,
+            address=process.address,
+            ended_at_ms=round(process.ended_at * 1000),
+            exit_code=process.exit_code,
+        )
     for informer in state.informers:
         found = informer.statistics()
         out.informers.add(
@@ -108,6 +117,20 @@ def _add_configuration(out: scheduler_status_pb2.ConfigurationStatus, state: Fro
         text = reloads.last_refusal.encode("utf-8", "replace").decode()
         out.last_refusal.at_ms, out.last_refusal.error = round(reloads.last_refusal_at * 1000), text
         out.last_refusal.current = reloads.is_refused
+
+
+def _profiles(completed: commandline.CompletedConfig) -> Iterator[scheduler_status_pb2.ProfileStatus]:
+    """The profiles of the configuration in force; those that a reload removed are none of it."""
+    default = profile_differences.default_profile(completed.gates)
+    for profile in completed.profiles:
+        if profile.scheduler_name not in completed.retired_profiles:
+            found = profile_differences.differences(profile, default)
+            yield scheduler_status_pb2.ProfileStatus(
+                scheduler_name=profile.scheduler_name,
+                added_plugins=found.added,
+                removed_plugins=found.removed,
+                changed_plugins=found.changed,
+            )
 
 
 def _add_wake_ups(out: scheduler_status_pb2.SchedulerStatus, state: FrontendState) -> None:

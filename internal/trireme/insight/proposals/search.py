@@ -7,19 +7,22 @@ Also change: console/src/views/proposals.tsx, internal/trireme/cli/proposals_dis
 tests/helpers/proposed_changes.py (kinds of changes and their words).
 Also change: protos/trireme/v1/insight.proto (the messages).
 
-Tests: tests/unit/insight/test_proposals.py, tests/unit/insight/test_proposals_work.py.
+Tests: tests/unit/insight/test_proposals.py, tests/unit/insight/test_proposals_work.py,
+tests/unit/insight/test_label_proposals.py.
 """
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from trireme.evaluation import engine
+from trireme.evaluation.filtering import filter_chain
 from trireme.insight.proposals import (
     bound_volumes,
+    node_labels,
     node_shapes,
     pod_changes,
     request_changes,
@@ -27,6 +30,7 @@ from trireme.insight.proposals import (
     victims,
 )
 from trireme.plugin_api import interfaces
+from trireme.simulation import node_copies
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2
 
@@ -51,7 +55,12 @@ _DELETIONS = 3
 
 # Fields of `Proposal.change`, for which `cli/proposals_display.py` and console/src/views/proposals.tsx have the words.
 # Changes of the pod come before changes of the cluster, and these before deletions of other pods.
-_KINDS_IN_ORDER = (("lower_request", "tolerate_taints", "drop_constraint"), ("add_node",), ("delete_pods",))
+_KINDS_IN_ORDER = (
+    ("lower_request", "tolerate_taints", "drop_constraint"),
+    ("label_node",),
+    ("add_node",),
+    ("delete_pods",),
+)
 
 
 @dataclass(slots=True)
@@ -122,10 +131,16 @@ class _SearchOfPod:
         """Search by all kinds of changes."""
         await self._change_pod()
         await self._lower_requests()
+        await self._label_node()
         await self._add_node()
         await self._delete_pods()
         self._found.proposals = _ordered(_without_needless_tolerations(self._found.proposals))
         return self._found
+
+    @property
+    def _chain(self) -> filter_chain.FilterChain:
+        """The filter plugins of the pod's profile."""
+        return self._cluster.engine.profiles.chains[self._cluster.cycle.profile]
 
     @property
     def _time_is_up(self) -> bool:
@@ -202,9 +217,36 @@ class _SearchOfPod:
             for change, number in zip(tried, numbers, strict=True)
         ]
 
+    async def _label_node(self) -> None:
+        """Label one node; not with remote plugins, which know nodes as they are."""
+        snap = self._cluster.snap
+        candidates = node_labels.missing_labels(self._pod, snap, list(self._refused.values()))
+        if self._chain.asynchronous:
+            self._note_untried("label_node", 0, len(candidates))
+            return
+        cluster, count, working = self._cluster.fork(), 0, list[Set[str]]()
+        for candidate in candidates[: self._max_candidates]:
+            if self._time_is_up:
+                break
+            count += 1
+            # More labels than do are no advice.
+            needless = any(keys < candidate.labels.keys() for keys in working)
+            for slot in () if needless else candidate.slots:
+                cluster.set_node(slot, node_copies.node_with_labels(snap, slot, candidate.labels))
+                slots = await cluster.feasible_slots(cluster.cycle.pod_class)
+                label = insight_pb2.LabelNode(node_name=snap.nodes.names[slot], labels=candidate.labels)
+                works = slot in slots and await self._add(insight_pb2.Proposal(label_node=label), slots, cluster)
+                cluster.set_node(slot, node_copies.node_at(snap, slot))
+                if works:
+                    working.append(candidate.labels.keys())
+                    break
+                if self._time_is_up:
+                    break
+        self._note_untried("label_node", count, len(candidates))
+
     async def _add_node(self) -> None:
         """Add one node of the shape of another one; not with remote plugins, which know no node that is not there."""
-        chain = self._cluster.engine.profiles.chains[self._cluster.cycle.profile]
+        chain = self._chain
         of_nodes = {plugin.name for plugin in chain.plugins if plugin.depends_on == interfaces.Dependency.NODE}
         refused = [slots for name, slots in self._refused.items() if name in of_nodes]
         shapes = node_shapes.node_shapes(self._cluster.snap, refused)
@@ -274,6 +316,8 @@ def _size_of_change(proposal: insight_pb2.Proposal) -> tuple[int, float]:
         return group, 2 * request_changes.lowered_share(proposal.lower_request)
     if kind == "tolerate_taints":
         return group, len(proposal.tolerate_taints.taints)
+    if kind == "label_node":
+        return group, len(proposal.label_node.labels)
     if kind == "drop_constraint" and proposal.drop_constraint.HasField("bound_volume"):
         return group, math.inf
     if kind == "delete_pods":

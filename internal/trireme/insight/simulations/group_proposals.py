@@ -75,6 +75,9 @@ def _change_cluster(sim: simulation.Simulation, proposal: insight_pb2.Proposal) 
     if kind == "add_node":
         slot = sim.snap.nodes.slot_of_name[proposal.add_node.like_node]
         sim.set_node(node_copies.node_like(sim.snap, slot, f"{proposal.add_node.like_node}-"))
+    elif kind == "label_node":
+        slot = sim.snap.nodes.slot_of_name[proposal.label_node.node_name]
+        sim.set_node(node_copies.node_with_labels(sim.snap, slot, proposal.label_node.labels))
     elif kind == "delete_pods":
         for pod in proposal.delete_pods.pods:
             sim.remove_pod(pod.uid, replace=False)

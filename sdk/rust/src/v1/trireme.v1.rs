@@ -3999,6 +3999,25 @@ pub struct SchedulerStatus {
     /// OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read.
     #[prost(message, repeated, tag = "32")]
     pub absent_apis: ::prost::alloc::vec::Vec<AbsentApi>,
+    /// OPTIONAL. In `trireme status`: the profiles, in the order of the configuration.
+    #[prost(message, repeated, tag = "33")]
+    pub profiles: ::prost::alloc::vec::Vec<ProfileStatus>,
+}
+/// ProfileStatus is a profile of the configuration in force, compared with the default one of the same feature gates.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProfileStatus {
+    /// REQUIRED. The `spec.schedulerName` of its pods.
+    #[prost(string, tag = "1")]
+    pub scheduler_name: ::prost::alloc::string::String,
+    /// OPTIONAL. Plugins that it runs and the default one does not.
+    #[prost(string, repeated, tag = "2")]
+    pub added_plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Plugins that the default one runs and it does not.
+    #[prost(string, repeated, tag = "3")]
+    pub removed_plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// OPTIONAL. Plugins that both run, at other extension points, or with another weight or other arguments.
+    #[prost(string, repeated, tag = "4")]
+    pub changed_plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// AbsentApi is an API that the API server does not serve, and that the scheduler does without.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4158,9 +4177,18 @@ pub struct LocalPhaseStatus {
     /// OPTIONAL. Its process; 0: it does not run.
     #[prost(uint32, tag = "2")]
     pub pid: u32,
-    /// REQUIRED. How often it was started.
+    /// REQUIRED. How often it was started: once, and again each time that it ended.
     #[prost(uint32, tag = "3")]
     pub starts: u32,
+    /// REQUIRED. Its address, as that of the replica has it.
+    #[prost(string, tag = "4")]
+    pub address: ::prost::alloc::string::String,
+    /// OPTIONAL. When it last ended, in milliseconds since 1970; 0: it never did.
+    #[prost(int64, tag = "5")]
+    pub ended_at_ms: i64,
+    /// OPTIONAL. The exit code with which it then ended; of a signal its number with a minus sign.
+    #[prost(int32, tag = "6")]
+    pub exit_code: i32,
 }
 /// InformerStatus is how far a kind of objects has been read from the API server.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
