@@ -178,7 +178,7 @@ async def _run_until_ended(
                 feed = insight_status_feed.InsightStatusFeed(built.phases.links.insight, state)
                 supervisor.keep("status for insight", feed.run)
             async with (
-                serving.serve(completed, state, supervisor) as site,
+                serving.serve(completed, state, scheduling, supervisor) as site,
                 handle.serve(completed.trireme, handles),
             ):
                 return await _run_until_something_ends(
