@@ -249,7 +249,7 @@ class LeaseElector:
             self.last_error = ""
             return
         self.last_error = errors.with_advice(error)
-        values = {"lock": f"{self.settings.namespace}/{self.settings.name}", "err": self.last_error}
+        values = {"lock": f"{self.settings.namespace}/{self.settings.name}", "err": str(error)}
         if isinstance(instruction, election.Read):
             klog.error(log, "Error retrieving lease lock", **values)
         elif isinstance(instruction, election.Create):
