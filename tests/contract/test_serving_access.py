@@ -19,6 +19,7 @@ from tests.contract import kube_fake_server as fake
 from tests.contract import serving_frontend as support
 from trireme.cache import pod_projection
 from trireme.cli import main
+from trireme.framework import programs
 from trireme.frontend.phase_clients import endpoints
 from trireme.frontend.serving import serving
 from trireme.scheduling import scheduler
@@ -139,6 +140,26 @@ async def test_what_was_listed_and_is_forbidden_now_is_a_warning(tmp_path: Path)
             200,
             "ok, but services is as it was listed before: no (403 Forbidden)\n",
         )
+
+
+async def test_the_status_has_what_fails_and_what_warns(tmp_path: Path) -> None:
+    """Who reads the status, and has no access to the log, would see that pods wait and not why."""
+    frontend = support.FakeFrontend(absent=["bind"])
+    frontend.lease_error = "no (403 Forbidden)"
+    async with support.served(tmp_path, frontend) as served:
+        _, text = await _get(served, programs.STATUS_PATH, _token("admin"))
+    assert orjson.loads(text)["readinessProblems"] == [
+        {
+            "check": "leaderElection",
+            "text": "the last request for the Lease kube-system/kube-scheduler failed: no (403 Forbidden)",
+            "fails": False,
+        },
+        {
+            "check": "bind",
+            "text": "no replica of bind is available (docs/troubleshooting.md#nothing-is-scheduled)",
+            "fails": True,
+        },
+    ]
 
 
 async def test_a_lease_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:

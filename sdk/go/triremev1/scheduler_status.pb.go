@@ -91,9 +91,11 @@ type SchedulerStatus struct {
 	// OPTIONAL. In `trireme status` of the leader: how waiting pods are checked for missed wake-ups.
 	WakeUpCheck *WakeUpCheck `protobuf:"bytes,31,opt,name=wake_up_check,json=wakeUpCheck,proto3" json:"wake_up_check,omitempty"`
 	// OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read.
-	AbsentApis    []*AbsentApi `protobuf:"bytes,32,rep,name=absent_apis,json=absentApis,proto3" json:"absent_apis,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AbsentApis []*AbsentApi `protobuf:"bytes,32,rep,name=absent_apis,json=absentApis,proto3" json:"absent_apis,omitempty"`
+	// OPTIONAL. In `trireme status`: what fails or warns at /readyz of this frontend.
+	ReadinessProblems []*ReadinessProblem `protobuf:"bytes,33,rep,name=readiness_problems,json=readinessProblems,proto3" json:"readiness_problems,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SchedulerStatus) Reset() {
@@ -350,6 +352,77 @@ func (x *SchedulerStatus) GetAbsentApis() []*AbsentApi {
 	return nil
 }
 
+func (x *SchedulerStatus) GetReadinessProblems() []*ReadinessProblem {
+	if x != nil {
+		return x.ReadinessProblems
+	}
+	return nil
+}
+
+// ReadinessProblem is a check of /readyz that fails or warns.
+type ReadinessProblem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The name of the check.
+	Check string `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	// REQUIRED. What is wrong, and which page of the documents says what to do.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// OPTIONAL. The check fails, so nothing is scheduled; unset: it warns.
+	Fails         bool `protobuf:"varint,3,opt,name=fails,proto3" json:"fails,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadinessProblem) Reset() {
+	*x = ReadinessProblem{}
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadinessProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadinessProblem) ProtoMessage() {}
+
+func (x *ReadinessProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadinessProblem.ProtoReflect.Descriptor instead.
+func (*ReadinessProblem) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReadinessProblem) GetCheck() string {
+	if x != nil {
+		return x.Check
+	}
+	return ""
+}
+
+func (x *ReadinessProblem) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ReadinessProblem) GetFails() bool {
+	if x != nil {
+		return x.Fails
+	}
+	return false
+}
+
 // AbsentApi is an API that the API server does not serve, and that the scheduler does without.
 type AbsentApi struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -363,7 +436,7 @@ type AbsentApi struct {
 
 func (x *AbsentApi) Reset() {
 	*x = AbsentApi{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +448,7 @@ func (x *AbsentApi) String() string {
 func (*AbsentApi) ProtoMessage() {}
 
 func (x *AbsentApi) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[1]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +461,7 @@ func (x *AbsentApi) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbsentApi.ProtoReflect.Descriptor instead.
 func (*AbsentApi) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{1}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AbsentApi) GetApi() string {
@@ -424,7 +497,7 @@ type WakeUpCheck struct {
 
 func (x *WakeUpCheck) Reset() {
 	*x = WakeUpCheck{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +509,7 @@ func (x *WakeUpCheck) String() string {
 func (*WakeUpCheck) ProtoMessage() {}
 
 func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[2]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +522,7 @@ func (x *WakeUpCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeUpCheck.ProtoReflect.Descriptor instead.
 func (*WakeUpCheck) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{2}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *WakeUpCheck) GetCheckedAtMs() int64 {
@@ -516,7 +589,7 @@ type MissedWakeUp struct {
 
 func (x *MissedWakeUp) Reset() {
 	*x = MissedWakeUp{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +601,7 @@ func (x *MissedWakeUp) String() string {
 func (*MissedWakeUp) ProtoMessage() {}
 
 func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[3]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +614,7 @@ func (x *MissedWakeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissedWakeUp.ProtoReflect.Descriptor instead.
 func (*MissedWakeUp) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{3}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MissedWakeUp) GetNumber() uint64 {
@@ -629,7 +702,7 @@ type QueueEvent struct {
 
 func (x *QueueEvent) Reset() {
 	*x = QueueEvent{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +714,7 @@ func (x *QueueEvent) String() string {
 func (*QueueEvent) ProtoMessage() {}
 
 func (x *QueueEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[4]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +727,7 @@ func (x *QueueEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEvent.ProtoReflect.Descriptor instead.
 func (*QueueEvent) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{4}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *QueueEvent) GetAtMs() int64 {
@@ -699,7 +772,7 @@ type ConfigurationStatus struct {
 
 func (x *ConfigurationStatus) Reset() {
 	*x = ConfigurationStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +784,7 @@ func (x *ConfigurationStatus) String() string {
 func (*ConfigurationStatus) ProtoMessage() {}
 
 func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[5]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +797,7 @@ func (x *ConfigurationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationStatus.ProtoReflect.Descriptor instead.
 func (*ConfigurationStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigurationStatus) GetHash() string {
@@ -784,7 +857,7 @@ type RefusedReload struct {
 
 func (x *RefusedReload) Reset() {
 	*x = RefusedReload{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +869,7 @@ func (x *RefusedReload) String() string {
 func (*RefusedReload) ProtoMessage() {}
 
 func (x *RefusedReload) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[6]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +882,7 @@ func (x *RefusedReload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedReload.ProtoReflect.Descriptor instead.
 func (*RefusedReload) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RefusedReload) GetAtMs() int64 {
@@ -852,7 +925,7 @@ type ClusterCounts struct {
 
 func (x *ClusterCounts) Reset() {
 	*x = ClusterCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +937,7 @@ func (x *ClusterCounts) String() string {
 func (*ClusterCounts) ProtoMessage() {}
 
 func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[7]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +950,7 @@ func (x *ClusterCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCounts.ProtoReflect.Descriptor instead.
 func (*ClusterCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ClusterCounts) GetNodes() uint32 {
@@ -934,7 +1007,7 @@ type EndpointStatus struct {
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1019,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[8]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1032,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EndpointStatus) GetPhase() string {
@@ -1012,7 +1085,7 @@ type LocalPhaseStatus struct {
 
 func (x *LocalPhaseStatus) Reset() {
 	*x = LocalPhaseStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1097,7 @@ func (x *LocalPhaseStatus) String() string {
 func (*LocalPhaseStatus) ProtoMessage() {}
 
 func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[9]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1110,7 @@ func (x *LocalPhaseStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalPhaseStatus.ProtoReflect.Descriptor instead.
 func (*LocalPhaseStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LocalPhaseStatus) GetName() string {
@@ -1080,7 +1153,7 @@ type InformerStatus struct {
 
 func (x *InformerStatus) Reset() {
 	*x = InformerStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1165,7 @@ func (x *InformerStatus) String() string {
 func (*InformerStatus) ProtoMessage() {}
 
 func (x *InformerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[10]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1178,7 @@ func (x *InformerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InformerStatus.ProtoReflect.Descriptor instead.
 func (*InformerStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InformerStatus) GetName() string {
@@ -1156,7 +1229,7 @@ type PermitWaiter struct {
 
 func (x *PermitWaiter) Reset() {
 	*x = PermitWaiter{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1241,7 @@ func (x *PermitWaiter) String() string {
 func (*PermitWaiter) ProtoMessage() {}
 
 func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[11]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1254,7 @@ func (x *PermitWaiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitWaiter.ProtoReflect.Descriptor instead.
 func (*PermitWaiter) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PermitWaiter) GetPod() *PodIdentity {
@@ -1222,7 +1295,7 @@ type QueueCounts struct {
 
 func (x *QueueCounts) Reset() {
 	*x = QueueCounts{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1307,7 @@ func (x *QueueCounts) String() string {
 func (*QueueCounts) ProtoMessage() {}
 
 func (x *QueueCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[12]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1320,7 @@ func (x *QueueCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounts.ProtoReflect.Descriptor instead.
 func (*QueueCounts) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *QueueCounts) GetActive() uint32 {
@@ -1313,7 +1386,7 @@ type LatencyHistogram struct {
 
 func (x *LatencyHistogram) Reset() {
 	*x = LatencyHistogram{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1398,7 @@ func (x *LatencyHistogram) String() string {
 func (*LatencyHistogram) ProtoMessage() {}
 
 func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[13]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1411,7 @@ func (x *LatencyHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyHistogram.ProtoReflect.Descriptor instead.
 func (*LatencyHistogram) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LatencyHistogram) GetBoundsS() []float64 {
@@ -1386,7 +1459,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1471,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[14]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1484,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReplicaStatus) GetPhase() string {
@@ -1510,7 +1583,7 @@ type SelfCheck struct {
 
 func (x *SelfCheck) Reset() {
 	*x = SelfCheck{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1595,7 @@ func (x *SelfCheck) String() string {
 func (*SelfCheck) ProtoMessage() {}
 
 func (x *SelfCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[15]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1608,7 @@ func (x *SelfCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelfCheck.ProtoReflect.Descriptor instead.
 func (*SelfCheck) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SelfCheck) GetChecked() uint64 {
@@ -1590,7 +1663,7 @@ type DecisionDifference struct {
 
 func (x *DecisionDifference) Reset() {
 	*x = DecisionDifference{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1675,7 @@ func (x *DecisionDifference) String() string {
 func (*DecisionDifference) ProtoMessage() {}
 
 func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[16]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1688,7 @@ func (x *DecisionDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionDifference.ProtoReflect.Descriptor instead.
 func (*DecisionDifference) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DecisionDifference) GetAtMs() int64 {
@@ -1689,7 +1762,7 @@ type PluginStatus struct {
 
 func (x *PluginStatus) Reset() {
 	*x = PluginStatus{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1774,7 @@ func (x *PluginStatus) String() string {
 func (*PluginStatus) ProtoMessage() {}
 
 func (x *PluginStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[17]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1787,7 @@ func (x *PluginStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginStatus.ProtoReflect.Descriptor instead.
 func (*PluginStatus) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PluginStatus) GetName() string {
@@ -1849,7 +1922,7 @@ type PluginFollowing struct {
 
 func (x *PluginFollowing) Reset() {
 	*x = PluginFollowing{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1934,7 @@ func (x *PluginFollowing) String() string {
 func (*PluginFollowing) ProtoMessage() {}
 
 func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[18]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +1947,7 @@ func (x *PluginFollowing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginFollowing.ProtoReflect.Descriptor instead.
 func (*PluginFollowing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PluginFollowing) GetInStep() bool {
@@ -1910,7 +1983,7 @@ type PluginComparison struct {
 
 func (x *PluginComparison) Reset() {
 	*x = PluginComparison{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +1995,7 @@ func (x *PluginComparison) String() string {
 func (*PluginComparison) ProtoMessage() {}
 
 func (x *PluginComparison) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[19]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2008,7 @@ func (x *PluginComparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginComparison.ProtoReflect.Descriptor instead.
 func (*PluginComparison) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PluginComparison) GetCompared() uint64 {
@@ -1986,7 +2059,7 @@ type PluginCanary struct {
 
 func (x *PluginCanary) Reset() {
 	*x = PluginCanary{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2071,7 @@ func (x *PluginCanary) String() string {
 func (*PluginCanary) ProtoMessage() {}
 
 func (x *PluginCanary) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[20]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2084,7 @@ func (x *PluginCanary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginCanary.ProtoReflect.Descriptor instead.
 func (*PluginCanary) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PluginCanary) GetOf() string {
@@ -2052,7 +2125,7 @@ type PreemptionRecord struct {
 
 func (x *PreemptionRecord) Reset() {
 	*x = PreemptionRecord{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2137,7 @@ func (x *PreemptionRecord) String() string {
 func (*PreemptionRecord) ProtoMessage() {}
 
 func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[21]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2150,7 @@ func (x *PreemptionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRecord.ProtoReflect.Descriptor instead.
 func (*PreemptionRecord) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PreemptionRecord) GetNumber() uint64 {
@@ -2142,7 +2215,7 @@ type PreemptionVictim struct {
 
 func (x *PreemptionVictim) Reset() {
 	*x = PreemptionVictim{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2227,7 @@ func (x *PreemptionVictim) String() string {
 func (*PreemptionVictim) ProtoMessage() {}
 
 func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[22]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2240,7 @@ func (x *PreemptionVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionVictim.ProtoReflect.Descriptor instead.
 func (*PreemptionVictim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PreemptionVictim) GetPod() *PodIdentity {
@@ -2199,7 +2272,7 @@ type QueueTransition struct {
 
 func (x *QueueTransition) Reset() {
 	*x = QueueTransition{}
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2284,7 @@ func (x *QueueTransition) String() string {
 func (*QueueTransition) ProtoMessage() {}
 
 func (x *QueueTransition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[23]
+	mi := &file_trireme_v1_scheduler_status_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2297,7 @@ func (x *QueueTransition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueTransition.ProtoReflect.Descriptor instead.
 func (*QueueTransition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_scheduler_status_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QueueTransition) GetAtMs() int64 {
@@ -2253,7 +2326,7 @@ var File_trireme_v1_scheduler_status_proto protoreflect.FileDescriptor
 const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\n" +
 	"!trireme/v1/scheduler_status.proto\x12\n" +
-	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\x83\f\n" +
+	"trireme.v1\x1a\x16trireme/v1/cycle.proto\x1a&trireme/v1/scheduler_explanation.proto\"\xd0\f\n" +
 	"\x0fSchedulerStatus\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -2293,7 +2366,12 @@ const file_trireme_v1_scheduler_status_proto_rawDesc = "" +
 	"\x0fmissed_wake_ups\x18\x1e \x03(\v2\x18.trireme.v1.MissedWakeUpR\rmissedWakeUps\x12;\n" +
 	"\rwake_up_check\x18\x1f \x01(\v2\x17.trireme.v1.WakeUpCheckR\vwakeUpCheck\x126\n" +
 	"\vabsent_apis\x18  \x03(\v2\x15.trireme.v1.AbsentApiR\n" +
-	"absentApis\"7\n" +
+	"absentApis\x12K\n" +
+	"\x12readiness_problems\x18! \x03(\v2\x1c.trireme.v1.ReadinessProblemR\x11readinessProblems\"R\n" +
+	"\x10ReadinessProblem\x12\x14\n" +
+	"\x05check\x18\x01 \x01(\tR\x05check\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
+	"\x05fails\x18\x03 \x01(\bR\x05fails\"7\n" +
 	"\tAbsentApi\x12\x10\n" +
 	"\x03api\x18\x01 \x01(\tR\x03api\x12\x18\n" +
 	"\apurpose\x18\x02 \x01(\tR\apurpose\"\xad\x01\n" +
@@ -2468,73 +2546,75 @@ func file_trireme_v1_scheduler_status_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_scheduler_status_proto_rawDescData
 }
 
-var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_trireme_v1_scheduler_status_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_trireme_v1_scheduler_status_proto_goTypes = []any{
 	(*SchedulerStatus)(nil),     // 0: trireme.v1.SchedulerStatus
-	(*AbsentApi)(nil),           // 1: trireme.v1.AbsentApi
-	(*WakeUpCheck)(nil),         // 2: trireme.v1.WakeUpCheck
-	(*MissedWakeUp)(nil),        // 3: trireme.v1.MissedWakeUp
-	(*QueueEvent)(nil),          // 4: trireme.v1.QueueEvent
-	(*ConfigurationStatus)(nil), // 5: trireme.v1.ConfigurationStatus
-	(*RefusedReload)(nil),       // 6: trireme.v1.RefusedReload
-	(*ClusterCounts)(nil),       // 7: trireme.v1.ClusterCounts
-	(*EndpointStatus)(nil),      // 8: trireme.v1.EndpointStatus
-	(*LocalPhaseStatus)(nil),    // 9: trireme.v1.LocalPhaseStatus
-	(*InformerStatus)(nil),      // 10: trireme.v1.InformerStatus
-	(*PermitWaiter)(nil),        // 11: trireme.v1.PermitWaiter
-	(*QueueCounts)(nil),         // 12: trireme.v1.QueueCounts
-	(*LatencyHistogram)(nil),    // 13: trireme.v1.LatencyHistogram
-	(*ReplicaStatus)(nil),       // 14: trireme.v1.ReplicaStatus
-	(*SelfCheck)(nil),           // 15: trireme.v1.SelfCheck
-	(*DecisionDifference)(nil),  // 16: trireme.v1.DecisionDifference
-	(*PluginStatus)(nil),        // 17: trireme.v1.PluginStatus
-	(*PluginFollowing)(nil),     // 18: trireme.v1.PluginFollowing
-	(*PluginComparison)(nil),    // 19: trireme.v1.PluginComparison
-	(*PluginCanary)(nil),        // 20: trireme.v1.PluginCanary
-	(*PreemptionRecord)(nil),    // 21: trireme.v1.PreemptionRecord
-	(*PreemptionVictim)(nil),    // 22: trireme.v1.PreemptionVictim
-	(*QueueTransition)(nil),     // 23: trireme.v1.QueueTransition
-	(*Leadership)(nil),          // 24: trireme.v1.Leadership
-	(*PendingPod)(nil),          // 25: trireme.v1.PendingPod
-	(*AlikePods)(nil),           // 26: trireme.v1.AlikePods
-	(*PodIdentity)(nil),         // 27: trireme.v1.PodIdentity
+	(*ReadinessProblem)(nil),    // 1: trireme.v1.ReadinessProblem
+	(*AbsentApi)(nil),           // 2: trireme.v1.AbsentApi
+	(*WakeUpCheck)(nil),         // 3: trireme.v1.WakeUpCheck
+	(*MissedWakeUp)(nil),        // 4: trireme.v1.MissedWakeUp
+	(*QueueEvent)(nil),          // 5: trireme.v1.QueueEvent
+	(*ConfigurationStatus)(nil), // 6: trireme.v1.ConfigurationStatus
+	(*RefusedReload)(nil),       // 7: trireme.v1.RefusedReload
+	(*ClusterCounts)(nil),       // 8: trireme.v1.ClusterCounts
+	(*EndpointStatus)(nil),      // 9: trireme.v1.EndpointStatus
+	(*LocalPhaseStatus)(nil),    // 10: trireme.v1.LocalPhaseStatus
+	(*InformerStatus)(nil),      // 11: trireme.v1.InformerStatus
+	(*PermitWaiter)(nil),        // 12: trireme.v1.PermitWaiter
+	(*QueueCounts)(nil),         // 13: trireme.v1.QueueCounts
+	(*LatencyHistogram)(nil),    // 14: trireme.v1.LatencyHistogram
+	(*ReplicaStatus)(nil),       // 15: trireme.v1.ReplicaStatus
+	(*SelfCheck)(nil),           // 16: trireme.v1.SelfCheck
+	(*DecisionDifference)(nil),  // 17: trireme.v1.DecisionDifference
+	(*PluginStatus)(nil),        // 18: trireme.v1.PluginStatus
+	(*PluginFollowing)(nil),     // 19: trireme.v1.PluginFollowing
+	(*PluginComparison)(nil),    // 20: trireme.v1.PluginComparison
+	(*PluginCanary)(nil),        // 21: trireme.v1.PluginCanary
+	(*PreemptionRecord)(nil),    // 22: trireme.v1.PreemptionRecord
+	(*PreemptionVictim)(nil),    // 23: trireme.v1.PreemptionVictim
+	(*QueueTransition)(nil),     // 24: trireme.v1.QueueTransition
+	(*Leadership)(nil),          // 25: trireme.v1.Leadership
+	(*PendingPod)(nil),          // 26: trireme.v1.PendingPod
+	(*AlikePods)(nil),           // 27: trireme.v1.AlikePods
+	(*PodIdentity)(nil),         // 28: trireme.v1.PodIdentity
 }
 var file_trireme_v1_scheduler_status_proto_depIdxs = []int32{
-	12, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
-	13, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
-	13, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
-	14, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
-	17, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
-	21, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
-	24, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
-	5,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
-	7,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
-	8,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
-	9,  // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
-	10, // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
-	11, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
-	25, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
-	26, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
-	3,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
-	2,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
-	1,  // 17: trireme.v1.SchedulerStatus.absent_apis:type_name -> trireme.v1.AbsentApi
-	27, // 18: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
-	4,  // 19: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
-	6,  // 20: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
-	27, // 21: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
-	15, // 22: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
-	16, // 23: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
-	18, // 24: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
-	19, // 25: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
-	20, // 26: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
-	27, // 27: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
-	22, // 28: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
-	27, // 29: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	13, // 0: trireme.v1.SchedulerStatus.queue:type_name -> trireme.v1.QueueCounts
+	14, // 1: trireme.v1.SchedulerStatus.attempt_latency:type_name -> trireme.v1.LatencyHistogram
+	14, // 2: trireme.v1.SchedulerStatus.pod_latency:type_name -> trireme.v1.LatencyHistogram
+	15, // 3: trireme.v1.SchedulerStatus.replicas:type_name -> trireme.v1.ReplicaStatus
+	18, // 4: trireme.v1.SchedulerStatus.plugins:type_name -> trireme.v1.PluginStatus
+	22, // 5: trireme.v1.SchedulerStatus.preemptions:type_name -> trireme.v1.PreemptionRecord
+	25, // 6: trireme.v1.SchedulerStatus.leadership:type_name -> trireme.v1.Leadership
+	6,  // 7: trireme.v1.SchedulerStatus.configuration:type_name -> trireme.v1.ConfigurationStatus
+	8,  // 8: trireme.v1.SchedulerStatus.cluster:type_name -> trireme.v1.ClusterCounts
+	9,  // 9: trireme.v1.SchedulerStatus.endpoints:type_name -> trireme.v1.EndpointStatus
+	10, // 10: trireme.v1.SchedulerStatus.local_phases:type_name -> trireme.v1.LocalPhaseStatus
+	11, // 11: trireme.v1.SchedulerStatus.informers:type_name -> trireme.v1.InformerStatus
+	12, // 12: trireme.v1.SchedulerStatus.waiting_on_permit:type_name -> trireme.v1.PermitWaiter
+	26, // 13: trireme.v1.SchedulerStatus.pending:type_name -> trireme.v1.PendingPod
+	27, // 14: trireme.v1.SchedulerStatus.pending_alike:type_name -> trireme.v1.AlikePods
+	4,  // 15: trireme.v1.SchedulerStatus.missed_wake_ups:type_name -> trireme.v1.MissedWakeUp
+	3,  // 16: trireme.v1.SchedulerStatus.wake_up_check:type_name -> trireme.v1.WakeUpCheck
+	2,  // 17: trireme.v1.SchedulerStatus.absent_apis:type_name -> trireme.v1.AbsentApi
+	1,  // 18: trireme.v1.SchedulerStatus.readiness_problems:type_name -> trireme.v1.ReadinessProblem
+	28, // 19: trireme.v1.MissedWakeUp.pod:type_name -> trireme.v1.PodIdentity
+	5,  // 20: trireme.v1.MissedWakeUp.events:type_name -> trireme.v1.QueueEvent
+	7,  // 21: trireme.v1.ConfigurationStatus.last_refusal:type_name -> trireme.v1.RefusedReload
+	28, // 22: trireme.v1.PermitWaiter.pod:type_name -> trireme.v1.PodIdentity
+	16, // 23: trireme.v1.ReplicaStatus.self_check:type_name -> trireme.v1.SelfCheck
+	17, // 24: trireme.v1.SelfCheck.last_difference:type_name -> trireme.v1.DecisionDifference
+	19, // 25: trireme.v1.PluginStatus.follows:type_name -> trireme.v1.PluginFollowing
+	20, // 26: trireme.v1.PluginStatus.shadow:type_name -> trireme.v1.PluginComparison
+	21, // 27: trireme.v1.PluginStatus.canary:type_name -> trireme.v1.PluginCanary
+	28, // 28: trireme.v1.PreemptionRecord.preemptor:type_name -> trireme.v1.PodIdentity
+	23, // 29: trireme.v1.PreemptionRecord.victims:type_name -> trireme.v1.PreemptionVictim
+	28, // 30: trireme.v1.PreemptionVictim.pod:type_name -> trireme.v1.PodIdentity
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_scheduler_status_proto_init() }
@@ -2544,14 +2624,14 @@ func file_trireme_v1_scheduler_status_proto_init() {
 	}
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_scheduler_explanation_proto_init()
-	file_trireme_v1_scheduler_status_proto_msgTypes[17].OneofWrappers = []any{}
+	file_trireme_v1_scheduler_status_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_scheduler_status_proto_rawDesc), len(file_trireme_v1_scheduler_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

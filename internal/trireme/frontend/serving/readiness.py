@@ -9,16 +9,25 @@ Tests: tests/contract/test_serving_access.py, tests/e2e/test_e2e_wrong_installat
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trireme.frontend import api_server_check
 from trireme.frontend.phase_clients import unavailability
 from trireme.frontend.serving.frontend_state import FrontendState
+from trireme.v1 import scheduler_status_pb2
 from trireme_kube.client.rest import errors
 from trireme_kube.componentbase.metrics.instruments import Gauge
 from trireme_kube.componentbase.server import health
 
 _NOTHING_IS_SCHEDULED = "docs/troubleshooting.md#nothing-is-scheduled"
+
+
+def problems(checks: Iterable[health.Check]) -> Iterator[scheduler_status_pb2.ReadinessProblem]:
+    """The checks that fail or warn, for `trireme status`."""
+    for check in checks:
+        problem = check.problem()
+        if text := problem or check.warning():
+            yield scheduler_status_pb2.ReadinessProblem(check=check.name, text=text, fails=bool(problem))
 
 
 class Readiness:

@@ -92,7 +92,8 @@ class FrontendSite:
         self._liveness = liveness.Liveness(state.scheduling.scheduler, liveness.limit_seconds(completed), clock)
         checks = self._checks()
         self._health = health.Health(checks, {"readyz": self._plugin_notes})
-        self.health_log = health.HealthLog(checks["readyz"])
+        self._readiness_checks = checks["readyz"]
+        self.health_log = health.HealthLog(self._readiness_checks)
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
             *state.context.metrics.instruments.all(),
@@ -312,7 +313,9 @@ class FrontendSite:
             pods = int(request.query.get("pods", [str(scheduler_status.MAX_PODS)])[0])
         except ValueError:
             return http_site.text("pods must be a number\n", 400)
-        return _json_reply(json_documents.document(scheduler_status.status(self._served, pods)))
+        status = scheduler_status.status(self._served, pods)
+        status.readiness_problems.extend(readiness.problems(self._readiness_checks))
+        return _json_reply(json_documents.document(status))
 
     async def _explain_reply(self, request: Request) -> Reply:
         """The explanation of a pod, an ExplainResponse."""

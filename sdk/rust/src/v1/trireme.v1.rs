@@ -3999,6 +3999,22 @@ pub struct SchedulerStatus {
     /// OPTIONAL. In `trireme status`: the APIs that the API server does not serve, though they would be read.
     #[prost(message, repeated, tag = "32")]
     pub absent_apis: ::prost::alloc::vec::Vec<AbsentApi>,
+    /// OPTIONAL. In `trireme status`: what fails or warns at /readyz of this frontend.
+    #[prost(message, repeated, tag = "33")]
+    pub readiness_problems: ::prost::alloc::vec::Vec<ReadinessProblem>,
+}
+/// ReadinessProblem is a check of /readyz that fails or warns.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadinessProblem {
+    /// REQUIRED. The name of the check.
+    #[prost(string, tag = "1")]
+    pub check: ::prost::alloc::string::String,
+    /// REQUIRED. What is wrong, and which page of the documents says what to do.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// OPTIONAL. The check fails, so nothing is scheduled; unset: it warns.
+    #[prost(bool, tag = "3")]
+    pub fails: bool,
 }
 /// AbsentApi is an API that the API server does not serve, and that the scheduler does without.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
